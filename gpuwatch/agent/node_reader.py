@@ -69,6 +69,6 @@ class NodeReader(Reader):
         if tick > 1 and now >= self._processes_due:
             partial, known = self.holders.partial, self._processes  # before the holders are read
             rows, truncated = known.read(self.holders.by_pid())
-            self._ended.watch(rows)
+            self._ended.watch(rows, known.starters)
             self._processes_due = now + (0.0 if partial else self._settings.medium_s)
             self.found.append(("ranks", (rows, truncated, known.partial or partial, known.launchers)))

@@ -16,7 +16,6 @@ from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.answered_lines import Place
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
-from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.idle_ranks import IdleRanks
 from gpuwatch.diagnose.hang.silent_watch import SilentWatch
@@ -39,12 +38,14 @@ from gpuwatch.diagnose.outcomes import Outcomes
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.past_jobs.last_words import with_last_words
 from gpuwatch.diagnose.serving.serving_watch import ServingWatch
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
 from gpuwatch.diagnose.sources.ended_pids import with_ended_pids
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
 from gpuwatch.diagnose.sources.unsent_signals import with_unsent_signals
+from gpuwatch.diagnose.straggler.sampled_stacks import SampledStacksWatch
 from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
 from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
@@ -83,15 +84,16 @@ class AlertBook:
         self._joiner = Deduplicator()
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = HealthSweep(thresholds)
-        self._hangs = HangWatch(thresholds)
+        self.hangs = HangWatch(thresholds)
         jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
-        silent = SilentWatch(self._hangs, thresholds.hang_s)
-        self._watches = (self._hangs, silent, *jobs, VanishedWatch(), MissingWatch(), WaitingWatch())
+        silent = SilentWatch(self.hangs, thresholds.hang_s)
+        self.sampled = SampledStacksWatch()
+        ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch())
+        self._watches = (self.hangs, silent, *jobs, *ranks)
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
-        self._marks = OperatorMarks()
-        self._lasting_ids = LastingIds()
+        self._marks, self._lasting_ids = OperatorMarks(), LastingIds()
         self._annotations = Annotations()
         self._dirty = False
         self._offset = SteadyOffset()
@@ -100,8 +102,8 @@ class AlertBook:
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._outcomes = Outcomes(self._reported, self._ended)
-        self._outcomes_interval = CheckInterval(OUTCOMES_EVERY_S)
-        self._settle_interval = CheckInterval(SETTLE_EVERY_S)
+        intervals = CheckInterval(OUTCOMES_EVERY_S), CheckInterval(SETTLE_EVERY_S)
+        self._outcomes_interval, self._settle_interval = intervals
         self._idle_ranks = IdleRanks()
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> the processes and files that it reports, as of the judgement in progress."""
@@ -234,11 +236,7 @@ class AlertBook:
     @property
     def suspected_hangs(self) -> frozenset[str]:
         """Return the jobs whose ranks may be queried: silent for a window, with signs of a hang."""
-        return frozenset(self._hangs.suspected)
-
-    def answer_hang(self, job: str, answer: HangAnswer) -> None:
-        """Refine the hang verdict on a job with the answer of its ranks."""
-        self._hangs.answer(job, answer)
+        return frozenset(self.hangs.suspected)
 
     def keep_lines(self, place: Place, around: Around) -> None:
         """Store the lines around an error, as a node returned them."""
@@ -283,6 +281,7 @@ class AlertBook:
     def judge_now(self) -> None:
         """Judge all known facts with the next updates, not at the next interval (for one-shot reports)."""
         self._outcomes_interval.hurry()
+        self.hangs.hurry()
         self._mark_now()
 
     def _mark_now(self) -> None:
@@ -321,6 +320,7 @@ class AlertBook:
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = with_mounts(known, disks_of(fleet.nodes.values(), wall - now))
         known = self._idle_ranks.applied(known, where, fleet, now, wall)
+        known = with_last_words(known, {job.name: job.last_words for job in self.ended_jobs})
         known = with_ended_pids([*known, *self._ended.alerts.values(), *self._earlier.alerts.values()])
         outcomes = self._outcomes.applied(with_unsent_signals(known), self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)

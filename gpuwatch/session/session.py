@@ -23,6 +23,7 @@ from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_fil
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.earlier_history import EarlierHistory
 from gpuwatch.session.hang.hang_queries import HangQueries
+from gpuwatch.session.hang.slow_queries import SlowQueries
 from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_history
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
@@ -100,6 +101,7 @@ class Session(RequestSender):
         super().__init__(Fleet(plan), self._send_recorded)
         auto = plan.hang_query == "auto"
         self._hang_queries = HangQueries(self, lambda: self.book, clock) if auto else None
+        self._slow_queries = SlowQueries(self, lambda: self.book, clock) if auto else None
         self.line_queries = LineQueries(self, lambda: self.book, clock.monotonic)
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
@@ -170,6 +172,8 @@ class Session(RequestSender):
             self._earlier.note(self.fleet, self.book.incidents, now, wall)
         if self._hang_queries is not None:
             self._hang_queries.update()
+        if self._slow_queries is not None:
+            self._slow_queries.update()
         self.line_queries.update()
         has_acted = self._actions.update()
         if self._slurm is not None:
@@ -262,6 +266,11 @@ class Session(RequestSender):
         from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415 - loaded when it is needed
 
         return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
+
+    @property
+    def awaits_hang_answers(self) -> bool:
+        """True while silent ranks are queried automatically, and what they answer is not reported yet."""
+        return self._hang_queries is not None and self._hang_queries.waiting
 
     def hang_report(self, job: str | None) -> HangReport | None:
         """Return the report of the automatic query of a job's ranks; None: not queried, or still waiting."""

@@ -76,7 +76,7 @@ class Event(Frame, tag="event", frozen=True):
 
     event: Name
     """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot,
-    rank_ended (`code`: as `Process.exit_status`)."""
+    rank_ended and launcher_ended (`code`: as `Process.exit_status`)."""
     title: Name
     severity: Severity = "info"
     gpu: Name | None = None

@@ -3,6 +3,10 @@
 A rank that waits for them sleeps itself, and is busy all the same.
 """
 
+import os
+
+from ..base.procfs import read_text
+from .process_details import inner_pid
 from .process_table import read_stat
 
 TYPE_CHECKING = False
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 MAX_CHILDREN = 1024
 LEAST_PCT = 1.0
 """Less is left out."""
+MAX_STATUS = 1 << 13
+"""Bytes of /proc/PID/status that are read."""
 MAX_LISTED = 32
 """Newest processes that are listed for a rank."""
 
@@ -28,6 +34,18 @@ class ChildrenCpu(object):
         """Pid of a rank -> its descendants, as of the last reading."""
         self._before: dict[int, tuple[float, int]] = {}
         """Pid -> when it was read (monotonic), and its CPU ticks."""
+        self._inner: dict[int, int | None] = {}
+        """Pid -> the same process in its container, of those in `pids` that were asked for."""
+
+    def inner(self, rank: int) -> "list[int]":
+        """Return the pids of a rank's descendants in its container, as its own log lines state them."""
+        listed = self.pids.get(rank, ())
+        for pid in listed:
+            if pid not in self._inner:
+                status = read_text(os.path.join(self._proc, str(pid), "status"), MAX_STATUS) or ""
+                self._inner[pid] = inner_pid(status)
+        found = [self._inner[pid] for pid in listed]
+        return [pid for pid in found if pid is not None]
 
     def read(self, ranks: "set[int]", candidates: "Iterable[int]", now: float) -> "dict[int, float]":
         """Pid of a rank -> percent of one core that its descendants use.
@@ -47,4 +65,5 @@ class ChildrenCpu(object):
             if now > at and found.cpu_ticks >= ticks:
                 spent_s = (found.cpu_ticks - ticks) / self._processes.ticks_per_s
                 used[rank] = used.get(rank, 0.0) + 100.0 * spent_s / (now - at)
+        self._inner = {pid: inner for pid, inner in self._inner.items() if pid in self._before}
         return {rank: share for rank, share in used.items() if share >= LEAST_PCT}

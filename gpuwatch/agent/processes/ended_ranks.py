@@ -1,4 +1,4 @@
-"""Reads the exit status of ranks in the moment between their end and their parent's wait."""
+"""Reads the exit status of ranks and launchers in the moment between their end and their parent's wait."""
 
 import ctypes
 import fcntl
@@ -27,34 +27,42 @@ _EXIT_CODE_AT = 60
 
 
 class EndedRanks(object):
-    """Waits for the listed ranks in a thread, which starts with the first one.
+    """Waits for the listed ranks and their launchers in a thread, which starts with the first one.
 
-    Reports nothing if the kernel has no pidfds, nor for ranks that ended without an error.
+    Reports nothing if the kernel has no pidfds, nor for processes that ended without an error.
     """
 
     def __init__(self, report: "Callable[[dict[str, object]], None]", proc: str = "/proc") -> None:
         self._report = report
         self._proc = proc
-        self._watched: dict[int, tuple[int, object]] = {}
-        """Descriptor -> pid and rank."""
+        self._watched: dict[int, tuple[int, str, object]] = {}
+        """Descriptor -> pid, `rank` or `launcher`, and its number or name."""
         self._known: set[tuple[int, object]] = set()
         self._poll: select.epoll | None = None
 
-    def watch(self, rows: "list[Row]") -> None:
-        """Wait for the ends of the ranks among these processes. `rows`: as from `ProcessReader.read`."""
+    def watch(self, rows: "list[Row]", starters: "dict[int, tuple[str, object]]") -> None:
+        """Wait for the ends of the ranks among these processes, and of what started them.
+
+        `rows`: as from `ProcessReader.read`, `starters`: as `ProcessReader.starters`.
+        """
         if self._proc != "/proc" or not hasattr(select, "epoll"):
             return  # the pids of a tree that was made for a test are nobody's here
-        self._known.intersection_update([(row["pid"], row.get("start")) for row in rows])
-        for row in rows:
-            name = row["pid"], row.get("start")
-            if "rank" not in row or row.get("state") == ENDED or name in self._known:
+        wanted: list[tuple[int, object, str, object]] = [
+            (row["pid"], row.get("start"), "rank", row["rank"])  # type: ignore[misc]
+            for row in rows
+            if "rank" in row and row.get("state") != ENDED
+        ]
+        wanted += [(pid, start, "launcher", name) for pid, (name, start) in sorted(starters.items())]
+        self._known.intersection_update([each[:2] for each in wanted])
+        for pid, start, kind, name in wanted:
+            if (pid, start) in self._known:
                 continue
             if len(self._watched) >= MAX_WATCHED:
                 return
-            descriptor = _open(int(row["pid"]))  # type: ignore[call-overload]
-            self._known.add(name)  # type: ignore[arg-type]
+            descriptor = _open(pid)
+            self._known.add((pid, start))
             if descriptor >= 0:
-                self._watched[descriptor] = (row["pid"], row["rank"])  # type: ignore[assignment]
+                self._watched[descriptor] = (pid, kind, name)
                 self._wait_for(descriptor)
 
     def _wait_for(self, descriptor: int) -> None:
@@ -70,21 +78,21 @@ class EndedRanks(object):
         while poll is not None:
             for descriptor, _ in poll.poll():
                 at = time.time()
-                pid, rank = self._watched[descriptor]
+                pid, kind, name = self._watched[descriptor]
                 status = _status(self._proc, pid, descriptor)
                 poll.unregister(descriptor)
                 del self._watched[descriptor]
                 os.close(descriptor)
                 if status:
-                    self._report(_event(pid, rank, status, at))
+                    self._report(_event(pid, kind, name, status, at))
 
 
-def _event(pid: int, rank: object, status: int, at: float) -> "dict[str, object]":
+def _event(pid: int, kind: str, name: object, status: int, at: float) -> "dict[str, object]":
     how = "by signal {}".format(-status) if status < 0 else "with exit code {}".format(status)
     return {
-        "event": "rank_ended",
+        "event": kind + "_ended",
         "severity": "info",
-        "title": "rank {} ended {}".format(rank, how),
+        "title": "{} {} ended {}".format(kind, name, how),
         "code": status,
         "pid": pid,
         "detail": "pid {} ended {}".format(pid, how),

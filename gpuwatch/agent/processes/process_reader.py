@@ -49,6 +49,8 @@ class ProcessReader(object):
         Launchers are what started the listed ranks, and other known launchers; the job comes from their own
         variables.
         """
+        self.starters: dict[int, tuple[str, object]] = {}
+        """Pid of each launcher of a listed rank -> its name and its start."""
         self._ends: dict[str, list[str]] = {}
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
@@ -97,6 +99,11 @@ class ProcessReader(object):
         above = {pid: self._processes.launcher(pid) for pid in listed}
         above.update((pid, one["launcher"]) for pid, one in numbered.items() if pid in above)  # type: ignore[misc]
         started = sorted({pid for pid in above.values() if pid is not None})
+        self.starters = {
+            pid: (self._known[pid].name, self._known[pid].start)
+            for pid in started
+            if pid in self._known and is_launcher(self._known[pid].name)
+        }
         others = [
             pid for pid, one in self._known.items() if one.name in LAUNCHERS or one.name in PIPE_READERS
         ]
@@ -115,7 +122,8 @@ class ProcessReader(object):
             if row is not None and row["pid"] in used:
                 row["children_cpu_pct"] = used[row["pid"]]
             if row is not None and row["pid"] in self._children.pids:
-                row["children"] = self._children.pids[row["pid"]]
+                inner = self._children.inner(row["pid"]) if "inner_pid" in row else []
+                row["children"] = sorted(set(self._children.pids[row["pid"]]).union(inner))
         return [row for row in rows if row is not None], truncated
 
     def _numbered(

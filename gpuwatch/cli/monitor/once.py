@@ -55,14 +55,14 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
     `form` is "text", "json" or "csv"; `wait_s` are the maximum seconds to wait, None for `default_wait_s`.
     """
     from gpuwatch.report.once.active import healthy, standing
-    from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
+    from gpuwatch.report.once.first_report import COLD_S, HANG_S, wait_for_first_report
     from gpuwatch.report.once.health import placed_conditions
 
-    cold_s = COLD_S if wait_s is None else 0.0
+    cold_s, hang_s = (COLD_S, HANG_S) if wait_s is None else (0.0, 0.0)
     wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
-            wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
+            wait_for_first_report(session, wait_s, progress, cold_s=cold_s, hang_s=hang_s)
         fleet, now, unix = session.fleet, session.clock.monotonic(), session.clock.wall()
         found, stands = placed_conditions(fleet, now), standing(session.book, fleet, now, unix)
         stands = replace(stands, damaged=session.damaged)

@@ -98,7 +98,7 @@ class NodeSamples:
 
     def __init__(self) -> None:
         self.gpus: dict[str, GpuSamples] = {}
-        self.ranks: dict[int, SampledRank] = {}
+        self.ranks: dict[int, SlowRank] = {}
         """Processes of the command that are ranks, by pid; ended ones too."""
         self.gpus_of: dict[int, list[str]] = {}
         """Pid of a process of the command -> UUIDs of its GPUs."""
@@ -143,7 +143,7 @@ class NodeSamples:
                 self.jobs.update([process.job] if process.job else [])
                 if process.rank is not None:  # of ranks that their program numbers itself
                     known = (process.rank, process.local_rank, process.world_size)
-                    self.ranks.setdefault(process.pid, SampledRank(process.pid, *known))
+                    self.ranks.setdefault(process.pid, SlowRank(process.pid, *known))
         if self.interpreter is None:
             self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
 
@@ -171,7 +171,7 @@ class NodeSamples:
         )
 
 
-class SampledRank(Struct, frozen=True):
+class SlowRank(Struct, frozen=True):
     """A process that is a rank, with its numbers; None for unknown ones."""
 
     pid: int
@@ -180,7 +180,7 @@ class SampledRank(Struct, frozen=True):
     world_size: int | None
 
 
-def rank_of(pid: int) -> SampledRank | None:
+def rank_of(pid: int) -> SlowRank | None:
     """Return the rank in a process's environment (torchrun, Slurm, Open MPI); None if there is none."""
     try:
         env = psutil.Process(pid).environ()
@@ -189,7 +189,7 @@ def rank_of(pid: int) -> SampledRank | None:
     for names in RANK_VARIABLES:
         values = [int(text) if (text := env.get(name, "")).isdecimal() else None for name in names]
         if values[0] is not None:
-            return SampledRank(pid, values[0], values[1], values[2])
+            return SlowRank(pid, values[0], values[1], values[2])
     return None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS, meaning
-from gpuwatch.diagnose.alerts.rank_ends import alert_of_end
-from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
+from gpuwatch.diagnose.alerts.rank_ends import alert_of_end, alert_of_launcher
+from gpuwatch.diagnose.error_outcome.observed_end import LAUNCHER_ENDED, RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -15,13 +15,15 @@ from gpuwatch.wire import Event, Role
 def alert_of_event(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """Return an alert for an Xid, SXid, ECC event, reboot or failed rank.
+    """Return an alert for an Xid, SXid, ECC event, reboot, failed rank or killed launcher.
 
     None: another event (a condition reports it), or the end of a process that is no known rank.
     `offset_s`: clock of the node minus the clock of this machine.
     """
     if event.event == RANK_ENDED:
         return alert_of_end(node, event, packs, where, offset_s)
+    if event.event == LAUNCHER_ENDED:
+        return alert_of_launcher(node, event, where, offset_s)
     fields: dict[str, str | int | float] = {}
     role: Role = "root"
     if event.event == "xid" and event.code is not None:

@@ -1,14 +1,14 @@
-"""Alerts for ranks whose exit status an agent observed."""
+"""Alerts for ranks and launchers whose exit status an agent observed."""
 
 from __future__ import annotations
 
 import signal
 
-from gpuwatch.diagnose.error_outcome.observed_end import OBSERVED, TERMINATED
+from gpuwatch.diagnose.error_outcome.observed_end import LAUNCHER_ENDED, OBSERVED, TERMINATED
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import RulePacks, stated_class
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER_KILLED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.model.text import what
+from gpuwatch.diagnose.model.text import ranks_text, what
 from gpuwatch.wire import Event
 
 SHELL_SIGNAL = 128
@@ -56,6 +56,36 @@ def alert_of_end(
         first=at,
         last=at,
         fields=fields,
+    )
+
+
+def alert_of_launcher(node: str, event: Event, where: RankIndex, offset_s: float) -> Alert | None:
+    """Return the alert for a launcher that a signal killed, or that crashed.
+
+    None: it ended otherwise (an exit code follows the failure of a rank), or its ranks are unknown.
+    `offset_s`: the node's clock minus ours.
+    """
+    at = event.t - offset_s
+    number = -(event.code or 0)
+    places = [place for place in where.on(node, at=at) if place.launcher == event.pid]
+    jobs = {place.job for place in places}
+    if number not in _BY_SIGNAL or event.pid is None or len(jobs) != 1:
+        return None
+    how = f"{signal.Signals(number).name}, pid {event.pid}"
+    ranks = ranks_text(place.rank for place in places)
+    return Alert(
+        id=f"{LAUNCHER_ENDED}:{event.pid}@{node}:{event.t:.3f}",
+        code=LAUNCHER_KILLED,
+        severity="error",
+        title="A launcher was killed",
+        text=f"the launcher of {ranks} was killed ({how})",
+        proof=(Proof("event", event.detail or event.title, at, node=node),),
+        role="root",
+        node=node,
+        job=next(iter(jobs)),
+        first=at,
+        last=at,
+        fields={"exitcode": event.code or 0, "pid": event.pid},
     )
 
 

@@ -91,6 +91,7 @@ class ReportedAlerts:
         changed = False
         if fleet.version != self._fleet_version or self._has_new_ranks:
             self._fleet_version = fleet.version
+            self._tasks.note_steps((each.job, each.tasks) for each in fleet.progress.writers.values())
             changed |= self._take_places(fleet, now, wall)
             changed |= self._place_again(self._writers.take(fleet), fleet)
             self._look_for_findings(fleet)

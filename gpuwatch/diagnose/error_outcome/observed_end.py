@@ -8,8 +8,8 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.wire import Event
 
-RANK_ENDED = "rank_ended"
-"""Name of the event."""
+RANK_ENDED, LAUNCHER_ENDED = "rank_ended", "launcher_ended"
+"""Names of the events."""
 OBSERVED = f"{RANK_ENDED}:"
 """Prefix of the ids of these alerts."""
 TERMINATED = "rank.terminated"

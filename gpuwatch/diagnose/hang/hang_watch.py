@@ -25,6 +25,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -119,7 +120,25 @@ class HangWatch(PeriodicWatch):
         """Store the answer of a suspected job's ranks, for the next check; ignored for other jobs."""
         if job in self.suspected:
             self._jobs[job].answer = answer
-            self._interval.hurry()
+            self.hurry()
+
+    @property
+    def unreported(self) -> frozenset[str]:
+        """Return the jobs whose signs indicate a hang of which no alert fires yet."""
+        return frozenset(
+            name for name, job in self._jobs.items() if job.since is not None and not self.is_firing(name)
+        )
+
+    @property
+    def checks(self) -> dict[str | None, HangCheck]:
+        """Return job -> what its ranks answered in the present silence."""
+        return {name: job.answer.hang_check for name, job in self._jobs.items() if job.answer is not None}
+
+    def is_held(self, job: str, now: float) -> bool:
+        """Return True if a certain answer of a job's ranks is reported within `HOLD_S` (`now`: monotonic)."""
+        known = self._jobs[job]
+        settles = known.answer is not None and known.answer.settles
+        return settles and known.since is not None and now < known.since + HOLD_S + CHECK_EVERY_S
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
@@ -191,8 +210,8 @@ class HangWatch(PeriodicWatch):
         job.since = now if job.since is None else job.since
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
         stood_s = now - job.since
-        if stood_s >= HOLD_S and quiet_s > max(limit, known_s):
-            self.suspected.add(name)
+        if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit, known_s):
+            self.suspected.add(name)  # one that was silent already when the session began is asked at once
         settled = _settles(job.answer, ranks)
         if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False

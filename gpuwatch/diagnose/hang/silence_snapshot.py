@@ -12,6 +12,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.missing_ranks.unstarted import sleeps
+from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
@@ -57,6 +58,8 @@ class SilentJob(Struct, frozen=True):
     """True if SIGSTOP, Ctrl-Z or a debugger has stopped every rank."""
     is_starting: bool = False
     """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
+    hang_check: HangCheck | None = None
+    """What its ranks answered to a hang query; None: not queried."""
 
     @property
     def is_stalled(self) -> bool:

@@ -19,6 +19,8 @@ OF_ENDED_JOB = "of_ended_job"
 """Field that marks alerts of a job that has ended and whose log a running job writes, too."""
 IDLE_RANKS = "idle_ranks"
 """Field of timeouts: the few ranks whose GPUs were idle while those of all others were busy."""
+LAST_WORDS = "last_words"
+"""Field of timeouts: the only rank that logged work of its own below the step that all ranks logged last."""
 REPORTED_FOR_JOB = "reported_for_job"
 """Field that marks alerts whose rank only reports a condition of its job."""
 

@@ -39,5 +39,9 @@ class PeriodicWatch:
         """
         return self._interval.is_due(now) and self._check(fleet, now, wall)
 
+    def hurry(self) -> None:
+        """Check with the next update, not at the next interval."""
+        self._interval.hurry()
+
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         raise NotImplementedError

@@ -27,6 +27,8 @@ class RulePacks(Protocol):
 
 REBOOTED = "node_rebooted"
 """The boot id of a node changed: its ranks are gone."""
+LAUNCHER_KILLED = "launcher_killed"
+"""A signal ended the launcher of ranks, as its agent saw, and with it what it serves: store and pipes."""
 CONDITIONS: Mapping[str, FailureClass] = {
     "rank.vanished": FailureClass(("sudden_end",), explains=("job.hang",)),
     "node_lost": FailureClass(
@@ -39,6 +41,9 @@ CONDITIONS: Mapping[str, FailureClass] = {
         explains=("cuda.*", "gpu.lost", "launch.invalid_device", "nccl.cuda_error", "gpu_stuck"),
     ),
     "gpu_stuck": FailureClass(("gpu_gone",)),
+    LAUNCHER_KILLED: FailureClass(
+        explains=("peer_connection", "sudden_end", "elastic.*", "c10d.store_lost", "python.exception")
+    ),
     "gpu_missing": FailureClass(("gpu_gone",)),
 }
 """Codes that no rule has: conditions that gpuwatch observes itself."""
@@ -132,6 +137,8 @@ OTHERS_ENDS = of_kinds("unresponsive_node")
 """The subset that others report about an unresponsive node; never about the reporting node."""
 SCHEDULER = of_kinds("ended_on_purpose")
 """The whole job was ended on purpose: no culprit."""
+OF_NO_RANK = SCHEDULER | (LAUNCHER_KILLED,)
+"""Causes that are outside of the ranks: none of them is the culprit."""
 GPU_GONE = of_kinds("gpu_gone")
 """Reports of a GPU that is gone."""
 PRECURSORS = of_kinds("precursor")

@@ -12,8 +12,10 @@ from gpuwatch.diagnose.incidents.causes.grouping import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
+from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path
+from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended, project_of
 from gpuwatch.fleet.jobs.job_files import home
@@ -45,6 +47,8 @@ class EndedJob(Struct, frozen=True):
     """Number of the last attempt that logged steps, where log folders show it."""
     superseded: bool = False
     """True if its user later started a job of the same project on one of its nodes, and thus knows of it."""
+    last_words: tuple[int, ...] = ()
+    """The only rank that logged work of its own after the last step of all; empty: none, or several."""
 
 
 def ended_jobs(
@@ -114,6 +118,7 @@ def _ended(
         searched,
         max((number for number in numbers if number is not None), default=None),
         any(_started_later(node, [file for _, file in files], last) for node, _ in files),
+        ranks_with_last_words(main_tracks(tracks), closings),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
 
@@ -162,10 +167,12 @@ def _last(node: Node, file: LogFile) -> float:
 def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
     """Return True if a running rank of another node may write a file of a shared file system.
 
-    The agent of the file's own node has checked which of its processes have it open.
+    The agent of the file's own node has checked which of its processes have it open. A rank that is known to
+    write other files does not write it.
     """
     return file.identity is not None and any(
         process.rank is not None
+        and (not process.logs or file.path in process.logs)
         and (process.start is None or process.start - other.offset_s <= _last(node, file))
         for other in fleet.nodes.values()
         if other is not node

@@ -30,6 +30,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words, with_last_words
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
@@ -98,6 +99,9 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
     where = RankIndex(scan.places)
     alerts = with_reporting_ranks(alerts, writers, where.sizes)
+    if not jobs:
+        words = ranks_with_last_words(main_tracks(tracks), closings)
+        alerts = with_last_words(alerts, dict.fromkeys({alert.job for alert in alerts}, words))
     built = incidents(alerts, scan.places, packs, time, last_lines_of(scan.files))
     judgement = sorted(with_dumps(built, dumps, where), key=lambda each: each.first)
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]

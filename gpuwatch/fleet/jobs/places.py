@@ -42,6 +42,8 @@ class RankPlace(Struct, frozen=True):
     """When the current process was started, after restarts of the job."""
     inner_pid: int | None = None
     """The pid in its container's pid namespace, if it has one."""
+    launcher: int | None = None
+    """The pid of its launcher, where an agent lists the rank."""
     children: tuple[int, ...] = ()
     """Pids of what the current process has started, also of what has ended: the newest `KEPT_CHILDREN`."""
 

@@ -205,6 +205,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         bus_id=None if info is None else info.bus_id,
         pid=process.pid,
         inner_pid=process.inner_pid,
+        launcher=process.launcher,
         children=tuple(process.children),
         local_rank=process.local_rank,
         world_size=process.world_size,

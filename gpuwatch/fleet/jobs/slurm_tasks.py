@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gpuwatch.wire import SLURM_TASK, Finding, Process
@@ -108,6 +109,18 @@ class SlurmTasks:
             self.version += 1
         while len(self._jobs) > MAX_JOBS:
             self._jobs.popitem(last=False)
+
+    def note_steps(self, steps: Iterable[tuple[str | None, AbstractSet[int]]]) -> None:
+        """Add the tasks whose lines hold steps, where `srun` reports the node of an ended task.
+
+        `steps`: for each writer of steps its job and its tasks.
+        """
+        for name, tasks in steps if self._jobs else ():
+            job = None if name is None or not tasks else self._jobs.get(name)
+            new = set() if job is None or not any(job.nodes.values()) else tasks - job.nodes.keys()
+            if job is not None and new:
+                job.nodes.update(dict.fromkeys(new))
+                self.version += 1
 
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
         """Return job -> rank -> the reported host (None: none), for jobs whose tasks are their ranks."""

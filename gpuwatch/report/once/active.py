@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
@@ -69,7 +70,10 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
-        tuple(silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall, fleet.progress)),
+        tuple(
+            replace(job, hang_check=book.hangs.checks.get(job.job))
+            for job in silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall, fleet.progress)
+        ),
         tuple(stepless_jobs(fleet, now, wall)),
         book.checkpoints,
         book.ended_jobs,

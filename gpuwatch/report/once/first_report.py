@@ -25,6 +25,8 @@ PATIENT_S = 15.0
 
 A shorter one reports them.
 """
+HANG_S = 15.0
+"""Seconds that a report without --wait waits for the answers of silent ranks (at most 10)."""
 LAST_POLLS = 50
 """Most updates after the wait in which received facts are judged."""
 
@@ -123,6 +125,7 @@ def wait_for_first_report(
     progress: Progress = silent,
     *,
     cold_s: float = 0.0,
+    hang_s: float = 0.0,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -133,6 +136,7 @@ def wait_for_first_report(
         longest_s: Maximum seconds to wait.
         progress: Called with the missing nodes and the seconds left.
         cold_s: Further seconds to wait while the driver of a node is starting.
+        hang_s: Further seconds to wait while the ranks of a job that may hang are queried.
         clock: Monotonic seconds.
         pause: Sleeps.
     """
@@ -141,6 +145,7 @@ def wait_for_first_report(
         return
     began = since = clock()
     first = FirstReport(began + longest_s if longest_s >= PATIENT_S else 0.0)
+    is_judged = False
     while True:
         session.poll()
         now = clock()
@@ -148,10 +153,17 @@ def wait_for_first_report(
         missing = first.missing(nodes, now)
         if cold_s and cold(nodes, now):
             since = min(now, began + cold_s)
-        deadline = since + longest_s
+        asks = session.awaits_hang_answers
+        deadline = since + longest_s + (hang_s if asks else 0.0)
         waits = session.book.behind or session.line_queries.waiting or session.fleet.servers.is_waiting
-        if now >= deadline or not (missing or waits):
+        if now >= deadline:
             break
+        if not (missing or waits or asks):
+            if is_judged:
+                break
+            is_judged = True
+            session.book.judge_now()  # whether a silent job hangs is checked at intervals only
+            continue
         progress(missing, deadline - now)
         pause(min(POLL_S, deadline - now))
     session.book.judge_now()

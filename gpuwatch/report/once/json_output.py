@@ -15,7 +15,7 @@ from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain, plain_json
-from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
+from gpuwatch.report.incidents.json_output import Facts, alert_facts, hang_check_facts, incident_facts
 from gpuwatch.report.once.active import Standing, healthy
 from gpuwatch.report.once.ended_jobs import ended_facts
 from gpuwatch.report.once.health import PlacedCondition, without_log
@@ -67,6 +67,7 @@ def _silent_job(job: SilentJob) -> dict[str, object]:
         "stopped": list(job.stopped),
         "all_stopped": job.all_stopped,
         "blocked": list(job.blocked),
+        "hang_check": None if job.hang_check is None else hang_check_facts(job.hang_check),
     }
 
 

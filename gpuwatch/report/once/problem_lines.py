@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import job_text, place
@@ -172,11 +174,21 @@ def unread_lines(stands: Standing) -> list[ReportLine]:
 
 
 def silent_lines(stands: Standing) -> list[ReportLine]:
-    """Return a line for each job that may hang."""
+    """Return a line for each job that may hang, unless an incident reports the hang."""
+    reported = {incident.job for incident in stands.incidents if incident.code == HANG}
     return [
-        labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
+        labelled("warning", plain(f"{job.text}; {_hang_text(job)}"))
         for job in stands.silent
+        if job.job not in reported
     ]
+
+
+def _hang_text(job: SilentJob) -> str:
+    """Return what the ranks answered, with its confidence, else the command that asks them."""
+    check = job.hang_check
+    if check is None or not check.wrong:
+        return "run gpuwatch stacks to find the rank that they wait for"
+    return f"{check.sentence} ({check.confidence} confidence)"
 
 
 def stepless_lines(stands: Standing) -> list[ReportLine]:

@@ -92,6 +92,17 @@ class HangQueries:
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
 
+    @property
+    def waiting(self) -> bool:
+        """True while ranks of a job with signs of a hang are queried, or will be, or the answer is judged."""
+        hangs = self._book().hangs
+        return any(
+            (query := self._queries.get(job)) is None
+            or not (query.over and query.settled)
+            or hangs.is_held(job, self._clock.monotonic())
+            for job in hangs.unreported
+        )
+
     def hang_report(self, job: str | None) -> HangReport | None:
         """Return the report on a job's ranks in its current hang.
 
@@ -114,7 +125,7 @@ class HangQueries:
         if answer is not None:
             query.answer = answer if query.answer is None else confirmed(query.answer, answer)
             query.kept = False
-            self._book().answer_hang(job, query.answer)
+            self._book().hangs.answer(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
         """Store the answer in the incident of this hang; return False if there is no such incident yet."""

@@ -22,8 +22,8 @@ def ends(processes: list[subprocess.Popen[bytes]], count: int) -> list[dict[str,
     rows: list[dict[str, object]] = [
         {"pid": each.pid, "start": 1.0, "state": "S", "rank": rank} for rank, each in enumerate(processes)
     ]
-    watch.watch(rows)
-    watch.watch(rows)  # the next list
+    watch.watch(rows, {})
+    watch.watch(rows, {})  # the next list
     for rank, each in enumerate(processes):
         if rank == 0:
             each.send_signal(signal.SIGKILL)
@@ -49,7 +49,23 @@ def test_signals_and_exit_codes_of_ranks_are_reported_once() -> None:
 def test_a_process_without_a_rank_is_not_waited_for() -> None:
     reported: list[dict[str, object]] = []
     process = rank(3)
-    EndedRanks(reported.append).watch([{"pid": process.pid, "state": "S"}])
+    EndedRanks(reported.append).watch([{"pid": process.pid, "state": "S"}], {})
     process.kill()
     process.wait()
     assert not reported
+
+
+def test_the_signal_that_ended_a_launcher_is_reported() -> None:
+    reported: list[dict[str, object]] = []
+    process = rank(3)
+    watch = EndedRanks(reported.append)
+    for _ in range(2):
+        watch.watch([], {process.pid: ("torchrun", 1.0)})
+    process.kill()
+    until = time.monotonic() + WAIT_S
+    while not reported and time.monotonic() < until:
+        time.sleep(0.01)
+    process.wait()
+    assert [(each["event"], each["code"], each["pid"]) for each in reported] == [
+        ("launcher_ended", -9, process.pid)
+    ]

@@ -11,14 +11,20 @@ from pathlib import Path
 
 STEPS = """
 import os, sys, time
+def read_shard():
+    time.sleep(3600)
+def wait_for_the_others():
+    time.sleep(3600)
 for step in range(1, 100000):
     line = f"[rank{sys.argv[1]}] step {step}/100000 loss {1 / step + 2:.4f}"
     print(time.strftime("%Y-%m-%d %H:%M:%S"), line, flush=True)
     time.sleep(0.2)
+    if os.path.exists(os.environ.get("HANG", "/none")):
+        read_shard() if sys.argv[1] == "2" else wait_for_the_others()
     if os.path.exists(os.environ.get("STOP", "/none")):
         raise KeyError("input_ids") if sys.argv[1] == "1" else ConnectionError("Connection closed by peer")
 """
-"""After the file STOP is there, rank 1 fails and the others lose it."""
+"""After the file STOP is there, rank 1 fails and the others lose it; after HANG, rank 2 hangs elsewhere."""
 
 
 @contextmanager

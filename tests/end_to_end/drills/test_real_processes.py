@@ -160,3 +160,37 @@ def test_a_rank_that_stays_after_the_training_is_reported(
         assert job.incidents() == []
         found = [each.condition.code for each in placed_conditions(session.fleet, time.monotonic())]
         assert found.count("rank_unended") == 1
+
+
+def test_a_dead_data_loader_in_a_container_is_of_the_rank_that_had_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank's line has the worker's pid in the container, which is another one on the node."""
+    if os.geteuid() != 0 or not own_processes():
+        pytest.skip("no namespaces of one's own are permitted here")
+    run = f"boxed-loader-{os.getpid()}"
+    command = (
+        f"exec {sys.executable} {LAUNCHER} {tmp_path} --run-id {run} --inherit > {tmp_path}/train.log 2>&1"
+    )
+    box = subprocess.Popen(["unshare", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", command])
+    try:
+        with quick_session(monkeypatch) as session:
+            job = Launched(run, tmp_path, box, session)
+            job.until(lambda: len(job.ranks()) == 2)
+            with child_of(job, 1) as inner:
+
+                def worker() -> int | None:
+                    (rank,) = (
+                        each for each in session.book.places.ranks if (each.job, each.rank) == (run, 1)
+                    )
+                    others = [pid for pid in rank.children if pid != inner]
+                    return others[-1] if inner in rank.children and others else None
+
+                job.until(worker)
+                pid = worker()
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+                job.until(lambda: [(e.code, e.rank) for e in job.incidents()] == [("data.loader_crash", 1)])
+    finally:
+        box.kill()
+        box.wait()

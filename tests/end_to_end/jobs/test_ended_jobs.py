@@ -390,3 +390,27 @@ def test_the_path_tells_the_job(paths: list[str], names: list[str]) -> None:
     ]
     found = ended_job_names(files, home)
     assert [found[path] for path in paths] == names
+
+
+PLACES = (
+    "lightning_logs/version_3/rank{}.log",
+    "outputs/2026-11-27/09-12-33/rank{}.log",
+    "multirun/2026-11-27/09-12-33/0/rank{}.log",
+    "wandb/run-20261127_091233-ab12cd34/files/output.log",
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", PLACES)
+def test_the_failed_rank_of_an_ended_job_is_found(alone: Path, place: str) -> None:
+    for rank in range(2):
+        path = alone / "projects" / "llm" / "exp7" / place.format(rank)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as log:
+            command = [sys.executable, "-c", RANK, str(rank), "40", "1000", "1"]
+            subprocess.run(command, stdout=log, stderr=log, check=False)
+    with Session(PLAN) as session:
+        watch(session, lambda _fleet, _now: searched(session) and bool(session.book.ended_jobs))
+        watch(session, lambda _fleet, _now: bool(session.book.incidents) and not session.book.behind)
+        named = [(each.code, each.rank) for each in session.book.incidents]
+    assert named == [("cuda.illegal_access", 1)]

@@ -98,6 +98,19 @@ def test_the_task_is_the_rank_and_its_node_is_that_of_srun(
     assert (incident.rank, incident.node) == (culprit, NODES[culprit])
 
 
+def test_the_only_task_that_srun_reports_is_a_rank_where_the_others_logged_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm ends the step after the first failure: the other tasks write nothing more."""
+    (tmp_path / "job").mkdir()
+    text = (
+        step_log(3).partition(f"0: {'Traceback'}")[0] + "srun: error: n5: task 3: Exited with exit code 1\n"
+    )
+    (tmp_path / "job" / "slurm-99101.out").write_text(text)
+    incident = incident_of(tmp_path, monkeypatch, ("n4", "n5"))
+    assert (incident.code, incident.rank, incident.node) == ("code.shape", 3, "n5")
+
+
 def test_a_task_that_starts_several_ranks_is_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = (
         "torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1) local_rank: 5 (pid: 77)"

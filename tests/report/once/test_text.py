@@ -230,7 +230,14 @@ def test_a_job_that_is_silent_is_reported_though_every_node_is_well(sentences: S
     sentences([line.text for line in reported.notices])
     sentences(reported.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
-    silent = {"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0, "usual_s": None}
+    silent = {
+        "job": "4711",
+        "ranks": 2,
+        "nodes": ["gpu-001"],
+        "silent_s": 200.0,
+        "usual_s": None,
+        "hang_check": None,
+    }
     assert facts["silent_jobs"] == [{**silent, "stopped": [], "all_stopped": False, "blocked": []}]
     assert facts["healthy"]
     node.processes[1] = replace(node.processes[1], state="T")

@@ -27,6 +27,18 @@ class CausePrecedence(IntEnum):
     """An end that other failures also cause: an abort, or a signal from the launcher."""
 
 
+DEVICES = ("gpu.", "amd.", "pcie.", "cuda.ecc")
+"""Prefixes of classes that state a fault of a device."""
+
+
+def layer(alert: Alert) -> int:
+    """Return 0 for a fault of a device, 1 for the kernel's report, 2 for others.
+
+    Of two causes of one precedence in the same second the lower one leads, whatever the order of their files.
+    """
+    return 0 if alert.code.startswith(DEVICES) else 1 if alert.kernel else 2
+
+
 def precedence(alert: Alert) -> CausePrecedence:
     """Return the kind of cause that an alert is."""
     if alert in NAMES_CULPRIT and alert.role == "root":

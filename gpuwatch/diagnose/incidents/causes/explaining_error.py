@@ -149,7 +149,7 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
-def _may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
+def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
     """Return True if an error without a rank may be of another rank than the first one in torchrun's table.
 
     If two ranks raised before torchrun looked, its table has one time for both, and orders them by
@@ -165,6 +165,12 @@ def _may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
         and abs(alert.first - ended.first) < SAME_ROW_S
         for alert in alerts
     )
+
+
+def is_above(error: Alert, ended: Alert) -> bool:
+    """Return True if an error of its own stands above a launcher's line about an end, in one file."""
+    between = (ended.proof[0].offset or 0) - (error.proof[0].offset or 0)
+    return ended in EXITS and is_own_error(error) and _share_file(error, ended) and between > 0
 
 
 def _share_file(one: Alert, other: Alert) -> bool:
@@ -294,7 +300,7 @@ LINKS = (
         lambda alert: alert in EXITS and alert.rank is not None,
         _logged_above,
         ends_at_rank=True,
-        may_be_of_another=_may_be_of_another,
+        may_be_of_another=may_be_of_another,
     ),
     CausalLink("only exception", lambda alert: alert in EXITS and alert.rank is None, _only_exception),
     CausalLink("last lost peer", lambda a: a in MILD_ENDS, _last_peer_error, ends_at_rank=True),

@@ -14,9 +14,16 @@ from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.alerts.deduplication.unexplained import last_resort
-from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
+from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, layer, precedence
 from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
-from gpuwatch.diagnose.incidents.causes.explaining_error import KERNEL_S, MILD_ENDS, SAME_MOMENT_S, explained
+from gpuwatch.diagnose.incidents.causes.explaining_error import (
+    KERNEL_S,
+    MILD_ENDS,
+    SAME_MOMENT_S,
+    explained,
+    is_above,
+    may_be_of_another,
+)
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -64,7 +71,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
             strongest = _listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
         else:
             strongest = _absent_rank_failure(strongest, candidates)
-        if best is not None and best in EXITS and best.rank == strongest.rank is not None:
+        if best is not None and _is_its_end(best, strongest, alerts):
             best = strongest
         elif best is None or precedence(strongest) < precedence(best):
             best = strongest
@@ -124,6 +131,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
             precedence(alert),
             _is_mute(alert, raised),
             _is_listed_later(alert),
+            layer(alert),
             alert.position,
         ),
     )
@@ -142,6 +150,15 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert, best)), best)
     return best
+
+
+def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
+    """Return True if `ended` is the end of the rank with this undated cause, or a launcher's line below it.
+
+    A launcher that lists several ranks at one time does not know which was first.
+    """
+    own = ended in EXITS and ended.rank == cause.rank is not None
+    return own or (may_be_of_another(ended, alerts) and is_above(cause, ended))
 
 
 def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:

@@ -28,9 +28,9 @@ from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
     EXITS,
     GENERIC_EXCEPTIONS,
+    OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
-    SCHEDULER,
     end_weight,
     explains,
 )
@@ -72,7 +72,7 @@ def chosen_culprit(
         blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
-        elif cause.rank is None and cause.node is not None and cause not in SCHEDULER:
+        elif cause.rank is None and cause.node is not None and cause not in OF_NO_RANK:
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
         if cause.code == UNKNOWN and blame.rank is None:
             silent = _among_silent([alert for alert in alerts if alert.code != UNKNOWN], where, job)
@@ -80,7 +80,7 @@ def chosen_culprit(
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)
-        if blame.node is None and blame.rank is None and cause not in SCHEDULER:
+        if blame.node is None and blame.rank is None and cause not in OF_NO_RANK:
             blame = replace(blame, node=node_of_end(cause, alerts))
     if cause.doubt:
         most: Confidence = "low" if cause.refuted else "medium"
@@ -314,21 +314,22 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
     """Return the choice among the ranks that did not take part in the operation that timed out."""
     suspects = stuck.suspects
-    if stuck.idle and suspects == stuck.idle and len(suspects) == 1:
+    if len(suspects) == 1 and suspects == stuck.idle:
         because = "its GPU was idle while those of all other ranks were busy"
         return replace(_at(suspects[0], where, job), confidence="medium", because=because)
+    if suspects == stuck.words and len(stuck.silent) > len(suspects) > 0:
+        because = "the only rank that logged work of its own after the step that all ranks logged last"
+        return replace(_at(suspects[0], where, job), confidence="low", because=because)
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
         return replace(blame, confidence="medium", because="the timeout itself lists the absent ranks")
     if len(suspects) == 1:
         rank = suspects[0]
         blame = _at(rank, where, job)
-        reported = len(stuck.victims)
-        place = where.of(rank, job)
+        place, victims = where.of(rank, job), len(stuck.victims)
         unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
-        confidence: Confidence = (
-            "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
-        )
+        most = victims >= 3 and victims + 1 >= len(stuck.world)
+        confidence: Confidence = "medium" if most and not unread else "low"
         return replace(
             blame,
             confidence=confidence,

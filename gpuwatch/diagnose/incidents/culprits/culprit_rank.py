@@ -15,8 +15,8 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     GENERIC_EXCEPTIONS,
+    OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
-    SCHEDULER,
     TIMEOUTS,
     end_weight,
     explains,
@@ -51,7 +51,7 @@ def rank_of_cause(
 
     None if the lines give no rank or several, or the cause has a rank, or is the scheduler's or a victim's.
     """
-    if cause.rank is not None or cause in SCHEDULER or cause in VICTIMS:
+    if cause.rank is not None or cause in OF_NO_RANK or cause in VICTIMS:
         return None
     for rank, because in (
         (owner_of_process(cause, alerts), "the rank in whose log the killed process is named"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.model.alert import IDLE_RANKS, Alert, process_group
+from gpuwatch.diagnose.model.alert import IDLE_RANKS, LAST_WORDS, Alert, process_group
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -63,11 +63,13 @@ class Hang(Struct, frozen=True):
     """True if a line bounds `began`."""
     idle: tuple[int, ...] = ()
     """The few ranks whose GPUs were idle while those of all others were busy."""
+    words: tuple[int, ...] = ()
+    """The only rank that logged work of its own below the last step of all."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
         """Return the suspects with the strongest evidence; empty: none known."""
-        return self.listed or self.left_out or self.idle or self.odd or self.silent
+        return self.listed or self.left_out or self.idle or self.odd or self.words or self.silent
 
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
@@ -104,11 +106,16 @@ def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | N
         tuple(rank for rank in _left_out(alerts, where, job) if rank not in victims | _aborted(alerts)),
         any(each.timed or each.bound != "undated" for each in first),
         tuple(rank for rank in _idle(first) if rank not in victims),
+        tuple(rank for rank in _last_words(first) if rank not in spoke),
     )
 
 
 def _idle(timeouts: Sequence[Alert]) -> list[int]:
     return sorted({int(rank) for each in timeouts for rank in str(each.fields.get(IDLE_RANKS, "")).split()})
+
+
+def _last_words(timeouts: Sequence[Alert]) -> set[int]:
+    return {rank for each in timeouts if isinstance(rank := each.fields.get(LAST_WORDS), int)}
 
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
