@@ -31,6 +31,8 @@ class NodeTable(SortableTable):
         self.shown = shown
         self.views: list[NodeView] = []
         self._columns: list[tuple[NodeColumn, int]] = []
+        self._columns_key: Hashable = None
+        """What the columns are and the width of a line: each line depends on it."""
         self._chosen_for: object = None
         self._node = ""
         self._worst: dict[str, Alert] = {}
@@ -52,6 +54,7 @@ class NodeTable(SortableTable):
             self._chosen_for = self.shown.names, self.columns, wanted
             names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
             self._columns = choose(self.columns, min(24, max(6, names)), wanted)
+            self._columns_key = tuple(column.name for column, _ in self._columns), self.columns
         self.at = max(0, min(self.at, len(views) - 1))
         if views and views[self.at].name != self._node:
             self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
@@ -60,7 +63,7 @@ class NodeTable(SortableTable):
         return 1 + len(self.views)
 
     def key(self, line: int) -> Hashable:
-        columns = (tuple(column.name for column, _ in self._columns), self.columns)
+        columns = self._columns_key
         if line == 0:
             return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
         view = self.views[line - 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.segment import Segment
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
     from gpuwatch.tui.model.view_state import ViewState
     from gpuwatch.tui.toolkit.cockpit import Cockpit
+
+
+def joined_lines(lines: Sequence[int], width: int) -> list[Region]:
+    """Return regions of whole lines, of which neighbours are one; `lines` are sorted."""
+    found: list[Region] = []
+    for y in lines:
+        if found and found[-1].bottom == y:
+            found[-1] = Region(0, found[-1].y, width, found[-1].height + 1)
+        else:
+            found.append(Region(0, y, width, 1))
+    return found
 
 
 class LineView(ErrorBoundary, ScrollView):
@@ -110,16 +121,16 @@ class LineView(ErrorBoundary, ScrollView):
         count = self.count()
         if self.virtual_size.height != count:
             self.virtual_size = Size(1, count)
-        width, height = self.columns, self.size.height
+        height, top = self.size.height, int(self.scroll_offset.y)
         dirty = []
         for y in range(height):
-            line = self._line_at(y)
+            line = y if y < self.pinned else y + top
             if self._painted.get(y, self) != (line, self.key(line) if line < count else None):
                 dirty.append(y)
-        if len(dirty) * 3 > height:
+        if len(dirty) == height:
             self.refresh()
         elif dirty:
-            self.refresh(*(Region(0, y, width, 1) for y in dirty))
+            self.refresh(*joined_lines(dirty, self.columns))
         return len(dirty)
 
     def repaint(self) -> None:
