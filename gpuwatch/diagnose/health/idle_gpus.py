@@ -17,7 +17,7 @@ def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
     for process in node.processes:
         for hold in process.gpus:
             gpu = node.gpus.get(hold.uuid)
-            fast = None if gpu is None else gpu.of_late(node.interval_s, now).fast
+            fast = None if gpu is None else gpu.fast_of_late(node.interval_s, now)
             if gpu is None or fast is None:
                 continue
             used = fast.utilization_pct

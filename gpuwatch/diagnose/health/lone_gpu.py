@@ -39,5 +39,5 @@ def lone_gpu(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condit
 
 
 def _used_pct(gpu: Gpu, node: Node, now: float) -> float | None:
-    fast = gpu.of_late(node.interval_s, now).fast
+    fast = gpu.fast_of_late(node.interval_s, now)
     return None if fast is None else fast.utilization_pct

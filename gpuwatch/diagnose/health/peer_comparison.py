@@ -43,7 +43,7 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
     """Yield a condition for each outlier among a node's GPUs of one model."""
     models: dict[str, list[PeerGpu]] = {}
     for gpu in node.gpus.values():
-        fast = gpu.of_late(node.interval_s, now).fast
+        fast = gpu.fast_of_late(node.interval_s, now)
         if fast is None or gpu.state != "ok":
             continue
         if fast.utilization_pct is not None and fast.utilization_pct >= WORKING_PCT:
@@ -62,7 +62,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
     """
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():
-        fast = gpu.of_late(node.interval_s, now).fast
+        fast = gpu.fast_of_late(node.interval_s, now)
         busy = gpu.history.mean("util", USED_S, now) if fast is not None and gpu.state == "ok" else None
         if busy is not None and busy > PARTLY_PCT:
             models.setdefault(gpu.info.name, []).append((gpu, busy))

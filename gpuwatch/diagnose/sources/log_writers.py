@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.runs.placement.owners import hosts_in
-from gpuwatch.wire import KERNEL_LOG, Finding
+from gpuwatch.wire import KERNEL_LOG, Finding, LogFile
 
 ReadFile: TypeAlias = tuple[str, str]
 """Reading node and path of a file."""
@@ -26,7 +28,14 @@ class LogWriters:
         self._shared: dict[ReadFile, str | None] = {}
         """File -> the only node that is known to write it."""
         self._naming: set[ReadFile] = set()
-        self._grown: dict[ReadFile, float] = {}
+        self._listed: dict[str, tuple[list[LogFile], float]] = {}
+        """Node -> its list of files and its clock's offset (seconds), as they were taken last."""
+        self._identities: dict[ReadFile, str] = {}
+        """Shared file -> its identity, as it was listed last."""
+        self._files: dict[str, set[ReadFile]] = defaultdict(set)
+        """The same the other way round."""
+        self._grown: dict[str, dict[str, float]] = {}
+        """Node -> path -> when the file last grew (unix seconds on our clock)."""
 
     def take(self, fleet: Fleet) -> set[ReadFile]:
         """Record who writes the listed files.
@@ -36,27 +45,42 @@ class LogWriters:
         if fleet.logs_version == self._version:
             return set()
         self._version = fleet.logs_version
-        shared = {
-            (node.name, file.path): (file.identity, bool(file.pids))
+        listed = {name: (node.logs, node.offset_s) for name, node in fleet.nodes.items()}
+        moved = [
+            node
             for node in fleet.nodes.values()
-            for file in node.logs
-            if file.identity is not None
-        }
-        self._grown = {
-            (node.name, file.path): file.grown_at - node.offset_s
-            for node in fleet.nodes.values()
-            for file in node.logs
-            if file.grown_at is not None
-        }
-        for (node, _), (identity, written) in shared.items():
-            if written:
-                self._writers[identity].add(node)
-        known = {file: _only(self._writers.get(identity, set())) for file, (identity, _) in shared.items()}
-        new = {
-            file for file, writer in known.items() if file not in self._shared or self._shared[file] != writer
-        }
-        self._shared.update(known)
+            if (before := self._listed.get(node.name)) is None
+            or before[0] is not node.logs
+            or before[1] != node.offset_s
+        ]
+        self._listed = listed
+        touched = {identity for node in moved for identity in self._take_node(node)}
+        new = set()
+        for identity in touched:
+            writer = _only(self._writers.get(identity, set()))
+            for file in self._files[identity]:
+                if file not in self._shared or self._shared[file] != writer:
+                    self._shared[file] = writer
+                    new.add(file)
         return new
+
+    def _take_node(self, node: Node) -> Iterator[str]:
+        """Record a node's list of files; yield the identities of which something is new."""
+        self._grown[node.name] = {
+            file.path: file.grown_at - node.offset_s for file in node.logs if file.grown_at is not None
+        }
+        for file in node.logs:
+            if file.identity is None:
+                continue
+            at, before = (node.name, file.path), self._identities.get((node.name, file.path))
+            if before != file.identity:
+                self._files[before or ""].discard(at)
+                self._files[file.identity].add(at)
+                self._identities[at] = file.identity
+                yield file.identity
+            if file.pids and node.name not in self._writers[file.identity]:
+                self._writers[file.identity].add(node.name)
+                yield file.identity
 
     def note(self, node: str, finding: Finding, host: str | None, where: RankIndex) -> bool:
         """Record the host that a finding's lines name.
@@ -73,7 +97,7 @@ class LogWriters:
 
     def written_until(self, node: str, path: str) -> float | None:
         """Return when a file was last written (unix seconds on our clock); None: unknown."""
-        return self._grown.get((node, path))
+        return self._grown.get(node, {}).get(path)
 
     def is_foreign(self, node: str, path: str) -> bool:
         """Return True if a line of this file that names no host may come from another node."""

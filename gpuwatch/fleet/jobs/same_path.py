@@ -33,8 +33,10 @@ class SamePath:
         """Name -> node with files on its own disk -> the ranks in them."""
         self._last: dict[str, dict[str, float]] = defaultdict(dict)
         """Name -> node -> when its files were last written (unix seconds of the node)."""
-        self._folders: dict[str, dict[str, RankFolder]] = {}
-        """Node -> folder with logs of ranks -> what is in it."""
+        self._folders: dict[str, dict[str, RankFolder]] = defaultdict(dict)
+        """Folder with logs of ranks -> node -> what is in it there."""
+        self._of_node: dict[str, set[str]] = {}
+        """Node -> its folders with logs of ranks."""
         self._joined: set[tuple[str, str]] = set()
         """(node, folder) that has been named by another node's files."""
         self._apart: set[str] = set()
@@ -79,12 +81,16 @@ class SamePath:
         One node may have files that show the run's id, as torchrun's, and the other only logs of ranks.
         """
         here = _rank_folders(files, names)
-        self._folders[node] = here
+        for folder in self._of_node.get(node, set()) - here.keys():
+            del self._folders[folder][node]
+            if not self._folders[folder]:
+                del self._folders[folder]
+        self._of_node[node] = set(here)
         found = {}
-        for other, there in self._folders.items():
-            for folder in here.keys() & there.keys() if other != node else ():
-                own, its = here[folder], there[folder]
-                if own.name == its.name or not own.is_with(its):
+        for folder, own in here.items():
+            self._folders[folder][node] = own
+            for other, its in self._folders[folder].items():
+                if other == node or own.name == its.name or not own.is_with(its):
                     continue
                 if len(its.name) < len(own.name):
                     found[own.name] = its.name

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from gpuwatch.fleet.logs.progress import KEPT_STEPS, LoggedStep, RankProgress
 
@@ -19,10 +20,17 @@ def joined_sessions(writers: Iterable[RankProgress]) -> list[RankProgress]:
     """
     found: dict[object, list[RankProgress]] = {}
     for writer in writers:
-        session = SESSION_LOG.match(writer.file)
-        key: object = id(writer) if session is None else (writer.node, session["session"], writer.rank or 0)
+        session = _session_of(writer.file)
+        key: object = id(writer) if session is None else (writer.node, session, writer.rank or 0)
         found.setdefault(key, []).append(writer)
     return [group[0] if len(group) == 1 else _joined(group) for group in found.values()]
+
+
+@lru_cache(maxsize=16_384)
+def _session_of(file: str) -> str | None:
+    """Return the path without the end that names one of the three logs; None for another file."""
+    found = SESSION_LOG.match(file)
+    return None if found is None else found["session"]
 
 
 def _joined(logs: list[RankProgress]) -> RankProgress:

@@ -82,15 +82,17 @@ class Gpu:
     def of_late(self, interval_s: float, now: float) -> Tiers:
         """Return the tiers that are at most three rounds old, or three ticks of `interval_s` if longer."""
         ticks = STALE_TICKS * interval_s
-
-        def fresh(at: float | None, limit: float) -> bool:
-            return at is not None and now - at <= max(limit, ticks)
-
+        medium_since, slow_since = now - max(MEDIUM_FRESH_S, ticks), now - max(SLOW_FRESH_S, ticks)
         return Tiers(
-            self.fast if fresh(self.fast_at, ticks) else None,
-            self.medium if fresh(self.medium_at, MEDIUM_FRESH_S) else None,
-            self.slow if fresh(self.slow_at, SLOW_FRESH_S) else None,
+            self.fast_of_late(interval_s, now),
+            None if self.medium_at is None or self.medium_at < medium_since else self.medium,
+            None if self.slow_at is None or self.slow_at < slow_since else self.slow,
         )
+
+    def fast_of_late(self, interval_s: float, now: float) -> GpuFast | None:
+        """Return the fast tier of `of_late`."""
+        at = self.fast_at
+        return None if at is None or now - at > STALE_TICKS * interval_s else self.fast
 
     def stuck_s(self, now: float) -> float | None:
         """Return the seconds that the stuck driver call has lasted; None: none is stuck, or unknown."""

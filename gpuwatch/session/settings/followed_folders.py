@@ -12,6 +12,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import read_own, write_whole
+from gpuwatch.wire import LogFile
 
 MAX_FOLDERS = 16
 """Most folders per node, newest last."""
@@ -32,6 +33,8 @@ class FollowedFolders:
         self._folders: dict[str, list[str]] = {}
         self._changed = False
         self._version = -1
+        self._noted: dict[str, list[LogFile]] = {}
+        """Node -> its list of log files that was recorded last."""
         self._write_at = 0.0
 
     def read(self) -> dict[str, Sequence[str]]:
@@ -51,6 +54,9 @@ class FollowedFolders:
             return
         self._version = fleet.logs_version
         for node in fleet.nodes.values():
+            if self._noted.get(node.name) is node.logs:
+                continue
+            self._noted[node.name] = node.logs
             known = self._folders.get(node.name, [])
             followed = [home(file.path) for file in node.logs if file.source not in ("kernel", "found")]
             new = dict.fromkeys(filter(_lasts, followed))

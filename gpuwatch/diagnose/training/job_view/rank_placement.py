@@ -52,6 +52,10 @@ class RankPlacement:
         """Node and file -> the rank that writes it; None: several do."""
         self._pids: dict[tuple[str, int], PlacedRank] = {}
         self._nodes: dict[str, set[Job]] = {}
+        self._gpus: dict[tuple[str, str], list[PlacedRank]] = {}
+        """Node and GPU (UUID) -> the living ranks on it."""
+        self._living: dict[str, set[tuple[Job, int | str]]] = {}
+        """Node -> the keys of `jobs` that its newest list names."""
 
     def refresh(self, fleet: Fleet) -> bool:
         """Read new process lists; return True if a placement changed."""
@@ -94,10 +98,11 @@ class RankPlacement:
                 before.seen_at = seat.seen_at
             if before != seat:
                 seats[key], changed = seat, True
-        for job, seats in self.jobs.items():
-            for key, seat in seats.items():
-                if seat.alive and seat.node == node.name and (job, key) not in alive:
-                    seat.alive, changed = False, True
+        for job, key in self._living.get(node.name, set()) - alive:
+            gone = self.jobs.get(job, {}).get(key)
+            if gone is not None and gone.alive and gone.node == node.name:
+                gone.alive, changed = False, True
+        self._living[node.name] = alive
         return changed
 
     def _forget(self) -> None:
@@ -107,23 +112,19 @@ class RankPlacement:
             del self.jobs[job]
 
     def _index(self) -> None:
-        self._files, self._pids, self._nodes = {}, {}, {}
+        self._files, self._pids, self._nodes, self._gpus = {}, {}, {}, {}
         for job, seats in self.jobs.items():
             for seat in seats.values():
                 self._nodes.setdefault(seat.node, set()).add(job)
                 self._pids[seat.node, seat.pid] = seat
+                if seat.alive and seat.uuid is not None and seat.rank is not None:
+                    self._gpus.setdefault((seat.node, seat.uuid), []).append(seat)
                 for file in seat.logs:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
     def on_gpu(self, node: str, uuid: str) -> PlacedRank | None:
         """Return the living rank on a GPU, the lowest of several; None: there is none."""
-        found = [
-            seat
-            for seats in self.jobs.values()
-            for seat in seats.values()
-            if seat.alive and (seat.node, seat.uuid) == (node, uuid) and seat.rank is not None
-        ]
-        return min(found, key=lambda seat: seat.rank or 0, default=None)
+        return min(self._gpus.get((node, uuid), ()), key=lambda seat: seat.rank or 0, default=None)
 
     def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
         """Return the job and placement of a log writer; None: unknown."""

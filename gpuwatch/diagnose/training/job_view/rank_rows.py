@@ -85,7 +85,7 @@ def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, 
         return
     row.gpu, row.uuid = gpu.info.index, gpu.info.uuid
     fast, row.gpu_at, row.gpu_state = gpu.fast, gpu.fast_at, gpu.state
-    row.gpu_late = gpu.state != "ok" or gpu.of_late(node.interval_s, now).fast is None
+    row.gpu_late = gpu.state != "ok" or gpu.fast_of_late(node.interval_s, now) is None
     if fast is None:
         return
     row.memory_bytes, row.memory_total_bytes = fast.memory_used_bytes, fast.memory_total_bytes
