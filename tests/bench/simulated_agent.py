@@ -29,14 +29,15 @@ def main() -> None:
         out.write(stream.compress(line.encode() + b"\n") + stream.flush(zlib.Z_SYNC_FLUSH))
         out.flush()
 
-    uuids = [f"GPU-{os.getpid()}-{index}" for index in range(8)]
+    node = config.get("host", str(os.getpid()))
+    uuids = [f"GPU-{node}-{index}" for index in range(8)]
     gpus = [
         {"uuid": uuid, "index": index, "name": "SIM H100", "memory_total_bytes": 80 << 30}
         for index, uuid in enumerate(uuids)
     ]
     send(
         "hello",
-        host=f"sim-{os.getpid()}",
+        host=f"sim-{node}",
         agent="sim",
         python="3",
         pid=os.getpid(),

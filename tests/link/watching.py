@@ -61,7 +61,7 @@ class Watcher:
         return self.next(LinkStatus, lambda status: status.phase == "live")
 
 
-def _holdings() -> tuple[set[int], int, set[int]]:
+def holdings() -> tuple[set[int], int, set[int]]:
     threads = {thread.ident or 0 for thread in threading.enumerate()}
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     return threads, descriptors, {child.pid for child in _children()}
@@ -77,11 +77,11 @@ def _children() -> Iterator[psutil.Process]:
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """No thread, descriptor or child process more than before."""
-    threads, descriptors, children = _holdings()
+    threads, descriptors, children = holdings()
     yield
 
     def clean() -> bool:
-        now = _holdings()
+        now = holdings()
         return now[0] <= threads and now[1] <= descriptors and now[2] <= children
 
     until(
