@@ -85,7 +85,7 @@ def alert_of_launcher(node: str, event: Event, where: RankIndex, offset_s: float
         job=next(iter(jobs)),
         first=at,
         last=at,
-        fields={"exitcode": event.code or 0, "pid": event.pid},
+        fields={"pid": event.pid},
     )
 
 

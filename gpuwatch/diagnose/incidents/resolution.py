@@ -10,7 +10,7 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.resumptions import PROOF_STEPS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER_KILLED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.model.timing import APART_S, Resumed, Resumption, attempt_of_path
@@ -185,6 +185,8 @@ def _closed(
             return Resolution(wall, f"restarted at {clock(attempt.began, wall)}{progress}")
     if attempt is not None and cause is not None and _is_back(cause, attempt):
         return Resolution(wall, f"{cause.node} responds again, and the job is making steps")
+    if attempt is not None and cause is not None and _is_left_behind(incident, cause, attempt):
+        return Resolution(wall, "its ranks train on without it")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
     outlived = recovered_at is not None and wall - recovered_at > LISTED_S and not _fails_beside(incident)
     if (
@@ -242,6 +244,13 @@ def _is_back(cause: Alert, attempt: Attempt) -> bool:
     """Return True if a lost node is connected again and the job has stepped since."""
     lost = cause.code == "node_lost" and cause.state == "resolved"
     return lost and attempt.stepped_at is not None and attempt.stepped_at > cause.last + APART_S
+
+
+def _is_left_behind(incident: Incident, cause: Alert, attempt: Attempt) -> bool:
+    """Return True if nothing but a launcher's death is reported, and its job stepped for `LISTED_S` since."""
+    alone = all(alert.code == LAUNCHER_KILLED for alert in incident.alerts if alert.severity in GRAVE)
+    stepped = attempt.stepped_at is not None and attempt.stepped_at > cause.last + LISTED_S
+    return cause.code == LAUNCHER_KILLED and alone and stepped
 
 
 def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:

@@ -44,3 +44,19 @@ def test_other_ends_and_other_processes_are_no_incident(code: int, pid: int) -> 
     reported = two_nodes()
     ended(reported, code, pid)
     assert not reported.incidents(110.0)
+
+
+def test_it_closes_when_the_ranks_train_on() -> None:
+    reported = two_nodes()
+    ended(reported, -9)
+    (incident,) = reported.book.incidents
+    assert not incident.over
+    for second in range(110, 150, 5):
+        for step, file in enumerate(("/runs/9/rank_0.log", "/runs/8/rank_2.log")):
+            progress = wire.Progress(
+                t=WALL + second, seq=4, file=file, rank=2 * step, job=incident.job, offset=10 * second,
+                at=WALL + second, timed=True, dialect="x", fields={"step": second},
+            )  # fmt: skip
+            reported.report(("n1", "n2")[step], progress, at=float(second))
+        reported.look(float(second))
+    assert [each.over for each in reported.book.incidents] == [True]
