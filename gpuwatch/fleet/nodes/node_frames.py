@@ -5,23 +5,26 @@ from __future__ import annotations
 from msgspec import structs
 
 from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.number_text import duration
 from gpuwatch.wire import Event, GpuSample, Hello, HostSample, Sample
 
 
 def reboot_event(node: Node, hello: Hello) -> Event | None:
     """Return a reboot event if an ssh node's boot id changed; else None.
 
-    Only ssh nodes: a pod of the same name may run on another machine.
+    It is dated when the node was last heard: its ranks ended then, and a boot takes minutes. Only ssh nodes:
+    a pod of the same name may run on another machine.
     """
     before = node.hello
     if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
         return None
     if before.boot_id == hello.boot_id or before.host != hello.host:
         return None
-    booted, seen = hello.booted_at, 0.0 if node.host is None else node.host.t
-    if booted is None or booted < seen:
-        booted = hello.t  # a container's boot time is that of its machine
-    return Event(t=booted, seq=hello.seq, event="reboot", title="Node rebooted", severity="error")
+    heard = hello.t if node.host is None else min(node.host.t, hello.t)
+    detail = f"its boot id changed; it was away for {duration(hello.t - heard)}"
+    return Event(
+        t=heard, seq=hello.seq, event="reboot", title="Node rebooted", severity="error", detail=detail
+    )
 
 
 def take_hello(node: Node, hello: Hello) -> None:
