@@ -21,9 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .base.output_stream import OutputStream
     from .base.requests import Requests
     from .base.settings import Settings
+    from .output_stream import OutputStream
 
 HELLO_S = 0.5
 """Seconds that the first hello waits for the GPUs to be identified."""

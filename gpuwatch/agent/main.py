@@ -3,10 +3,10 @@
 import os
 import signal
 
-from .base.output_stream import OutputStream
 from .base.requests import Requests
 from .base.settings import Settings
 from .emitter import Emitter
+from .output_stream import OutputStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

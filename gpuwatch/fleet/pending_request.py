@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
+
 Answer = TypeVar("Answer")
 
 
@@ -33,5 +35,5 @@ class Asked:
             return None, self.error
         try:
             return msgspec.convert(self.data, kind), None
-        except msgspec.ValidationError as error:
+        except DECODE_ERRORS as error:
             return None, f"an answer that cannot be read: {error}"

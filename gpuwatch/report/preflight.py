@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.preflight.check import Check, Status
 from gpuwatch.diagnose.preflight.reference_node import Profile
 from gpuwatch.hosts.names import fold
@@ -48,7 +49,7 @@ def profile_of(data: bytes) -> dict[str, str]:
     """
     try:
         return msgspec.json.decode(data, type=SavedProfile).profile
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"no profile of a node ({error})") from error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gpuwatch import __version__
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.own_folders import cache_folder
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 from gpuwatch.rules.model.dialect import Dialect
@@ -70,7 +71,7 @@ def built_in() -> BuiltIn:
     if data is not None:
         try:
             return msgspec.json.decode(data, type=BuiltIn)
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             pass  # of a development version with other types; it is written anew
     found = read_built_in(files)
     write_sealed(file, msgspec.json.encode(found), MAX_CACHE_FILES)

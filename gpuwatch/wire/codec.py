@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import MAY_STEER, plain
 from gpuwatch.wire.frames import AnyFrame
 from gpuwatch.wire.requests import AnyRequest
@@ -52,7 +53,7 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
         if MAY_STEER.search(line) is None:
             return decoder.decode(line)
         return msgspec.convert(sanitized_value(msgspec.json.decode(line)), decoder.type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise refusal(plain(str(error))) from error
 
 

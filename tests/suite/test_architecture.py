@@ -13,9 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gpuwatch.agent.base.output_stream import OutputStream
 from gpuwatch.agent.logs.files.follower import Follower
 from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.agent.output_stream import OutputStream
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.frame_stream import FrameStream, Started

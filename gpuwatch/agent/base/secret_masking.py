@@ -7,6 +7,7 @@ A secret without any of these signs cannot be distinguished from other text.
 
 import re
 
+from .encoded_text import decoded
 from .procfs import UNSEEN
 from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms, without_random
 from .secret_names import PASSES, SECRET_KEYS, without_paired
@@ -121,7 +122,6 @@ _MIXED_WORD = re.compile(
     "(?:[A-Za-z]{1,60}[\u0400-\u0460]|[\u0400-\u0460]{1,60}[A-Za-z])[A-Za-z\u0400-\u0460]{0,60}"
 )
 """A word of Latin and Cyrillic letters, which looks like one of Latin letters alone."""
-_ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
 _RULES = ("|", "\u2502", "\u2503")
 """Separators of table cells."""
 _MIN_WEAK = 4
@@ -131,15 +131,29 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 
 def masked(text: str) -> str:
-    """Return the text with every recognised secret replaced by `MASK`."""
+    """Return the text with every recognised secret replaced by `MASK`.
+
+    A text in an encoding is returned decoded, without backspaces, where only so its secrets are recognised.
+    """
+    shown = _masked(text.replace("\b", ""))
+    plain = decoded(text)
+    if plain == text:
+        return shown
+    readings = (_masked(decoded(shown)), _masked(plain))
+    best = min(readings, key=_left)
+    return best if MASK in best and _left(best) < _left(decoded(shown)) else shown
+
+
+def _left(text: str) -> int:
+    """Return the number of characters that are not masked."""
+    return len(text.replace(MASK, ""))
+
+
+def _masked(text: str) -> str:
     try:
         text.encode("ascii")
     except UnicodeError:
         text = _MIXED_WORD.sub(_in_latin, UNSEEN.sub("", text).translate(_NARROW_FORMS))
-    if "\\u00" in text:
-        text = _ASCII_ESCAPE.sub(_character, text)
-    if "&quot;" in text:
-        text = text.replace("&quot;", '"')
     lower = text.lower()
     for sign in _SIGNS:
         if sign in lower:
@@ -163,12 +177,6 @@ def masked(text: str) -> str:
 
 def _in_latin(found: "Match[str]") -> str:
     return found.group().translate(_LOOKALIKES)
-
-
-def _character(found: "Match[str]") -> str:
-    """Return the character of a JSON escape (as Go writes `&`); quotes and backslashes stay escaped."""
-    character = chr(int(found.group(1), 16))
-    return "\\" + character if character in '"\\' else character
 
 
 def _url_with_slash(found: "Match[str]") -> str:

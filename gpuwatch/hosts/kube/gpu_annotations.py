@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
+
 DEVICE_LISTS = ("hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new")
 DEVICE_NUMBERS = "volcano.sh/gpu-index"
 DEVICE_JSON = "scheduling.koordinator.sh/device-allocated"
@@ -47,7 +49,7 @@ def _found(annotations: Mapping[str, Any]) -> Iterator[str]:
     if text:
         try:
             devices = msgspec.json.decode(text.encode("utf-8", "replace"), type=_Allocated).gpu
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             return
         yield from (str(each.minor) for each in devices[:MAX_GPUS] if 0 <= each.minor < 1000)
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from gpuwatch import __version__
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.hosts.prometheus_target import PrometheusTarget
 from gpuwatch.link.stream.bounded_http import HttpError, post, split_login
 from gpuwatch.plain import plain
@@ -146,7 +147,7 @@ class PrometheusClient:
 
 def _refused(error: HttpError) -> str:
     """Return the error's text, with the reason that Prometheus gives for a rejected query."""
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    with contextlib.suppress(*DECODE_ERRORS):
         if stated := _refusal.decode(error.body).error:
             return f"{error}: {stated}"
     return str(error)
@@ -155,7 +156,7 @@ def _refused(error: HttpError) -> str:
 def _result(data: bytes, decoder: msgspec.json.Decoder[_QueryAnswer[V]]) -> list[V]:
     try:
         answer = decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         raise PrometheusError("the answer is not from a Prometheus server") from None
     if answer.status != "success" or answer.data is None:
         raise PrometheusError(answer.error or "the query failed")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.prometheus.series.dcgm import DCGM_TIERS
 from gpuwatch.link.prometheus.series.gpu import TIERS
 from gpuwatch.link.prometheus.series.tier_series import TierSeries
@@ -80,7 +81,7 @@ def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
     """Return the struct with these values; None if a value is out of range."""
     try:
         return msgspec.convert(values, struct)
-    except msgspec.ValidationError:
+    except DECODE_ERRORS:
         return None
 
 

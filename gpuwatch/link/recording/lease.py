@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.plain import plain
 
@@ -97,7 +98,7 @@ def holder(file: sqlite3.Connection) -> Holder | None:
     row = file.execute("SELECT value FROM meta WHERE name = 'recorder'").fetchone()
     try:
         return None if row is None else msgspec.json.decode(row[0], type=Holder)
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return None
 
 

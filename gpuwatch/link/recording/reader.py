@@ -46,6 +46,8 @@ PASSED_OVER = """
 SELECT (SELECT count(*) FROM block WHERE id = ?1 AND first > ?2), ifnull(max(id), ?1) FROM block
 """
 """Whether a key frame's block begins after it, and the last block."""
+MAX_DICTIONARY_BYTES = 1 << 20
+"""Of a dictionary, which stays in memory; a recorder trains one of 16 KiB."""
 MAX_REQUESTS = 500
 """Recorded requests of one kind and node that are compared with a new one."""
 
@@ -246,25 +248,28 @@ class Recording:
 
     def items(self, first: int, last: int) -> Iterator[Item]:
         """Yield the items that make a recording of this period (microseconds), as stored in the file."""
-        dictionaries = self._rows.all("ib", "SELECT id, data FROM dictionary")
+        dictionaries = self._rows.each("ib", "SELECT id, data FROM dictionary")
         yield from (DictionaryItem(*row) for row in dictionaries)
         row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
         start, before = (row[0], row[1]) if row is not None else (self.first, 0)
         if row is not None:
             yield KeyFrame(row[0], row[2])
-        keys = self._rows.all("iib", f"{KEY_FRAMES} WHERE at > ? AND at <= ? ORDER BY at", start, last)
+        later = f"{KEY_FRAMES} WHERE at > ? AND at <= ? ORDER BY at"
+        keys = self._rows.each("iib", later, start, last)
+        key = next(keys, None)
         blocks = "SELECT id, first, last, wall, frames, findings, data FROM block WHERE id > ? AND first <= ?"
         few = f"{blocks} ORDER BY id LIMIT {BLOCKS_AT_ONCE}"
         while rows := self._rows.all("iiiiiib", few, before, last):
             for row in rows:
                 before = number = row[0]
                 yield RecordBlock(*row[1:])
-                while keys and keys[0][1] <= number:
-                    yield KeyFrame(keys[0][0], keys.pop(0)[2])
+                while key is not None and key[1] <= number:
+                    yield KeyFrame(key[0], key[2])
+                    key = next(keys, None)
         requests = "SELECT at, node, number, kind, body FROM request WHERE at BETWEEN ? AND ? ORDER BY id"
-        yield from (RequestItem(*row) for row in self._rows.all("iiitb", requests, start, last))
+        yield from (RequestItem(*row) for row in self._rows.each("iiitb", requests, start, last))
         answers = "SELECT at, node, number, data FROM answer WHERE at BETWEEN ? AND ? ORDER BY id"
-        yield from (AnswerItem(*row) for row in self._rows.all("iiib", answers, start, last))
+        yield from (AnswerItem(*row) for row in self._rows.each("iiib", answers, start, last))
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
     def inflated(self, data: bytes) -> bytes:
@@ -272,7 +277,8 @@ class Recording:
         return self._parts.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:
-        row = self._rows.one("b", "SELECT data FROM dictionary WHERE id = ?", number)
+        sql = "SELECT data FROM dictionary WHERE id = ? AND length(data) <= ?"
+        row = self._rows.one("b", sql, number, MAX_DICTIONARY_BYTES)
         return None if row is None else row[0]
 
 

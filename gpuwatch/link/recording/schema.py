@@ -57,6 +57,8 @@ MAX_NUMBER = 10**17
 """Larger than any time (microseconds up to the year 5138), id or count that a recorder writes."""
 MAX_VALUE_BYTES = 64 << 20
 """Largest value; a key frame of 1,000 nodes has about 5 MB."""
+MAX_READ_BYTES = 256 << 20
+"""Bytes of all rows that are read at once."""
 TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": str, "b": bytes}
 """Column letter -> Python type."""
 
@@ -237,12 +239,23 @@ class Rows:
             file.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
 
     def all(self, types: str, sql: str, *values: object) -> list[Row]:
-        """Return the rows whose columns have these types, a letter of `TYPES` each."""
-        return list(self._checked(types, sql, *values))
+        """Return the rows whose columns have these types, a letter of `TYPES` each.
+
+        Rows after `MAX_READ_BYTES` are left out and count as damaged: rows of a small file can share pages.
+        """
+        found: list[Row] = []
+        size = 0
+        for row in self.each(types, sql, *values):
+            size += sum(len(value) for value in row if isinstance(value, bytes | str))
+            if size > MAX_READ_BYTES:
+                self.damaged += 1
+                break
+            found.append(row)
+        return found
 
     def one(self, types: str, sql: str, *values: object) -> Row | None:
         """Return the first row whose columns have these types, or None."""
-        return next(self._checked(types, sql, *values), None)
+        return next(self.each(types, sql, *values), None)
 
     def bound(self, column: str, table: str, which: str) -> int | None:
         """Return the `min` or `max` (`which`) of a numeric column; None if the table is empty.
@@ -262,7 +275,8 @@ class Rows:
         row = next(self._read(sql), None)
         return None if row is None else row[0]
 
-    def _checked(self, types: str, sql: str, *values: object) -> Iterator[Row]:
+    def each(self, types: str, sql: str, *values: object) -> Iterator[Row]:
+        """Yield the rows of `all` one at a time, without a bound."""
         for row in self._read(sql, *values):
             if sound(types, row):
                 yield row

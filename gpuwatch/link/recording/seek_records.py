@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import structs
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.recording.tee import MICRO
 
@@ -106,7 +107,7 @@ def _merged(samples: Sequence[StreamRecord]) -> StreamRecord:
             found[bytes(gpu.get("uuid", b""))] = {**older, **gpu}
     try:
         newest = _sample_decoder.decode(samples[-1].body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return samples[-1]  # the session counts it as damaged
     newest["gpus"] = msgspec.Raw(_encoder.encode(list(found.values())))
     return structs.replace(samples[-1], body=_encoder.encode(newest))
@@ -117,7 +118,7 @@ def _gpus(one: StreamRecord) -> list[dict[str, msgspec.Raw]]:
     try:
         sample = _sample_decoder.decode(one.body)
         return _gpus_decoder.decode(sample["gpus"]) if "gpus" in sample else []
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return []
 
 
@@ -151,7 +152,7 @@ def _listed(one: StreamRecord) -> _Listed | None:
     """Return the processes or files that a record lists; None if it is damaged."""
     try:
         return _list_decoder.decode(one.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return None
 
 
@@ -161,7 +162,7 @@ def _writer(one: StreamRecord) -> Writer | None:
         return None
     try:
         who = _decoder.decode(one.body)
-    except msgspec.MsgspecError:
+    except DECODE_ERRORS:
         return None
     if len(bytes(who.past)) > len("[]"):
         return None

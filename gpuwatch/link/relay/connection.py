@@ -7,8 +7,7 @@ import socket
 import threading
 from collections import deque
 
-import msgspec
-
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.relay.messages import (
     FromViewer,
     Opening,
@@ -99,7 +98,7 @@ class RelayConnection:
             raise RelayError("the relay has ended")
         try:
             self._arrived.extend(to_viewer.decode(body) for body in self._reader.feed(data))
-        except msgspec.MsgspecError as error:
+        except DECODE_ERRORS as error:
             raise RelayError(str(error)) from error
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch import __version__
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.smi import notices
 from gpuwatch.link.smi.host_sample import MEMINFO, OTHER_MEMINFO, host_sample, processor_times
 from gpuwatch.link.smi.row import MAX_SMI_GPUS, Row, RowError, parse_row
@@ -138,7 +139,7 @@ class SmiNode:
         self._watch(now)
         try:
             ping = msgspec.json.decode(request, type=Ping)
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             return "an answer without a ping"
         if self._precise:
             self._others.append(Reply(id=ping.id, t=at, seq=0))

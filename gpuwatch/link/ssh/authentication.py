@@ -10,9 +10,9 @@ import paramiko
 from msgspec import Struct
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.bounded_transport import shown
 from gpuwatch.link.ssh.keys.keyring import Identity
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.plain import plain
 
 Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]
 """(title, instructions, [(prompt, echo)]) -> answers, for keyboard-interactive."""
@@ -159,7 +159,7 @@ def _hung_up(host: ResolvedHost, proposal: _Proposal, tried: Sequence[str], erro
             "too many keys for its MaxAuthTries; name the right one with identity_file and IdentitiesOnly",
             final=True,
         )
-    detail = plain(str(error)) or "no reason given"
+    detail = shown(str(error)) or "no reason given"
     return CarrierError(
         f"{host.where} closed the connection during the login with {proposal.label} ({detail})"
     )
@@ -172,7 +172,7 @@ def _refusal(
     tried: Sequence[str],
     identity: Identity,
 ) -> str:
-    offers = plain(", ".join(methods))
+    offers = shown(", ".join(methods))
     sentence = f"{host.where} refused the login"
     if passed:
         sentence += f" after accepting {', '.join(passed)}"

@@ -8,11 +8,11 @@ import threading
 import paramiko
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.bounded_transport import BoundError, shown
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.link.stream.remote_text import whole_lines
-from gpuwatch.plain import plain
 
 _STDERR_LIMIT = 4096
 _CHUNK = 32_768
@@ -29,8 +29,15 @@ class SshCarrier:
         self._stderr_lock = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for up to `limit` bytes; return b"" when the command or connection has ended."""
+        """Wait for up to `limit` bytes; return b"" when the command or connection has ended.
+
+        Raises:
+            OSError: the server broke a bound.
+        """
         data = self._channel.recv(limit)
+        broken = None if data else self._connection.transport.get_exception()
+        if isinstance(broken, BoundError):
+            raise OSError(str(broken)) from broken
         if not data or self._channel.recv_stderr_ready():
             self._take_stderr()
         return data
@@ -103,7 +110,7 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
                 f"{host.where} accepted the login but did not answer the request for a command "
                 f"within {timeout_s:.0f} s; its sshd stalls, or the node is overloaded"
             ) from error
-        detail = plain(str(error)) or "it closed the connection"
+        detail = shown(str(error)) or "it closed the connection"
         raise CarrierError(
             f"{host.where} accepted the login but started no command ({detail}); "
             "check MaxSessions in its sshd_config and the account's shell"

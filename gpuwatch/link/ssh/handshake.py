@@ -17,6 +17,7 @@ from gpuwatch.link.openssh.known_hosts import (
 )
 from gpuwatch.link.openssh.known_hosts_file import HostKeyListError
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.bounded_transport import BoundedTransport, shown
 from gpuwatch.link.ssh.login_turns import UngreetedError
 from gpuwatch.link.ssh.sockets.streams import ByteStream
 from gpuwatch.link.stream.carrier import CarrierError
@@ -86,7 +87,7 @@ def negotiate(
         raise CarrierError(
             f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True
         )
-    transport = paramiko.Transport(stream.sock)
+    transport = BoundedTransport(stream.sock)
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
     transport.channel_timeout = timeout_s
     security = transport.get_security_options()
@@ -171,7 +172,7 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Byte
         kind = UngreetedError if "kex_exchange_identification" in words else CarrierError
         return kind(f"the ProxyCommand to {host.query.host} failed: {words}")
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        reason = plain(str(error))
+        reason = shown(str(error))
         return CarrierError(
             f"{host.where} shares no accepted algorithm with gpuwatch ({reason}); it needs a newer sshd"
         )
@@ -180,4 +181,4 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Byte
             f"{host.where} closed the connection or sent nothing before the key exchange; "
             "sshd may be overloaded (MaxStartups), or it is not an ssh server"
         )
-    return CarrierError(f"the key exchange with {host.where} failed: {plain(str(error))}")
+    return CarrierError(f"the key exchange with {host.where} failed: {shown(str(error))}")

@@ -10,10 +10,10 @@ import paramiko
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import NeedsAnswersError
+from gpuwatch.link.ssh.bounded_transport import shown
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.sockets.streams import JumpStream
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.plain import plain
 
 _MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower
 
@@ -56,7 +56,7 @@ class JumpHost:
         except paramiko.ChannelException as error:
             raise CarrierError(
                 f"the jump host {self.host.where} cannot reach {target.hostname} port {target.port} "
-                f"({plain(error.text)}); check the address, and AllowTcpForwarding there"
+                f"({shown(error.text)}); check the address, and AllowTcpForwarding there"
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not connection.alive:

@@ -11,6 +11,7 @@ import msgspec
 import zstandard
 from msgspec.structs import replace
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import StreamRecord, records_of
@@ -149,5 +150,5 @@ class _Copy:
 def _decoded(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.own_folders import cache_folder
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 from gpuwatch.rules.model.dialect import Dialect
@@ -35,7 +36,7 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     file = cache_folder() / f"rules-{_digest(rules)}.json"
     data = read_sealed(file)
     if data is not None:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(*DECODE_ERRORS):
             return msgspec.json.decode(data, type=list[dict[str, Any]])
     from gpuwatch.rules.compiling.compile import compiled  # noqa: PLC0415 - not needed where the file is there
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import plain
 
 MAX_BYTES = 256 << 20
@@ -82,7 +83,7 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401 - whatever the dump holds
 def _converted(held: object, kind: type[_Kind], what: str) -> _Kind:
     try:
         return msgspec.convert(held, kind, strict=False)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise _of_another_kind(error, what) from error
 
 

@@ -85,22 +85,23 @@ def read_snapshot(data: bytes, file: str, rank: int | None) -> list[RankMemory]:
         snapshot = read_as(data, Snapshot, what, MAX_SNAPSHOT_BYTES)
     except UnreadableDumpError:
         snapshot = Snapshot(read_as(data, list[SnapshotSegment], what, MAX_SNAPSHOT_BYTES))
-    devices = sorted({segment.device for segment in snapshot.segments})
-    if not devices:
+    segments: dict[int, list[SnapshotSegment]] = {}
+    for segment in snapshot.segments:
+        segments.setdefault(segment.device, []).append(segment)
+    if not segments:
         raise UnreadableDumpError(
             "a memory snapshot without segments: nothing is allocated, or no GPU was used"
         )
     found = []
-    for device in devices:
-        actions = snapshot.device_traces[device] if device < len(snapshot.device_traces) else []
-        found.append(_of_device(snapshot, device, actions, RankMemory(file, "snapshot", rank, device)))
+    for device in sorted(segments):
+        actions = snapshot.device_traces[device] if 0 <= device < len(snapshot.device_traces) else []
+        found.append(_of_device(segments[device], actions, RankMemory(file, "snapshot", rank, device)))
     return found
 
 
 def _of_device(
-    snapshot: Snapshot, device: int, actions: list[AllocatorAction], memory: RankMemory
+    segments: list[SnapshotSegment], actions: list[AllocatorAction], memory: RankMemory
 ) -> RankMemory:
-    segments = [segment for segment in snapshot.segments if segment.device == device]
     blocks = _placed(segments)
     active = {address: block for address, block in blocks if block.state != INACTIVE}
     allocated = [block for block in active.values() if block.state == ALLOCATED]

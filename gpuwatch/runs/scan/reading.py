@@ -28,6 +28,7 @@ from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.samples import sample_of
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
+from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
@@ -36,6 +37,7 @@ from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.partial_lines import joined_partials
 from gpuwatch.runs.scan.seen_shapes import SeenShapes
+from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
 
 PART_BYTES = 16 << 20
@@ -186,12 +188,14 @@ def read_part(
     tail, tail_at = b"", 0
     packed: str | None = None
     foreign: int | None = None
+    is_kernel_log = path_places(part.log.inner).kernel
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
             steps.own = recorder.own
             text, at = sections.feed(data, offset)
-            scan.feed(joined_partials(text), at, part.log.until)
+            lines = without_split_words(text) if is_kernel_log else joined_partials(text)
+            scan.feed(lines, at, part.log.until)
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.own_folders import make_own
 from gpuwatch.session.evidence.log_parts import LogPart
 
@@ -115,7 +116,7 @@ class Spool:
         for line in journal.read_bytes().splitlines():
             try:
                 entry = _decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except DECODE_ERRORS:
                 continue  # the last one, cut in the middle
             found[entry.log] = entry
         return found

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.file_trust import own_beside
 from gpuwatch.own_folders import make_own
@@ -134,7 +135,7 @@ def _incident(row: tuple[object, ...]) -> SeenIncident | None:
     fields["timed"] = bool(fields["timed"])
     try:
         one = msgspec.convert(fields, SeenIncident)
-    except msgspec.ValidationError:
+    except DECODE_ERRORS:
         return None
     texts = (each for each in fields.values() if isinstance(each, str))
     is_sound = (

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import (
     AnyFrame,
@@ -45,7 +46,7 @@ def read_request(body: bytes) -> AnyRequest | None:
     """Decode a viewer's request; return None if it is invalid."""
     try:
         return _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
 
 

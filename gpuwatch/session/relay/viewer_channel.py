@@ -7,8 +7,7 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 
-import msgspec
-
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.recording.tee import AnswerItem, DictionaryItem, Item, KeyFrame, RecordBlock, size_of
 from gpuwatch.link.relay.messages import (
     Answer,
@@ -120,7 +119,7 @@ class ViewerChannel:
         try:
             self._flush()
             return self._received()
-        except (OSError, RelayError, msgspec.MsgspecError):
+        except (OSError, RelayError, *DECODE_ERRORS):
             self.close()
             return []
 

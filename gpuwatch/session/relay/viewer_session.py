@@ -8,6 +8,7 @@ import msgspec
 from msgspec import structs
 
 from gpuwatch.clock import SessionClock
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
@@ -51,7 +52,7 @@ class ViewerSession(Session):
         opening = connection.opening
         try:
             plan = _plan.decode(opening.plan)
-        except msgspec.MsgspecError as error:
+        except DECODE_ERRORS as error:
             raise RelayError(f"no plan: {error}") from error
         self._names = opening.nodes
         self._dictionaries: dict[int, bytes] = {}

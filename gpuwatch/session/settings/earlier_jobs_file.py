@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
@@ -65,7 +66,7 @@ class EarlierJobsFile:
 
         `wall`: unix seconds.
         """
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with suppress(OSError, *DECODE_ERRORS):
             stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
         return []

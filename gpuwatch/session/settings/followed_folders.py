@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.own_folders import make_own
@@ -43,7 +44,7 @@ class FollowedFolders:
         return dict(self._folders)
 
     def _stored(self) -> dict[str, list[str]]:
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with suppress(OSError, *DECODE_ERRORS):
             reported = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return {node: list(filter(_lasts, folders)) for node, folders in reported.items()}
         return {}

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import zstandard
 
+from gpuwatch.link.recording import schema
 from gpuwatch.link.recording.parts import MAX_BLOCK_BYTES
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import MAX_RECORDS, records_of
@@ -218,3 +219,36 @@ def test_damaged_blocks_are_reported_by_once(path: Path) -> None:
 
 def test_a_message_that_quotes_a_recording_is_bounded() -> None:
     assert len(str(RecordingError("its plan lacks the node " + "x" * 1_000_000))) < 10_000
+
+
+def test_rows_that_share_their_pages_fill_no_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of 64 MB can be part of a small file as often as one likes, as its pages may be the same."""
+    with closing(sqlite3.connect(path)) as file, file:
+        rows = [(number, bytes(3 << 20)) for number in range(1, 9)]
+        file.executemany("INSERT INTO request VALUES (NULL, ?, 1, 1, 'stacks', ?)", rows)
+        file.execute("INSERT INTO dictionary VALUES (4711, ?)", (bytes(2 << 20),))
+    monkeypatch.setattr(schema, "MAX_READ_BYTES", 10 << 20)
+    with closing(Recording(path)) as recording:
+        assert len(list(recording.requests(1, "stacks", 100))) == 3
+        assert recording.damaged == 1
+        assert recording._dictionary(4711) is None
+
+
+DEEP = b'"zz":' + b"[" * 3000 + b"]" * 3000 + b","
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"gpus":[', DEEP + b'"gpus":['), (b'"file":"', b'"file":"\xff'), (b'"file":"', DEEP + b'"file":"')],
+)
+def test_a_record_that_no_recorder_writes_is_counted(path: Path, old: bytes, new: bytes) -> None:
+    changed(path, lambda data: data.replace(old, new))
+    assert played(path).damaged
+
+
+@pytest.mark.parametrize("lease", [f"{{{DEEP.decode()}}}", b'{"host": "\xff\xff"}', 7])
+def test_a_lease_that_no_recorder_writes_is_none(path: Path, lease: str | bytes | int) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("INSERT OR REPLACE INTO meta VALUES ('recorder', ?)", (lease,))
+    with closing(Recording(path)) as recording:
+        assert recording.writer is None

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,12 @@ def test_the_holder_of_memory_is_the_program_and_not_torch_s_recorder(
     made = snapshot([action("alloc", 0x7F0020000000, 900, frames)])
     (memory,) = gather_memory([write(tmp_path / "rank_0.pickle", made)]).ranks
     assert memory.holders[0].where == place
+
+
+@pytest.mark.long
+def test_very_many_devices_take_little_time(tmp_path: Path) -> None:
+    held = snapshot()
+    held["segments"] = [{**held["segments"][0], "device": device, "blocks": []} for device in range(20_000)]
+    began = time.process_time()
+    assert len(gather_memory([write(tmp_path / "rank_5.pickle", held)]).ranks) == 20_000
+    assert time.process_time() - began < 10.0

@@ -22,6 +22,8 @@ _ANSI = re.compile(
     rb"|[ -/]*[0-~])?"
 )
 _GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"
+_STRUCK_OVER = re.compile(rb"([^\x08\r\n_])\x08_|[^\x08\r\n]\x08(?=[^\x08\r\n])")
+"""A character that the next one is printed upon, as `man` makes bold and underlined letters."""
 _MARK = re.compile(rb"^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)")
 _MARKS = (b"\xef", b"\xff", b"\xfe")
 """First bytes of the byte order marks of UTF-8 and UTF-16."""
@@ -41,6 +43,8 @@ def scrubbed(data: bytes) -> bytes:
     """Return the bytes without escape sequences and control characters; line ends stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
+    if b"\x08" in data:
+        data = _STRUCK_OVER.sub(rb"\1", data)
     if b"\x00" in data or b"\x08" in data:
         data = data.translate(None, _GONE)
     return data
@@ -56,7 +60,10 @@ def _text(line: bytes) -> str:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
         line = _MARK.sub(b"", line)
-    line = line[:MAX_LINE].translate(None, _GONE + b"\x1b\r\n")
+    line = line[:MAX_LINE]
+    if b"\x08" in line:
+        line = _STRUCK_OVER.sub(rb"\1", line)
+    line = line.translate(None, _GONE + b"\x1b\r\n")
     return masked(line.decode("utf-8", "replace").replace("\t", "    "))
 
 

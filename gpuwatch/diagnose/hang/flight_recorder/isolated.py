@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.agent.logs.ipc.lifeline import die_with
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.own_process import module_command
@@ -92,7 +93,7 @@ class IsolatedAnalysis:
             return f"the dumps could not be analyzed within {self._patience_s:.0f} s"
         try:
             return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=IsolatedVerdict)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *DECODE_ERRORS):
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
     def close(self) -> None:

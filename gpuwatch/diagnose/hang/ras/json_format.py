@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasError, RasRank
 from gpuwatch.plain import plain
 
@@ -69,7 +70,7 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
     """
     try:
         found = msgspec.json.decode(words, type=_Answer)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise RasError(f"not the JSON of NCCL RAS: {plain(str(error))[:160]}") from error
     version = plain(found.nccl_version)[:40] if found.nccl_version else None
     communicators = tuple(_communicator(each) for each in found.communicators)

@@ -9,6 +9,7 @@ from typing import get_args
 import msgspec
 from msgspec import Struct
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.number_text import plural, rate_with_unit, size_text, some
 from gpuwatch.probe.judging.links.links import graded
 from gpuwatch.probe.judging.links.peer_reference import best_tenth
@@ -123,7 +124,7 @@ def load(path: str | Path) -> Baseline:
         raise BaselineError(f"there is no baseline {path}; {remedy}") from None
     except OSError as error:
         raise BaselineError(f"the baseline {path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise BaselineError(f"{path} is not a baseline of gpuwatch ({error}); {remedy}") from None
     if kept.format != FORMAT:
         raise BaselineError(f"{path} is not a baseline of gpuwatch; {remedy}")

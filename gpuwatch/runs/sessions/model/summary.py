@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import plain
 from gpuwatch.telemetry.training.steps import steady_rate
 
@@ -281,7 +282,7 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
         return {name: item for name, item in table.items() if item is not None or is_optional}
     try:
         found = msgspec.convert(value, wanted, strict=False)
-    except (msgspec.ValidationError, OverflowError):
+    except DECODE_ERRORS:
         problems.append(f"{where}: not {_type_words(wanted)}")
         return None
     if isinstance(found, float) and not abs(found) < MAX_NUMBER:

@@ -47,7 +47,7 @@ def test_of_a_bar_only_the_last_state_is_reported_and_the_record_glued_to_it_sta
         (b"\x1bPrank 3 failed", "rank 3 failed"),
         (b"\x1b]0;rank 3 failed", "0;rank 3 failed"),
         (b"\x1b_x\x1b\\rank 3 failed", "rank 3 failed"),
-        (b"nul\x00and\x08bell\x07", "nulandbell"),
+        (b"nul\x00and\x08bell\x07", "nulanbell"),
         (b"bad \xff\xfe bytes", "bad \ufffd\ufffd bytes"),
         (b"a\tb", "a    b"),
         ("größer".encode(), "größer"),

@@ -1,0 +1,117 @@
+"""An ssh transport that ends with a peer which breaks the protocol's bounds; paramiko has none of them.
+
+Before the host key is judged whoever answers on the network is such a peer.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import paramiko
+from paramiko.common import (
+    MSG_CHANNEL_DATA,
+    MSG_CHANNEL_EXTENDED_DATA,
+    MSG_EXT_INFO,
+    MSG_KEXINIT,
+    MSG_USERAUTH_INFO_REQUEST,
+)
+from paramiko.packet import Packetizer
+
+from gpuwatch.plain import plain
+
+MAX_PACKET_BYTES = 128 * 1024
+"""RFC 4253 asks for 35,000; a channel of ours takes 32,768 of data at a time."""
+MAX_GREETING_BYTES = 64 * 1024
+"""Bytes before and in the line with the version."""
+MAX_ENTRIES = 256
+"""Extensions or prompts in one packet."""
+WINDOWS = 2
+"""Windows of a channel's data that may wait: one each of output and of errors."""
+KEY_EXCHANGES, PER_S = 20, 600.0
+"""Key exchanges in so many seconds; OpenSSH and paramiko start one a gigabyte or hour."""
+MAX_TEXT = 300
+"""Characters of a peer's text that are shown."""
+
+
+class BoundError(paramiko.SSHException):
+    """Raised in the transport's thread, and ends it, if the peer breaks a bound."""
+
+
+class BoundedTransport(paramiko.Transport):
+    """A transport whose packets are of a bounded size and number."""
+
+    def __init__(self, sock: Any) -> None:  # noqa: ANN401 - a socket or channel
+        super().__init__(sock)
+        self.packetizer = _BoundedPacketizer(sock, self)
+        self.packetizer.set_log(self.logger)
+
+
+class _BoundedPacketizer(Packetizer):
+    def __init__(self, sock: Any, transport: paramiko.Transport) -> None:  # noqa: ANN401 - a socket or channel
+        super().__init__(sock)
+        self._transport: Any = transport
+        self._greeting = 0
+        self._exchanges: list[float] = []
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Return `n` bytes.
+
+        Raises:
+            BoundError: no packet has so many.
+        """
+        if not 0 <= n <= MAX_PACKET_BYTES:
+            raise BoundError(f"it sent a packet of {n:,} bytes")
+        return super().read_all(n, check_rekey)
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # not in the stubs
+        self._greeting += len(data)
+        if self._greeting > MAX_GREETING_BYTES:
+            raise BoundError("it sent too much text before its version")
+        return data
+
+    def read_message(self) -> tuple[int, paramiko.Message]:
+        """Return the next packet's type and content.
+
+        Raises:
+            BoundError: the packet is too large, has too many entries, or more than the channel's window.
+        """
+        kind, message = super().read_message()
+        if kind in (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA):
+            self._check_window(message)
+        elif kind in (MSG_EXT_INFO, MSG_USERAUTH_INFO_REQUEST):
+            _check_entries(kind, message)
+        elif kind == MSG_KEXINIT:
+            self._check_exchanges()
+        return kind, message
+
+    def _check_window(self, message: paramiko.Message) -> None:
+        channel = self._transport._channels.get(message.get_int())  # noqa: SLF001 - no other way to it
+        message.rewind()
+        if channel is None:
+            return
+        waiting = len(channel.in_buffer) + len(channel.in_stderr_buffer)
+        if waiting > WINDOWS * self._transport.default_window_size:
+            raise BoundError("it sent more than the channel's window")
+
+    def _check_exchanges(self) -> None:
+        now = time.monotonic()
+        self._exchanges = [at for at in self._exchanges if now - at < PER_S] + [now]
+        if len(self._exchanges) > KEY_EXCHANGES:
+            raise BoundError("it exchanges keys without an end")
+
+
+def shown(text: str) -> str:
+    """Return a text of the peer, cut and sanitized."""
+    return plain(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
+
+
+def _check_entries(kind: int, message: paramiko.Message) -> None:
+    if kind == MSG_USERAUTH_INFO_REQUEST:
+        for _ in range(3):
+            message.get_string()
+    entries = message.get_int()
+    message.rewind()
+    if entries > MAX_ENTRIES:
+        raise BoundError(f"it sent {entries:,} entries in one packet")

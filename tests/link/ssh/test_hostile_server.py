@@ -1,0 +1,137 @@
+"""A server, or whoever answers in its place, that breaks the bounds of ssh ends its link alone."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.ssh.bounded_transport import MAX_GREETING_BYTES, MAX_PACKET_BYTES, MAX_TEXT
+from tests.link.ssh.asked import Asked
+from tests.link.ssh.dial import dialing, refusal, until
+from tests.link.ssh.hostile_server import Hostile, hostile_server, packet, send
+from tests.sshd import Client, make_key, public_key
+
+BUFFERS = 16 << 20
+"""Bytes that sockets of the loopback hold at most."""
+GREETING = b"SSH-2.0-OpenSSH_9.6\r\n"
+EXT_INFO, KEX_INIT, INFO_REQUEST, DATA, ERRORS = 7, 20, 60, 94, 95
+ENDLESS = 0xFFFFFFFF
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path / "client")
+
+
+@pytest.fixture
+def host_key(tmp_path: Path) -> Path:
+    return make_key(tmp_path / "host")
+
+
+def known(client: Client, hostile: Hostile, key: Path) -> NodeSpec:
+    client.add_host("hostile", hostile.port, "ada")
+    client.trust(f"[127.0.0.1]:{hostile.port} {public_key(key)}")
+    return NodeSpec("hostile")
+
+
+def transport_threads() -> int:
+    return sum(isinstance(each, paramiko.Transport) for each in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("greeting", "flood", "most"),
+    [
+        (b"", b"x" * 65536, MAX_GREETING_BYTES),
+        (b"", b"x" * 200 + b"\r\n", MAX_GREETING_BYTES),
+        (GREETING, struct.pack(">IB", 0x7FFFFFFC, 4) + bytes(65531), MAX_PACKET_BYTES),
+    ],
+)
+def test_bytes_before_the_host_is_known_are_bounded(
+    client: Client, host_key: Path, greeting: bytes, flood: bytes, most: int
+) -> None:
+    hostile = Hostile(greeting=greeting, flood=flood)
+    with hostile_server(hostile, host_key):
+        refusal(known(client, hostile, host_key), client.options())
+        assert hostile.ended.wait(20)
+    assert hostile.sent <= most + BUFFERS
+
+
+def test_a_list_without_an_end_holds_no_thread(client: Client, host_key: Path) -> None:
+    """It comes before the host's key is judged."""
+    hostile = Hostile(
+        after_keys=lambda transport: send(transport, packet(EXT_INFO, ENDLESS)), methods="publickey"
+    )
+    with hostile_server(hostile, host_key):
+        before = transport_threads()
+        refusal(known(client, hostile, host_key), client.options())
+        until(lambda: transport_threads() <= before + 1, "the client's thread ends")
+
+
+def test_prompts_without_an_end_fill_no_memory(client: Client, host_key: Path) -> None:
+    hostile = Hostile(
+        methods="keyboard-interactive",
+        at_login=lambda transport: send(transport, packet(INFO_REQUEST, "t", "i", "", ENDLESS)),
+    )
+    with hostile_server(hostile, host_key):
+        before = transport_threads()
+        refusal(known(client, hostile, host_key), client.options(ask_password=True), Asked("s3cret"))
+        until(lambda: transport_threads() <= before + 1, "the client's thread ends")
+
+
+@pytest.mark.parametrize("kind", [DATA, ERRORS])
+def test_data_beyond_the_window_ends_the_link(client: Client, host_key: Path, kind: int) -> None:
+    def flood(channel: paramiko.Channel) -> None:
+        started.wait(20)
+        parts = (channel.remote_chanid, *((1,) if kind == ERRORS else ()), b"x" * 32_000)
+        transport = channel.get_transport()
+        while transport.is_active():
+            send(transport, packet(kind, *parts))
+            hostile.sent += 32_000
+
+    started, hostile = threading.Event(), Hostile(at_command=flood)
+    with (
+        hostile_server(hostile, host_key),
+        dialing(known(client, hostile, host_key), client.options()) as dial,
+    ):
+        carrier = dial("true")
+        started.set()
+        assert hostile.ended.wait(60)
+        with pytest.raises(OSError, match="window"):
+            while carrier.recv(65536):
+                pass
+        carrier.close()
+    assert hostile.sent <= (8 << 20) + BUFFERS
+
+
+def test_key_exchanges_without_an_end_end_the_link(client: Client, host_key: Path) -> None:
+    def again(channel: paramiko.Channel) -> None:
+        started.wait(20)
+        transport = channel.get_transport()
+        while transport.is_active():
+            transport.renegotiate_keys()
+            hostile.sent += 1
+
+    started, hostile = threading.Event(), Hostile(at_command=again)
+    with (
+        hostile_server(hostile, host_key),
+        dialing(known(client, hostile, host_key), client.options()) as dial,
+    ):
+        carrier = dial("true")
+        started.set()
+        with pytest.raises(OSError, match="keys"):
+            carrier.recv(65536)
+        carrier.close()
+    assert hostile.sent < 100
+
+
+def test_a_long_text_of_the_server_is_cut(client: Client, host_key: Path) -> None:
+    hostile = Hostile(methods=",".join(f"\x1b]0;m{n}\x07" for n in range(2000)))
+    with hostile_server(hostile, host_key):
+        error = refusal(known(client, hostile, host_key), client.options())
+    assert len(str(error)) < MAX_TEXT + 1000
+    assert "\x1b" not in str(error)
