@@ -1,18 +1,19 @@
-"""The rank that most stack samples of a slow job find at work while the others wait for it.
+"""The rank that stack samples of a slow job seldom find where the others wait.
 
 Example: the steps of a job take twice as long as before, and no timer, clock or CPU use shows why. Its ranks
-are sampled five times; in four of them rank 3 is in `read_shard (data.py:9)`, the others in all_reduce.
+are sampled eight times, one after the other. Ranks 0-2 are in all_reduce in five to seven samples, rank 3 in
+none: it is in `read_shard (data.py:9)`, and the others wait for it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from msgspec import Struct, structs
 
-from gpuwatch.diagnose.hang.answer import without_ranks
-from gpuwatch.diagnose.hang.stacks.groups import JobStacks
+from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.straggler.alerts import CODE, TITLE
@@ -20,15 +21,17 @@ from gpuwatch.fleet.fleet import Fleet
 
 SLOW = "train.slow"
 """Code of the alert that a job's steps take longer than before."""
-MIN_SAMPLES = 3
-"""Samples in which the same rank must stand out."""
-MIN_SHARE = 0.6
-"""Their share of all samples; a rank that is late by chance stands out in few."""
+MIN_SAMPLES = 6
+MAX_OWN_SHARE, MIN_OTHERS_SHARE, MEAN_OTHERS_SHARE = 0.15, 0.3, 0.5
+"""Shares of the samples in which the slow rank, each other rank, and the others on average wait.
+
+With eight samples: at most one, at least three, and four.
+"""
 EVERY_S = 5.0
 
 
 class LaggingRank(Struct, frozen=True):
-    """The rank that stood out: in how many samples, where it was, and what the others did."""
+    """The rank that seldom waits: where it was instead, and in how many samples."""
 
     rank: int
     node: str
@@ -36,36 +39,48 @@ class LaggingRank(Struct, frozen=True):
     seen: int
     samples: int
     what: str
-    """`in read_shard (data.py:9), while 3 of 4 ranks are in all_reduce`."""
+    """`in read_shard (data.py:9)`."""
+    others: str
+    """`in all_reduce, called by train_step (train.py:31)`."""
     at: float
     """When it was sampled last (unix seconds)."""
 
     @property
     def text(self) -> str:
         """Return a sentence without the place."""
-        return f"{self.what}, in {self.seen} of {self.samples} samples: every step waits for it"
+        where = f"{self.what} in {self.seen} of {self.samples} stack samples"
+        return f"{where}, the others mostly {self.others}: every step waits for it"
 
 
 def slow_rank(samples: Sequence[JobStacks], at: float) -> LaggingRank | None:
-    """Return the rank of one job that stands out in most samples; None: none does, or two do.
+    """Return the only rank of a job that seldom waits while all others often do; None: there is none.
 
+    The waiting place is a collective, or, if the frames show none, where ranks are most often.
     `at`: when the last sample was taken (unix seconds).
     """
-    named = [
-        (each.testimony.culprits[0], each)
-        for each in samples
-        if each.by == "python" and each.testimony.wrong and len(each.testimony.culprits) == 1
-    ]
-    counts = Counter(rank for rank, _ in named).most_common(2)
-    if not counts or counts[0][1] < max(MIN_SAMPLES, MIN_SHARE * len(samples)):
+    seen = [each for each in samples if each.by == "python"]
+    waits = {spot.what for each in seen for spot in each.spots if spot.call is not None}
+    places: dict[int, Counter[str]] = defaultdict(Counter)
+    stacks: dict[int, RankStack] = {}
+    for each in seen:
+        for spot in each.spots:
+            for stack in spot.ranks:
+                places[stack.rank][spot.what] += 1
+                stacks[stack.rank] = stack
+    total = sum(places.values(), Counter())
+    waits = waits or {what for what, _ in total.most_common(1)}
+    shares = {rank: sum(own[what] for what in waits) / len(seen) for rank, own in places.items()}
+    few = [rank for rank, share in shares.items() if share <= MAX_OWN_SHARE]
+    others = [share for rank, share in shares.items() if rank not in few]
+    if len(seen) < MIN_SAMPLES or len(few) != 1 or not others:
         return None
-    rank, seen = counts[0]
-    places = Counter(without_ranks(each.testimony.sentence) for number, each in named if number == rank)
-    last = next(each for number, each in reversed(named) if number == rank)
-    stack = next((one for spot in last.spots for one in spot.ranks if one.rank == rank), None)
-    if stack is None:
+    if min(others) < MIN_OTHERS_SHARE or fmean(others) < MEAN_OTHERS_SHARE:
         return None
-    return LaggingRank(rank, stack.node, stack.gpu, seen, len(samples), places.most_common(1)[0][0], at)
+    (rank,) = few
+    what, count = next(each for each in places[rank].most_common() if each[0] not in waits)
+    usual = max(waits, key=lambda each: total[each])
+    stack = stacks[rank]
+    return LaggingRank(rank, stack.node, stack.gpu, count, len(seen), what, usual, at)
 
 
 class SampledStacksWatch(PeriodicWatch):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.node_requests import NodeRequests
 
-SAMPLES = 5
-"""Samples of one slowdown; the same rank must stand out in most of them."""
-APART_S = 3.0
+SAMPLES = 8
+"""Samples of one slowdown; ranks are sampled one after the other, so that a single one shows little."""
+APART_S = 2.0
 """Seconds between two samples: they fall into different phases of a step."""
 MAX_SAMPLE_S = 10.0
 """Seconds after which a node without an answer is given up."""

@@ -1,4 +1,4 @@
-"""The rank that most samples of a slow job find at work while the others wait."""
+"""The rank that samples of a slow job seldom find where the others wait."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ def sample(reading: set[int], world: int = 4) -> JobStacks:
 @pytest.mark.parametrize(
     ("samples", "rank"),
     [
-        ([{3}, {3}, set(), {3}, {3}], 3),
-        ([{3}, {3}, {3}, set(), set()], 3),
-        ([{3}, {3}, set(), set(), set()], None),  # seldom late
-        ([{3}, {1}, {3}, {0}, {2}], None),
-        ([{0, 1, 2}, {0, 1, 3}, {1, 2, 3}, set(), {0, 1, 2, 3}], None),
+        ([{3}] * 6 + [{3, 1}, {3, 0}], 3),
+        ([{3}, {3, 0}, {3, 1}, {3, 2}, {3, 0, 1}, {3}, set(), {3}], 3),  # sampled one after the other
+        ([{3}] * 4 + [set()] * 4, None),  # it waits in half of them
+        ([{3, 2}] * 8, None),
+        ([{0, 1, 2}, {0, 1, 3}, {1, 2, 3}, {0, 2, 3}] * 2, None),  # all work most of the time
+        ([{3}] * 4, None),
         ([], None),
     ],
 )
-def test_a_rank_is_named_that_stands_out_in_most_samples(samples: list[set[int]], rank: int | None) -> None:
+def test_the_only_rank_that_seldom_waits_is_named(samples: list[set[int]], rank: int | None) -> None:
     found = slow_rank([sample(each) for each in samples], AT)
     assert (None if found is None else found.rank) == rank
     assert found is None or "read_shard" in found.text
