@@ -229,13 +229,13 @@ def _about_node(
 ) -> Doubt:
     """Return the doubt on a line that names another node, from nodes that run no job together with it.
 
-    For an ended job: a node without jobs that sees the file is not contradicted; one that does not see it is
-    doubted.
+    For an ended job: a node that runs no rank of it and sees the file does not contradict the line; about one
+    that does not see it, the line is doubted.
     """
     jobs = _jobs(node, where, reports)
     if any(_shares(job, node, senders, where, reports) for job in jobs):
         return UNDISPUTED
-    if not jobs:
+    if not jobs or (alert.job is not None and alert.job not in jobs):
         own = reports.get(node, NodeReport())
         is_seen = bool(shared_files(alert, reports) & set(own.shared.values()))
         return UNDISPUTED if is_seen else Doubt(f"nothing on {node} confirms it")
