@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cli.run.training_scripts import LIBRARY, SCRIPT, runs
 from tests.cli.running import COMMAND, environment, gpuwatch
 from tests.parts import need_torch
 
@@ -19,52 +18,6 @@ pytestmark = pytest.mark.long
 @pytest.fixture(autouse=True)
 def _torch() -> None:
     need_torch()
-
-
-SCRIPT = """\
-import os, sys, time
-import torch
-import torch.distributed as dist
-
-world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-if world > 1:
-    dist.init_process_group("gloo")
-torch.manual_seed(0)
-model = torch.nn.Linear(16, 1)
-if world > 1:
-    model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-for step in range(1, 41):
-    x = torch.randn(32 // world, 16)
-    loss = (model(x) - x.sum(1, keepdim=True)).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    time.sleep(0.1 / world)
-    if rank == 0:
-        print(f"step {step}/40 loss: {loss.item():.4f} lr: 0.05", flush=True)
-if world > 1:
-    dist.destroy_process_group()
-"""
-LIBRARY = """\
-import os, time
-import torch
-from gpuwatch.telemetry import TelemetrySettings, TelemetryTracker
-
-if "RANK" in os.environ:
-    torch.distributed.init_process_group("gloo")
-model = torch.nn.Linear(16, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-with TelemetryTracker(TelemetrySettings(log_interval_steps=1)) as telemetry:
-    configuration = {"lr": 0.05, "api_key": "s3cret"}
-    telemetry.start(model, total_steps=20, model_name="linear", configuration=configuration)
-    for step in range(1, 21):
-        loss = model(torch.randn(8, 16)).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        telemetry.step(step, loss=loss, learning_rate=0.05, samples=8)
-"""
 
 
 def trained(folder: Path, script: str, ranks: int) -> subprocess.CompletedProcess[str]:
@@ -81,10 +34,6 @@ def trained(folder: Path, script: str, ranks: int) -> subprocess.CompletedProces
         timeout=110,
         check=False,
     )
-
-
-def runs(folder: Path, *arguments: str) -> Any:
-    return json.loads(gpuwatch("runs", *arguments, "--json", cwd=folder).stdout)
 
 
 def test_one_rank_and_two_are_compared_reported_and_plotted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.end_to_end.hang.hanging import py_spy
+from tests.end_to_end.terminal import Terminal, quoted
 from tests.parts import SEEN_BY_EVERY_AGENT
 from tests.sshd import Sshd
 
@@ -86,6 +87,24 @@ def test_what_cannot_be_sampled_is_refused(job: str, against: tuple[str, ...]) -
     done = gpuwatch("profile", "--local", "--rank", rank, "--job", job, "--wait", "6", *against)
     assert (done.returncode, done.stdout) == (2, "")
     assert ("median" if against else "0 to 1") in done.stderr
+
+
+@pytest.mark.long
+def test_the_key_on_the_training_screen_samples_a_real_rank(job: str) -> None:
+    """`6`, the rank under the cursor, `ctrl+t`: the cost, then after Enter the stacks of both ranks."""
+    py_spy()
+    with Terminal(160, 45) as terminal:
+        terminal.type(quoted(sys.executable, "-m", "gpuwatch", "--local"))
+        terminal.wait_for(r"1/1 node|nodes? 1", 90)
+        terminal.press("6")
+        terminal.wait_for(job, 90)
+        terminal.press("Down")
+        terminal.press("C-t")
+        terminal.wait_for(r"% of one CPU", 60)
+        terminal.press("Enter")
+        terminal.wait_for(r"load_batch", 90)
+        terminal.press("Escape")
+        terminal.press("q")
 
 
 @pytest.mark.long
