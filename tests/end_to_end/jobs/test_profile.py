@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -90,21 +91,34 @@ def test_what_cannot_be_sampled_is_refused(job: str, against: tuple[str, ...]) -
 
 
 @pytest.mark.long
-def test_the_key_on_the_training_screen_samples_a_real_rank(job: str) -> None:
-    """`6`, the rank under the cursor, `ctrl+t`: the cost, then after Enter the stacks of both ranks."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
+def test_the_key_on_the_training_screen_samples_a_real_rank(tmp_path: Path) -> None:
+    """`6`, the rank under the cursor, `ctrl+t`: the cost first, then after Enter its stacks.
+
+    Ranks and screens have a pid namespace of their own: no other job of the machine is seen.
+    """
     py_spy()
-    with Terminal(160, 45) as terminal:
-        terminal.type(quoted(sys.executable, "-m", "gpuwatch", "--local"))
-        terminal.wait_for(r"1/1 node|nodes? 1", 90)
+    (tmp_path / "rank.py").write_text(RANK)
+    python = quoted(sys.executable)
+    starts = [
+        f"RANK={rank} WORLD_SIZE=2 TORCHELASTIC_RUN_ID=keyed {python} rank.py > rank{rank}.log &"
+        for rank in "01"
+    ]
+    (tmp_path / "start.sh").write_text("\n".join([*starts, f"exec {python} -m gpuwatch --local\n"]))
+    with Terminal(160, 45, GPUWATCH_DISCOVER="off", GPUWATCH_INCIDENT_HISTORY="off") as terminal:
+        terminal.type(f"cd {tmp_path}; unshare --fork --pid --mount-proc sh start.sh")
+        terminal.wait_for(r"1 live", 120)
         terminal.press("6")
-        terminal.wait_for(job, 90)
+        terminal.wait_for(r"keyed", 120)
         terminal.press("Down")
         terminal.press("C-t")
-        terminal.wait_for(r"% of one CPU", 60)
+        terminal.wait_for(r"% of one CPU", 120)
         terminal.press("Enter")
-        terminal.wait_for(r"load_batch", 90)
+        screen = terminal.wait_for(r"load_batch", 120)
+        assert re.search(r"rank 1 .* \d{2,} samples", screen)
+        assert re.search(r"py-spy \d\.\d+ s", screen)
         terminal.press("Escape")
-        terminal.press("q")
+        terminal.wait_for(r"keyed", 60)
 
 
 @pytest.mark.long
