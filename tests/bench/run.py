@@ -33,18 +33,21 @@ while True:
 BLOCK_S, CATCH_UP_S, PAIRS = 2.0, 1.0, 40
 """Seconds of a block, which has one or two samples of gpuwatch; seconds after its processes were stopped."""
 WORK = f"""
-import os, sys, time
-while sys.stdin.readline():
+import sys, time
+own = open(sys.argv[2], "w")
+for order in sys.stdin:
+    output = own if order == "alone\\n" else sys.stdout
     began, cpu, steps = time.monotonic(), time.process_time_ns(), 0
     while time.monotonic() < began + {BLOCK_S}:
         sum(range(1_500_000))
         steps += 1
-        print(f"step {{steps}}/1000 loss: {{4 / steps:.4f}} lr: 0.01", flush=True)
+        print(f"step {{steps}}/1000 loss: {{4 / steps:.4f}} lr: 0.01", file=output, flush=True)
     used, took = time.process_time_ns() - cpu, time.monotonic() - began
     with open(sys.argv[1], "a") as file:
         file.write(f"{{used / 1e9 / steps}} {{took / steps}}\\n")
 """
-"""Computes with a line for each of about 20 steps a second, a block for each line of its input."""
+"""Computes with a line for each of about 20 steps a second, a block for each line of its input; `alone`: the
+lines go into a file, as they do without gpuwatch."""
 
 
 @contextlib.contextmanager
@@ -73,22 +76,31 @@ def own_processes(pid: int) -> list[int]:
 
 
 class Worker:
-    """A command that computes a block when it is told, and then says what a step of it took."""
+    """A command under `gpuwatch run` that computes a block when it is told, and states what a step took."""
 
-    def __init__(self, folder: Path, name: str, *before: str) -> None:
-        self._answers = folder / name
+    def __init__(self, folder: Path) -> None:
+        self._answers = folder / "answers.txt"
         self._answers.touch()
-        argv = [*before, sys.executable, "-c", WORK, str(self._answers)]
-        with (folder / f"{name}.log").open("wb") as output:
+        argv = [
+            *COMMAND,
+            "run",
+            "--",
+            sys.executable,
+            "-c",
+            WORK,
+            str(self._answers),
+            str(folder / "own.log"),
+        ]
+        with (folder / "output.log").open("wb") as output:
             self.process = subprocess.Popen(
                 argv, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=output, text=True
             )
 
-    def block(self) -> tuple[float, float]:
+    def block(self, order: str) -> tuple[float, float]:
         """CPU seconds and seconds of a step in one block."""
         known = self._answers.stat().st_size
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{order}\n")
         self.process.stdin.flush()
         while self._answers.stat().st_size == known:
             time.sleep(0.01)
@@ -115,21 +127,20 @@ def stopped(pids: Sequence[int]) -> Iterator[None]:
 def what_a_step_gives_up(folder: Path, pairs: int = PAIRS) -> tuple[Comparison, Comparison]:
     """The change of a step's CPU time and of its whole time under `gpuwatch run`.
 
-    Two workers that write into files take turns in blocks, in changing order; while the one without gpuwatch
-    works, the processes of gpuwatch beside the other one are stopped.
+    One process works in both kinds of blocks, in changing order: two processes of one program differ by some
+    percent, by where their memory lies. In the blocks alone the processes of gpuwatch are stopped.
     """
-    alone, under = Worker(folder, "alone"), Worker(folder, "under", *COMMAND, "run", "--")
-    under.block()
-    settle(under.process.pid, folder)
-    own = own_processes(under.process.pid)
+    worker = Worker(folder)
+    worker.block("under")
+    settle(worker.process.pid, folder)
+    own = own_processes(worker.process.pid)
     found: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for number in range(pairs):
-        first = under.block() if number % 2 else None
+        first = worker.block("under") if number % 2 else None
         with stopped(own):
-            plain = alone.block()
-        found.append((plain, first or under.block()))
-    alone.end()
-    under.end()
+            alone = worker.block("alone")
+        found.append((alone, first or worker.block("under")))
+    worker.end()
     cpu, took = ([(plain[part], watched[part]) for plain, watched in found] for part in (0, 1))
     return compared(cpu), compared(took)
 
