@@ -178,7 +178,7 @@ _EVENT_KEYS = frozenset(
      "reason", "stack", "stack_trace", "stacktrace", "traceback", "detail", "details", "description",
      "cause", "args", "failure", "failures", "status", "state", "textpayload", "label", "loss", "grad_norm")
 )  # fmt: skip
-_FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
+_FENCE = re.compile(r"\s{0,8}(?:```|~{3,}(?![~^]))")
 _SOURCE = re.compile(
     r"\s*(?:except (?:\(?[\w.]{1,80},? ?){1,8}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
     r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"

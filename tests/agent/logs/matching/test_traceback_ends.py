@@ -55,6 +55,12 @@ def test_frames_without_a_head_and_a_named_exception_are_none(line: str) -> None
     assert scanned(FRAMES.partition("\n")[2] + line + "\n") == []
 
 
+@pytest.mark.parametrize("marks", ["^^^^^^^^", "~~~~~^^^^^^^^^^", "~~~~~~^~~~~~", "~~~~^~~~~~~~"])
+def test_the_marks_under_a_frame_of_newer_pythons_are_no_fence(marks: str) -> None:
+    found = scanned(f"step 1 loss 2.0\n{FRAMES}    {marks}\nKeyError: 'labels'\n")
+    assert [each["rule"] for each in found] == ["python.exception"]
+
+
 def test_the_head_may_stand_behind_a_loggers_own() -> None:
     found = scanned(f"2025-03-02 10:00:00 ERROR loop: step failed {FRAMES}__main__.DataGone\n")
     assert "python.exception" in {each["rule"] for each in found}
