@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import CLOSE_S, AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.demo.clock import DemoClock
 from gpuwatch.link.dialers import Dialers, dial_local
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import Dialer
@@ -108,10 +109,17 @@ def open_links(
     options: LinkOptions,
     ask: Ask | None = None,
     earlier: Mapping[str, Sequence[str]] | None = None,
+    clock: DemoClock | None = None,
 ) -> Links:
     """Create the links of a plan, not started. All prompts to the user happen here.
 
-    `earlier`: node -> folders of logs that were followed there in earlier sessions.
+    Args:
+        plan: The nodes.
+        inbox: Takes what the links deliver.
+        options: How links are opened.
+        ask: Asks the user for a passphrase or password.
+        earlier: Node -> folders of logs that were followed there in earlier sessions.
+        clock: The clock of simulated nodes; None: that of the machine.
     """
     dialers = Dialers(plan, options, ask)
     slots = ConnectSlots(options.connect_workers)
@@ -121,7 +129,7 @@ def open_links(
     if any(spec.link == "demo" for spec in plan.nodes):
         from gpuwatch.link.demo.links import demo_links  # noqa: PLC0415 - only the demo pays for it
 
-        by_name = {link.node: link for link in demo_links(plan, inbox)}
+        by_name = {link.node: link for link in demo_links(plan, inbox, clock=clock)}
     if options.prometheus is not None:
         from gpuwatch.link.prometheus.entered_nodes import EnteredNodes  # noqa: PLC0415 - likewise
         from gpuwatch.link.prometheus.links import prometheus_links  # noqa: PLC0415 - likewise

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.demo.clock import demo_clock
 from gpuwatch.link.opening import Links, open_links
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.serving.readers import ServingReaders
@@ -78,7 +79,7 @@ class Session(RequestSender):
             options: How links are opened.
             ask: Asks the user for a passphrase or password.
             py_spy: Uploaded to nodes that have none, when stacks are requested.
-            clock: Used for every judgement.
+            clock: Used for every judgement; a plan with simulated nodes has its own.
             links: Creates the links, if not from the plan.
 
         Raises:
@@ -87,7 +88,9 @@ class Session(RequestSender):
         """
         self.plan = plan
         self.py_spy = py_spy
-        self.clock = clock
+        self._options = options or LinkOptions()
+        simulated = demo_clock(plan) if links is None and self._options.waits_for_demo else None
+        self.clock = clock = clock if simulated is None else simulated.for_session()
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = self._new_book()
         silences = SilenceFile(config_folder() / "silences.json")
@@ -104,11 +107,12 @@ class Session(RequestSender):
         self._slow_queries = SlowQueries(self, lambda: self.book, clock) if auto else None
         self.line_queries = LineQueries(self, lambda: self.book, clock.monotonic)
         self._sharing = SharedFileOwners()
-        self._options = options or LinkOptions()
         self._followed = FollowedFolders(config_folder() / "followed.json")
         self._slurm = self._kube = None
         if links is None:
-            self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
+            self._links = open_links(
+                plan, self.inbox, self._options, ask, self._followed.read(), clock=simulated
+            )
             self._slurm = slurm_watch_of(self.fleet)
             self._kube = kube_watch_of(self.fleet, lambda rule: self.packs.by_id[rule].role, clock.wall())
         else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering, tell_trouble
@@ -82,7 +83,7 @@ def serve(
         from gpuwatch.session.relay.relay import ViewerRelay
 
         with delivering(source, alertmanagers, configured_receivers()) as delivery:
-            session = source.session()
+            session = replace(source, options=replace(source.options, waits_for_demo=False)).session()
             relay = ViewerRelay(session, changes=allow_changes)
             try:
                 server = open_server(listen, source, Viewers(setup, relay), max_viewers)

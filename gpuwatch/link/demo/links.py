@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo import hang, profile, rank_settings
+from gpuwatch.link.demo.clock import DemoClock
 from gpuwatch.link.demo.dumps import DemoDumps
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
@@ -26,6 +27,8 @@ EPOCH = 1_800_000_000.0
 STAGGER_S = 0.9
 """Seconds over which the nodes' first ticks are spread, as for real nodes."""
 MAX_BEHIND_TICKS = 5
+MAX_LATE_S = 0.5
+"""Seconds by which a tick may be late before the demo's clock waits for it."""
 LET_IN_S = 0.005
 """How long the pump waits between two ticks where another thread wants something of it."""
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
@@ -97,7 +100,8 @@ class DemoLink:
 class Pump:
     """The thread that delivers the ticks of all demo links when they are due.
 
-    `speed` and `start_s` change the scenario's clock for tests.
+    `speed` and `start_s` change the scenario's clock for tests. `waiting` is the clock that waits for a tick
+    that is late; `clock` and `wall_clock` are then its own.
     """
 
     def __init__(
@@ -107,8 +111,10 @@ class Pump:
         speed: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        waiting: DemoClock | None = None,
     ) -> None:
         self._inbox = inbox
+        self._waiting = waiting
         self._start_s = start_s
         self._speed = speed
         self._clock = clock
@@ -223,6 +229,7 @@ class Pump:
             while self._links and self._thread is threading.current_thread():
                 self._answer_next()
                 link = min(self._links, key=lambda each: each.next)
+                self._wait_for(link.next)
                 now = self._now()
                 if now < link.next:
                     left = (link.next - now) / self._speed
@@ -233,6 +240,11 @@ class Pump:
                 self._play(link, self._clock())
                 if self._callers:
                     self._changed.wait(LET_IN_S)
+
+    def _wait_for(self, second: float) -> None:
+        """Have the clock wait for the tick at this second of the scenario."""
+        if self._waiting is not None:
+            self._waiting.stop_at((self._began or 0.0) + second / self._speed + MAX_LATE_S)
 
     def _search(self) -> bool:
         """Search a few more lines on one of the nodes with a search; return False if there is none."""
@@ -261,13 +273,21 @@ def through_the_wire(frame: wire.AnyFrame) -> wire.AnyFrame:
     return wire.decode(wire.encode(frame))
 
 
-def demo_links(plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0) -> list[Link]:
+def demo_links(
+    plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0, clock: DemoClock | None = None
+) -> list[Link]:
     """Return the plan's demo nodes as links that share one thread.
 
-    `start_s`: start that far into the scenario, with earlier seconds delivered at once; `speed`: relative to
-    real time.
+    Args:
+        plan: The nodes.
+        inbox: Takes what the links deliver.
+        start_s: The second of the scenario to start with; earlier seconds are delivered at once.
+        speed: Relative to the clock.
+        clock: The session's clock, which waits for ticks that are late; None: the machine's own.
     """
-    return [*_links(plan, Pump(inbox, start_s, speed))]
+    if clock is None:
+        return [*_links(plan, Pump(inbox, start_s, speed))]
+    return [*_links(plan, Pump(inbox, start_s, speed, clock.monotonic, clock.wall, clock))]
 
 
 def arrivals(plan: Plan, seconds: float, ends_at: float) -> list[Arrival]:

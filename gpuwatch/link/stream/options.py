@@ -38,3 +38,5 @@ class LinkOptions(Struct, frozen=True):
     """Source of the GPUs' history from before gpuwatch started."""
     ssh_config: str | None = None
     """An ssh_config that replaces the user's and the system's (`ssh -F`)."""
+    waits_for_demo: bool = True
+    """The session's clock waits for simulated nodes that are late; False: for viewers elsewhere."""

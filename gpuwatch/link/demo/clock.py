@@ -1,0 +1,56 @@
+"""The clock of the demo, which waits for the simulated nodes: a busy machine slows the demo down."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from gpuwatch.clock import SessionClock
+from gpuwatch.hosts.plan import Plan
+
+
+class DemoClock:
+    """A monotonic clock that stops at a limit until that is moved on.
+
+    One thread simulates all nodes. Where it gets too little CPU time, its frames would come late by the clock
+    of the machine, and nodes that cannot fail would look stale.
+    """
+
+    def __init__(
+        self, real: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        """Start the clock at the time of `real`; `wall` gives the unix time of that moment."""
+        self._real = real
+        self._ahead_s = wall() - real()
+        self._behind_s = 0.0
+        self._limit = math.inf
+        self._lock = threading.Lock()
+
+    def monotonic(self) -> float:
+        """Return the seconds of `real`, less those for which the clock has stood still."""
+        with self._lock:
+            now = self._real() - self._behind_s
+            late_s = max(0.0, now - self._limit)
+            self._behind_s += late_s
+            return now - late_s
+
+    def wall(self) -> float:
+        """Return the same moment in unix seconds."""
+        return self.monotonic() + self._ahead_s
+
+    def stop_at(self, limit: float) -> None:
+        """Set the limit, in seconds of `monotonic`; math.inf: none."""
+        self.monotonic()  # what is past the limit before is lost now
+        with self._lock:
+            self._limit = limit
+
+    def for_session(self) -> SessionClock:
+        """Return the pair of clocks by which a session judges."""
+        return SessionClock(self.monotonic, self.wall)
+
+
+def demo_clock(plan: Plan) -> DemoClock | None:
+    """Return the clock for a plan with simulated nodes; None: no node is simulated."""
+    return DemoClock() if any(spec.link == "demo" for spec in plan.nodes) else None
