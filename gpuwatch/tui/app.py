@@ -286,7 +286,7 @@ class GpuwatchApp(FaultRecovery):
 
         about = self.screen.explained() if isinstance(self.screen, LiveScreen) else ""
         known = all_explanations(self.view_state.session.packs.by_id)
-        self.push_screen(ExplainScreen(known, about, self.preferences.keys))
+        self.push_screen(ExplainScreen(known, about))
 
     def action_evidence(self) -> None:
         """Write the evidence bundle of the shown incident, of the leading one, or of the job shown alone.
@@ -320,7 +320,7 @@ class GpuwatchApp(FaultRecovery):
             words = f"noted on incident {incident.number}" + (f", here alone: {trouble}" if trouble else "")
             self.notify(words, severity="warning" if trouble else "information", timeout=5)
 
-        self.push_screen(NoteScreen(f"Note on incident {incident.number}", take, self.key_of))
+        self.push_screen(NoteScreen(f"Note on incident {incident.number}", take))
 
     def action_save_screen(self) -> None:
         """Save the screen as SVG and as text, and show the path."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
+from textual.binding import BindingType
 from textual.command import CommandList, CommandPalette, Provider
 from textual.css.query import NoMatches
 from textual.message import Message
@@ -14,6 +16,8 @@ from textual.timer import Timer, TimerCallback
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pressed)
@@ -23,7 +27,13 @@ CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pre
 class Palette(ErrorBoundary, CommandPalette):
     """A palette that ignores messages after it was closed; Textual's own still uses its parts then."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "escape"})]
     closed = False
+
+    def compose(self) -> ComposeResult:
+        """Compose Textual's parts, over a line with the keys of the palette instead of the screen's."""
+        yield from super().compose()
+        yield KeysLine(field=("Run", "Close"))
 
     @property
     def _provider_classes(self) -> set[type[Provider]]:

@@ -126,10 +126,12 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert; if it has none, its GPU or node; without these, show a notice."""
+        """Open the log line of an alert, else its rank's log then, else its GPU or node."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
+        elif alert.rank is not None and self.workspace.has_rank(alert.rank, alert.job):
+            self.show_logs(ranks=(alert.rank,), at=alert.first, incident=incident)
         elif node := self.view_state.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
             self.show_place(node.name, None if gpu is None else gpu.info.uuid)
@@ -305,9 +307,7 @@ class Navigation(App[None]):
         if not jobs:
             self.notify("no job detected; jobs are detected by the processes of their ranks", timeout=3)
             return
-        self.push_screen(
-            JobsScreen(jobs, view_state.scope.job, self.key_of, view_state.wall()), self.show_job
-        )
+        self.push_screen(JobsScreen(jobs, view_state.scope.job, view_state.wall()), self.show_job)
 
     def show_job(self, job: str | None) -> None:
         """Show one job alone ("": all, None: no change); leave the screen of a node of another job."""
@@ -336,7 +336,7 @@ class Navigation(App[None]):
         def take(names: list[str]) -> None:
             self.prefer_of("columns", table, [] if names == usual else names)
 
-        self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take, self.key_of))
+        self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take))
 
     def action_help(self) -> None:
         """Open the help, or close it."""

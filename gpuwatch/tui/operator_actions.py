@@ -68,7 +68,7 @@ class OperatorActions(ReplayControl):
             if action is not None:
                 self._confirm(action, target)
 
-        self.push_screen(ActionsScreen(title, actions, self.key_of), confirm)
+        self.push_screen(ActionsScreen(title, actions), confirm)
 
     def _target(self) -> ActionTarget | None:
         """Return the action target under the cursor; None if there is none."""
@@ -100,4 +100,4 @@ class OperatorActions(ReplayControl):
             offers = possible_actions(about, self.view_state.session.fleet)
             return next((each for each in offers if each.kind == action.kind), action)
 
-        self.push_screen(ConfirmScreen(action, target, begin, renew, noted, self.key_of))
+        self.push_screen(ConfirmScreen(action, target, begin, renew, noted))

@@ -17,6 +17,7 @@ Kind: TypeAlias = Literal["topic", "rule", "condition", "metric"]
 OWNERS = {"gpu": "Of a GPU", "node": "Of a node", "rank": "Of a rank (screen 6)"}
 """Headings for the groups of metrics."""
 Style: TypeAlias = Literal["text", "step", "code"]
+_PLACEHOLDER = re.compile(r"\{(node|gpu|rank|job|pid)\}")
 
 
 class ExplanationLine(Struct, frozen=True):
@@ -61,8 +62,8 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
     """Return the explanation of a topic: symptoms, reason, solutions, evidence, titles of its rules."""
     steps = []
     for number, each in enumerate(topic.solutions, 1):
-        steps.append(ExplanationLine(f"{number}. {each.do}", "step"))
-        steps += [ExplanationLine(each.code, "code")] if each.code else []
+        steps.append(ExplanationLine(f"{number}. {_in_capitals(each.do)}", "step"))
+        steps += [ExplanationLine(_in_capitals(each.code), "code")] if each.code else []
     evidence = [
         ExplanationLine(f"{each.command or f'key {each.key}'}: {each.shows}", "step")
         for each in topic.evidence
@@ -82,7 +83,10 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
 
 def of_rule(rule: Rule) -> Explanation:
     """Return the explanation of a rule: meaning, next steps, and the topics that it belongs to."""
-    steps = [ExplanationLine(f"{number}. {step.strip()}", "step") for number, step in enumerate(rule.do, 1)]
+    steps = [
+        ExplanationLine(f"{number}. {_in_capitals(step.strip())}", "step")
+        for number, step in enumerate(rule.do, 1)
+    ]
     parts = (
         ("Why", _lines([rule.explain.strip()])),
         ("What to do", tuple(steps)),
@@ -118,6 +122,11 @@ def _of_metric(group: str, name: str, meaning: MetricMeaning) -> Explanation:
     )
     ident = name if group == "gpu" else f"{group}.{name}"
     return Explanation(ident, "metric", title, _filled(parts), (name, group))
+
+
+def _in_capitals(text: str) -> str:
+    """Return the text with its placeholders as manuals write them: `cordon {node}` becomes `cordon NODE`."""
+    return _PLACEHOLDER.sub(lambda found: found[1].upper(), text)
 
 
 def _lines(texts: Iterable[str], style: Style = "text") -> tuple[ExplanationLine, ...]:

@@ -52,24 +52,32 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 def _fold_key(alert: Alert) -> str | None:
     """Return what separates alerts of one class: node and GPU for those of a device, None for those of ranks.
 
-    Hints have None, too: they are merged across nodes.
+    Hints and echoes of programs have None, too: they are merged across nodes.
     """
-    alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
+    of_device = alert.kernel or (alert.rank is None and alert.role != "echo")
+    alone = alert.role != "hint" and of_device
     return f"{alert.node} {alert.gpu}" if alone else None
 
 
 def _moment(run: list[Alert]) -> Moment:
     ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
     nodes = {alert.node for alert in run}
+    of_nodes = len(nodes) > 1 and any(alert.rank is None for alert in run)
+    what = _stated(max(run, key=lambda alert: len(alert.fields)))
     dated = any(alert.timed or alert.bound != "undated" for alert in run)
     return Moment(
         at=run[0].first if dated else 0.0,
         until=max(alert.last for alert in run) if dated else 0.0,
-        what=max(run, key=lambda alert: len(alert.fields)).text,
+        what=f"{what} on {len(nodes)} nodes" if of_nodes else what,
         role=run[0].role,
         code=run[0].code,
         node=run[0].node if len(nodes) == 1 else None,
-        ranks=ranks,
-        count=len(ranks) if len(ranks) > 1 else sum(alert.count for alert in run),
+        ranks=() if of_nodes else ranks,
+        count=len(ranks) if len(ranks) > 1 and not of_nodes else sum(alert.count for alert in run),
         alert=run[0].id,
     )
+
+
+def _stated(alert: Alert) -> str:
+    """Return the text of an alert without a doubt that does not refute it, which the alert itself states."""
+    return alert.text if alert.refuted or not alert.doubt else alert.text.removesuffix(f"; {alert.doubt}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from gpuwatch.diagnose.actions.action import Action
 from gpuwatch.tui.actions.action_text import described
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.styles import clean
@@ -27,14 +28,17 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
     """A list of actions above a description of the selected one. Its result is the chosen action, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
-        *keys.with_actions({"move.down": "down", "move.up": "up", "move.open": "choose", "app.copy": "copy"}),
+        *keys.with_actions({"move.open": "choose"}, {"move.open": "Confirm before it runs"}, priority=True),
+        *keys.with_actions(
+            {"move.down": "down", "move.up": "up", "app.copy": "copy"}, {"app.copy": "Copy the command"}
+        ),
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), {"app.back": "Do nothing"}, priority=True),
     ]
 
-    def __init__(self, title: str, actions: Sequence[Action], key_of: Callable[[str], str]) -> None:
-        """Create the dialog for `actions`; `key_of` returns the current key of a binding."""
+    def __init__(self, title: str, actions: Sequence[Action]) -> None:
+        """Create the dialog for `actions`."""
         super().__init__()
-        self._title, self._actions, self._key_of = title, actions, key_of
+        self._title, self._actions = title, actions
         self.choice = OptionList(*(Option(Content(clean(each.title))) for each in actions))
         self.about = Label("", markup=False)
 
@@ -44,9 +48,7 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
             yield self.choice
             with VerticalScroll(id="action-about", can_focus=False):
                 yield self.about
-            choose, copy, back = map(self._key_of, ("move.open", "app.copy", "app.back"))
-            ways = f"{choose}: confirm before it runs   {copy}: copy the command   {back}: do nothing"
-            yield Label(ways, classes="box-note", markup=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         self.choice.highlighted = 0

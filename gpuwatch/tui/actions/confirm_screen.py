@@ -16,6 +16,7 @@ from textual.widgets import Input, Label
 
 from gpuwatch.diagnose.actions.action import MAX_REASON_CHARS, Action, ActionOutcome, ActionTarget
 from gpuwatch.tui.actions.action_text import described
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.session_protocol import Acting
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -33,7 +34,7 @@ WHAT = {
 class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
     """A dialog that runs an action once, after the user has typed exactly its name, and shows the result."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"}, {"app.back": "Close"})]
 
     def __init__(
         self,
@@ -42,7 +43,6 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         begin: Callable[[Action, ActionTarget], Acting | str],
         renew: Callable[[ActionTarget], Action],
         noted: str,
-        key_of: Callable[[str], str],
     ) -> None:
         """Create the dialog for an action.
 
@@ -52,10 +52,9 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
             begin: Runs it; returns a sentence if it must not run.
             renew: Builds the same action for a target with the user's own reason.
             noted: Where the result is recorded, as text for the user.
-            key_of: The current key of a binding.
         """
         super().__init__()
-        self._action, self._begin, self._noted, self._key_of = action, begin, noted, key_of
+        self._action, self._begin, self._noted = action, begin, noted
         self._first = self._target = target
         self._renew = renew
         self._run: Acting | None = None
@@ -75,13 +74,12 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
             yield self.question
             yield self.line
             yield self.state
+        yield KeysLine(field=("Run", "Do nothing"))
 
     def on_mount(self) -> None:
         self.about.update(Content(described(self._action)))
         what = WHAT[self._action.confirm_what]
         self.question.update(Content(f"Type {what}, {clean(self._action.confirm)}, to run it:"))
-        run, back = self._key_of("move.open"), self._key_of("app.back")
-        self.state.update(Content(f"{run}: run   {back}: do nothing"))
         self.line.focus()
         self.set_interval(LOOK_EVERY_S, self._look)
 
@@ -117,7 +115,7 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         if run is not None and run.outcome is not None and not self.has_class("-ended"):
             self.add_class("-ended")
             self.about.update(Content(_result_text(self._action, run.outcome)))
-            self._say(f"{self._noted}   {self._key_of('app.back')}: close")
+            self._say(self._noted)
 
     def _say(self, words: str) -> None:
         self.state.update(Content(clean(words)))

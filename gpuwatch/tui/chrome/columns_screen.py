@@ -15,6 +15,7 @@ from textual.strip import Strip
 from textual.widgets import Label, SelectionList
 from textual.widgets.selection_list import Selection
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
@@ -37,7 +38,7 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
     """A dialog with one line per column, to show or hide it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), {"move.open": "Done"}, priority=True),
         *keys.with_actions({"move.down": "down", "move.up": "up"}),
     ]
 
@@ -47,7 +48,6 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         titles: Mapping[str, str],
         shown: Sequence[str],
         take: Callable[[list[str]], None],
-        key_of: Callable[[str], str],
     ) -> None:
         """Create the dialog.
 
@@ -56,18 +56,17 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
             titles: The title of each column by name, in screen order.
             shown: The selected columns.
             take: Called with the selected columns after each change.
-            key_of: The current key of a binding, by its id.
         """
         super().__init__()
-        self._table, self._names, self._take, self._key_of = table, tuple(titles), take, key_of
+        self._table, self._names, self._take = table, tuple(titles), take
         self.choice = ColumnChoice(*(Selection(title, name, name in shown) for name, title in titles.items()))
 
     def compose(self) -> ComposeResult:
         with Vertical(id="columns-box"):
             yield Label(f"Columns of the {self._table}")
             yield self.choice
-            done = self._key_of("move.open")
-            yield Label(f"space: show or hide   {done}: done", classes="box-note", markup=False)
+            yield Label("space: show or hide", classes="box-note", markup=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         self.choice.focus()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches, find
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.item_page import hanging
@@ -32,15 +33,15 @@ ACTIONS = {
     "app.back": "close",
 }
 """Bindings of every screen that work here, with their actions."""
+HINTS = {"app.find": "Search", "app.back": "Close"}
 
 
 class ExplainPage(RebuiltPage):
     """The page with one explanation and other matches, or with the list of matching ids."""
 
-    def __init__(self, known: Sequence[Explanation], query: str, keymap: Mapping[str, str]) -> None:
+    def __init__(self, known: Sequence[Explanation], query: str) -> None:
         super().__init__(id="explain")
-        self._known, self._keymap = known, keymap
-        self._ways = (keys.key_of("app.find", keymap), keys.key_of("app.back", keymap))
+        self._known = known
         self.matches = Matches(None, ())
         self.ask(query)
 
@@ -50,10 +51,8 @@ class ExplainPage(RebuiltPage):
         self.matches = find(query, self._known) if query.strip() else Matches(None, topics)
 
     def build(self, width: int) -> list[Row]:
-        look, (search, back) = self.look, self._ways
-        rows: list[Row] = [
-            (Segment("Explain", look.title), Segment(f"  {search} searches, {back} closes", look.dim))
-        ]
+        look = self.look
+        rows: list[Row] = [(Segment("Explain", look.title),)]
         shown, others = self.matches.exact, self.matches.others
         if shown is None and len(others) == 1:
             shown, others = others[0], ()
@@ -88,14 +87,12 @@ class ExplainPage(RebuiltPage):
 class ExplainScreen(ErrorBoundary, ModalScreen[None]):
     """The dialog with an explanation, over the screen that opened it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS, HINTS)]
 
-    def __init__(
-        self, known: Sequence[Explanation], query: str, keymap: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, known: Sequence[Explanation], query: str) -> None:
         """Create the dialog for an id; an empty one lists the topics."""
         super().__init__()
-        self.page = ExplainPage(known, query, keymap or {})
+        self.page = ExplainPage(known, query)
         self.field = Input(
             id="explain-search", placeholder="an id, or words: link down, nan loss", compact=True
         )
@@ -104,6 +101,7 @@ class ExplainScreen(ErrorBoundary, ModalScreen[None]):
         with Vertical(id="explain-box"):
             yield self.field
             yield self.page
+        yield KeysLine()
 
     def on_mount(self) -> None:
         self.field.display = False

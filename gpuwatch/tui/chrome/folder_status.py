@@ -17,8 +17,10 @@ BAR_CELLS, NARROW_BAR_CELLS, WIDE_COLUMNS = 12, 6, 100
 def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> list[Segment]:
     """Return the segments with the folder's name, and a progress bar while it is being read."""
     out = [Segment(" LOGS ", look.badge["warning"]), Segment(" ")]
-    name = clean(source)
-    out.append(Segment(f"{fit(name, min(max(16, width // 3), len(name)))}  ", look.strong))
+    name, room = clean(source), max(16, width // 3)
+    if len(name) > room:
+        name = f"...{name[len(name) - room + 3 :]}"  # the end says which folder it is
+    out.append(Segment(f"{name}  ", look.strong))
     if folder.read_share < 1.0:
         cells = BAR_CELLS if width >= WIDE_COLUMNS else NARROW_BAR_CELLS
         out += bar(folder.read_share, cells, look, look.severity["info"])

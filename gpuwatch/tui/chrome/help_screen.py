@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -66,12 +67,8 @@ class HelpPage(RebuiltPage):
         self.search = ""
 
     def build(self, width: int) -> list[Row]:
-        find, back = (keys.key_of(name, self.keymap) for name in ("app.find", "app.back"))
         rows: list[Row] = [
-            (
-                Segment("gpuwatch", self.look.title),
-                Segment(f"  {find} searches, {back} closes", self.look.dim),
-            ),
+            (Segment("Keys", self.look.title),),
         ]
         for title, bindings in sections(self.kind, self.search, self.keymap):
             rows += [(), heading(title, width, self.look)]
@@ -114,12 +111,13 @@ ACTIONS = {
     "app.back": "close",
 }
 """Bindings of every screen that work here, with their actions."""
+HINTS = {"app.find": "Search", "app.back": "Close"}
 
 
 class HelpScreen(ErrorBoundary, ModalScreen[None]):
     """The dialog with the help, over the screen that opened it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS, HINTS)]
 
     def __init__(self, kind: str = "", keymap: Mapping[str, str] | None = None) -> None:
         """Create the help for a kind of screen; `keymap` has the user's own keys by binding id."""
@@ -131,6 +129,7 @@ class HelpScreen(ErrorBoundary, ModalScreen[None]):
         with Vertical(id="help-box"):
             yield self.field
             yield self.page
+        yield KeysLine(field=("Apply", "Clear"))
 
     def on_mount(self) -> None:
         self.field.display = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from gpuwatch.diagnose.model.text import allocation_words
 from gpuwatch.number_text import plural
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.job_scope import JobSummary
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -29,23 +30,21 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
     """A dialog with one line per job. Its result is the chosen job, "" for all jobs, or None if closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
-        *keys.with_actions({"move.down": "down", "move.up": "up", "move.open": "choose"}),
+        *keys.with_actions({"move.down": "down", "move.up": "up"}),
+        *keys.with_actions({"move.open": "choose"}, {"move.open": "Choose"}, priority=True),
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), {"app.back": "Close"}, priority=True),
     ]
 
-    def __init__(
-        self, jobs: Sequence[JobSummary], chosen: str | None, key_of: Callable[[str], str], wall: float
-    ) -> None:
+    def __init__(self, jobs: Sequence[JobSummary], chosen: str | None, wall: float) -> None:
         """Create the dialog.
 
         Args:
             jobs: In display order.
             chosen: The job that is shown alone.
-            key_of: The current key of a binding.
             wall: Unix seconds.
         """
         super().__init__()
-        self._jobs, self._chosen, self._key_of = jobs, chosen, key_of
+        self._jobs, self._chosen = jobs, chosen
         texts = ["all jobs", *(_text(each, wall) for each in jobs)]
         self.choice = OptionList(*(Option(Content(text)) for text in texts))
 
@@ -53,9 +52,7 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         with Vertical(id="jobs-box"):
             yield Label("Jobs: every screen then shows only the chosen one")
             yield self.choice
-            choose, back = self._key_of("move.open"), self._key_of("app.back")
-            ways = f"{choose}: choose   {back}: leave it as it is"
-            yield Label(ways, classes="box-note", markup=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         names = [each.job for each in self._jobs]

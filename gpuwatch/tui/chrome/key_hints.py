@@ -19,8 +19,10 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")
-ASKED_FROM = ("fleet", "incidents", "training")
-"""Screens from which a hang query can be started."""
+CLOSES = ("back", "close", "escape")
+"""Actions that close a text field or its dialog."""
+ASKED_FROM = ("fleet", "incidents", "training", "waiting")
+"""Screens from which a hang query can be started or repeated."""
 NEED_A_NODE = ("waiting", "links", "retry")
 """Actions that are refused when only logs are open."""
 
@@ -74,10 +76,12 @@ class KeysLine(Widget):
     }
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str = "", *, field: tuple[str, str] = ("Apply", "Close")) -> None:
         super().__init__()
         self._kind = kind
-        """The kind of the screen."""
+        """The kind of the screen; "" in a dialog, which has only the hints of its own keys."""
+        self._field = field
+        """What the keys for open and back do in a text field."""
         self.hints: list[KeyHint] = []
         """The hints that fit, from left to right."""
         self._hovered: KeyHint | None = None
@@ -132,24 +136,25 @@ class KeysLine(Widget):
 
     def _of_field(self) -> list[KeyHint]:
         """Return the hints for a text field, which takes every other key as text."""
-        back = next(
-            (each[1] for each in self.screen.active_bindings.values() if each[1].action == "back"), None
-        )
-        closes = key_of("app.back") if back is None else self.app.get_key_display(back)
+        bound = (each[1] for each in self.screen.active_bindings.values())
+        back = next((each for each in bound if each.action in CLOSES), None)
+        key = back.key if back else Keys.Escape.value
+        closes = key_of("app.back") if back is None else self._written(back)
+        applied, closed = self._field
         return [
-            KeyHint(Keys.Enter.value, Keys.Enter.value, "Apply", "apply the text", "submit", enabled=True),
-            KeyHint(
-                back.key if back else "escape", closes, "Close", "close the text field", "back", enabled=True
-            ),
+            KeyHint(Keys.Enter.value, Keys.Enter.value, applied, "take the text", "submit", enabled=True),
+            KeyHint(key, closes, closed, "close the text field", "back", enabled=True),
         ]
 
     def _of_screen(self) -> list[KeyHint]:
         first_of: dict[str, KeyHint] = {}
-        for _, binding, enabled, tooltip in self.screen.active_bindings.values():
+        for owner, binding, enabled, tooltip in self.screen.active_bindings.values():
+            if not self._kind and owner is not self.screen:
+                continue
             if binding.show and binding.action not in first_of:
                 first_of[binding.action] = KeyHint(
                     binding.key,
-                    self.app.get_key_display(binding),
+                    self._written(binding),
                     self._does(binding),
                     tooltip,
                     binding.action,
@@ -157,15 +162,22 @@ class KeysLine(Widget):
                 )
         return _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], self.app.size.width)
 
+    def _written(self, binding: Binding) -> str:
+        """Return the first key of a binding, as written on a keyboard."""
+        return self.app.get_key_display(binding).partition(" ")[0]
+
     def _does(self, binding: Binding) -> str:
         """Return what a key does, in one or two words; the freeze key plays and pauses a recording."""
-        replayed = isinstance(self.screen, LiveScreen) and self.screen.cockpit.view_state.replay is not None
-        return "Play/pause" if replayed and binding.action == "freeze" else binding.description
+        if not isinstance(self.screen, LiveScreen):
+            return binding.description
+        if binding.action == "freeze" and self.screen.cockpit.view_state.replay is not None:
+            return "Play/pause"
+        return self.screen.labels().get(binding.action, binding.description)
 
     def _is_idle(self, hint: KeyHint) -> bool:
         """Return True if the key does nothing on this screen now, and needs no hint."""
         name = hint.action.partition("(")[0]
-        if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
+        if name == self._kind != "waiting" or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
         if not isinstance(self.screen, LiveScreen):
             return False

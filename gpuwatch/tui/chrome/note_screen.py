@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
@@ -23,24 +24,22 @@ class NoteScreen(ErrorBoundary, ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
-    def __init__(self, title: str, take: Callable[[str], None], key_of: Callable[[str], str]) -> None:
+    def __init__(self, title: str, take: Callable[[str], None]) -> None:
         """Create the dialog.
 
         Args:
             title: What the note is about.
             take: Called with the text when it is entered.
-            key_of: Returns the current key of a binding, by its id.
         """
         super().__init__()
-        self._title, self._take, self._key_of = title, take, key_of
+        self._title, self._take = title, take
         self.line = Input(placeholder="note for everyone who watches this cluster", max_length=MAX_CHARS)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="note-box"):
             yield Label(self._title, markup=False)
             yield self.line
-            keep, drop = self._key_of("move.open"), self._key_of("app.back")
-            yield Label(f"{keep}: keep   {drop}: discard", classes="box-note", markup=False)
+        yield KeysLine(field=("Keep", "Discard"))
 
     def on_mount(self) -> None:
         self.line.focus()

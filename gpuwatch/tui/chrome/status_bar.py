@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -26,6 +27,8 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100
 """From this width, the first line has whole sentences."""
+_DATE = re.compile(r" at or after [\d :.,T-]+$")
+"""The end of a headline whose time is that of a neighbouring line."""
 WHOLE = 1000
 """Columns in which every sentence is whole."""
 
@@ -93,6 +96,8 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     taken = _taken(incident)
     whole = f"{taken}{incident.headline}"
     reported = whole if len(whole) <= width else f"{taken}{main_clause(incident)}"
+    if len(reported) > width:
+        reported = _DATE.sub("", reported)
     style = look.dim if incident.acknowledged else look.badge[incident.severity]
     return [Segment(fit(reported, min(width, len(reported))), style)]
 
@@ -233,7 +238,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             return []
         from gpuwatch.tui.model.probe_text import hint  # noqa: PLC0415 - the first paint need not wait for it
 
-        if (reported := hint(probes[-1].results)) is None:
+        if (reported := hint(probes[-1].results, self.cockpit.key_of("app.links"))) is None:
             return []
         severity, text = reported
         text = fit(text, min(len(text), room - 6))

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.time_input import TimeError, clock_text, time_typed
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -39,6 +40,7 @@ class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
             yield Label(f"Go to a time from {clock_text(self._extent[0])} to {clock_text(self._extent[1])}")
             yield self.field
             yield self.note
+        yield KeysLine(field=("Go", "Close"))
 
     def on_mount(self) -> None:
         self.field.focus()

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import age_text, plural
+from gpuwatch.number_text import plural
 from gpuwatch.tui.fleet.problem_item import ProblemItem, general_reason, gpu_of
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown, sign_shown
 from gpuwatch.tui.toolkit.item_page import MultiLinePage, hanging
@@ -42,19 +42,17 @@ class ActiveProblems(MultiLinePage):
 
     def incidents(self) -> Iterator[ProblemItem]:
         """Yield the incidents that are not over, the newest first."""
-        wall = self.view_state.wall()
         ways = f"{self.cockpit.key_of('app.incidents')}: details"
         if self.has_focus:
             ways = f"{self.cockpit.key_of('move.open')} or {ways}"
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
-                age = age_text(max(0.0, wall - incident.first))
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    f"{taken}{age} ago; {ways}", do, incident=incident.id, code=incident.code,
-                    sign=sign_shown(incident),
+                    f"{taken}{self.view_state.ago(incident.first)}; {ways}", do, incident=incident.id,
+                    code=incident.code, sign=sign_shown(incident),
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
@@ -138,7 +136,7 @@ class ActiveProblems(MultiLinePage):
                 "",
                 None,
                 outcome_text(job, incident, wall),
-                f"last line {age_text(max(0.0, wall - job.last))} ago",
+                f"last line {self.view_state.ago(job.last)}",
                 "",
                 incident="" if incident is None else incident.id,
                 code="" if incident is None else incident.code,
@@ -240,6 +238,8 @@ class ActiveProblems(MultiLinePage):
         if states["connecting"]:
             return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
+        if any(not incident.over for incident in reported.incidents):
+            return note("none besides the incidents", self.look)
         if reported.loudest is not None:
             severity = reported.loudest.severity
             text = clean(f" {reported.loudest.title}: {reported.loudest.text}")

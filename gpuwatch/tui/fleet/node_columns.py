@@ -124,7 +124,10 @@ def _silent_s(view: NodeView, now: float) -> float:
 
 
 def _last_line(view: NodeView, now: float) -> Cell:
-    return (f"-{age_text(_silent_s(view, now))}" if view.node.logs else UNKNOWN), None
+    if not view.node.logs:
+        return UNKNOWN, None
+    age = age_text(_silent_s(view, now))
+    return ("at end" if age == "0s" else f"-{age}"), None
 
 
 def _network(view: NodeView) -> float | None:

@@ -212,7 +212,8 @@ class FleetScreen(LiveScreen):
         if self.focused is self.table:
             return view.name if (view := self.table.chosen()) else None
         if self.focused is self.situation and (entry := self.situation.chosen()):
-            return entry.node or entry.opens or None
+            incident = self.cockpit.view_state.snapshot.incident(entry.incident) if entry.incident else None
+            return entry.node or (incident.node if incident else None) or entry.opens or None
         return chosen[0].name if (chosen := self.heat.chosen()) else None
 
     def action_target(self) -> ActionTarget | None:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from gpuwatch.tui.training.header import TrainingHead
     from gpuwatch.tui.training.job_view import TrainingView
 
-CURVE_LINES, MIN_PROBLEMS = 9, 12
-"""Lines of the curves, and the minimum for the problems; the curves are dropped first."""
+CURVE_LINES, MAX_CURVE_LINES, MIN_PROBLEMS = 9, 16, 12
+"""Lines of the curves, at least and at most, and the minimum for the problems; curves are dropped first."""
+SPARE_PROBLEMS = 4
+"""Lines kept free under the problems, so that a further one does not change the curves."""
 
 
 class SidePanes(Vertical):
@@ -49,8 +51,9 @@ class SidePanes(Vertical):
         head.prepare()
         used = min(head.count(), max(1, lines - MIN_PROBLEMS))
         set_height(head, used)
-        curves.lines = CURVE_LINES
-        set_height(curves, CURVE_LINES)
+        spare = lines - used - max(MIN_PROBLEMS, self.situation.count() + SPARE_PROBLEMS)
+        curves.lines = max(CURVE_LINES, min(MAX_CURVE_LINES, spare))
+        set_height(curves, curves.lines)
         # set once: hidden and shown again in one frame, it has the whole screen laid out anew
         curves.display = curves.is_reported() and lines - used - CURVE_LINES >= MIN_PROBLEMS
 

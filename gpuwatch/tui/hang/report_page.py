@@ -131,10 +131,17 @@ class HangReportPage(ItemPage):
             yield from wrapped(where, width, look.dim, indent=5)
         if self.view_state.replay is not None:
             return
-        if dumps.may_write and self.question.asking.over:
+        if self.may_write():
             yield self._choice(dumps, width)
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
+
+    def may_write(self) -> bool:
+        """Return True if ranks can be made to write dumps now."""
+        found = self.question.hang_report
+        dumps = None if found is None else found.dumps
+        live = self.view_state.replay is None and self.question.asking.over
+        return live and dumps is not None and bool(dumps.may_write)
 
     def _choice(self, dumps: FlightEvidence, width: int) -> PageItem:
         look = self.look

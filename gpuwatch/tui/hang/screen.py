@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -30,6 +31,15 @@ class WaitingScreen(PageScreen):
         if action == "write_dumps" and self.cockpit.view_state.replay is not None:
             return False
         return super().check_action(action, parameters)
+
+    def idle(self) -> frozenset[str]:
+        """Return the actions that do nothing now: only the item that requests dumps can be opened."""
+        thing = self.page.chosen()
+        idle = set() if thing is not None and thing.key == WRITE else {"choose"}
+        return frozenset(idle if self.page.may_write() else idle | {"write_dumps"})
+
+    def labels(self) -> Mapping[str, str]:
+        return {"waiting": "Refresh", "choose": "Trigger dumps"}
 
     def action_write_dumps(self) -> None:
         """Request fresh dumps from the ranks. They write files, so the query alone never does this."""

@@ -72,11 +72,10 @@ class IncidentHead(ItemPage):
             Segment(" "),
         )
         rows = hanging(head, incident.headline, width, style)
-        age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (
             standing_of(incident, named=True),
             incident.closed or incident.restarted,
-            f"{clock(incident.first, self.view_state.wall())}, {age} ago",
+            f"{clock(incident.first, self.view_state.wall())}, {self.view_state.ago(incident.first)}",
             f"job {incident.job}" if incident.job else "",
             "" if incident.code == UNKNOWN else incident.code,
         )
@@ -190,11 +189,11 @@ class IncidentDetail(ItemPage):
         shown = proofs(incident)
         if not shown:
             return
-        look, wall, opens = self.look, self.view_state.wall(), self.cockpit.key_of("move.open")
+        look, opens = self.look, self.cockpit.key_of("move.open")
         yield heading("Evidence", width, look, f"{opens} opens the line" if width >= 50 else "")
         for number, (alert, proof, more) in enumerate(shown):
             bound = "" if proof.timed else "no later than "
-            age = "" if proof.at is None else f"{bound}{age_text(max(0.0, wall - proof.at))} ago"
+            age = "" if proof.at is None else f"{bound}{self.view_state.ago(proof.at)}"
             rest = f"and {more} more of this kind" if more else ""
             place = "  ".join(part for part in (proof_place(alert, proof), age, rest) if part)
             text = wrapped(proof.text or alert.text or alert.title, width, look.text, indent=3)

@@ -43,7 +43,7 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
     for number, moment in enumerate(incident.timeline):
         cause = incident.cause is not None and moment.alert == incident.cause.id
         severity: Severity = "critical" if cause else "warning" if moment.role != "hint" else "info"
-        times = f" x{moment.count}" if moment.count > 1 else ""
+        times = f" x{moment.count}" if moment.count not in (1, len(moment.ranks)) else ""
         dated = moment.at >= FIRST_DATE_S
         head = f"{clock(moment.at)} {offset_text(moment.at - incident.first):>7}  " if dated else UNDATED
         style = look.severity[severity] if cause else look.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -139,8 +140,18 @@ class LinksScreen(LiveScreen):
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing before the first probe."""
-        return frozenset() if self.view.results is not None else frozenset({"next_mode", "pane", "zoom"})
+        """Return the actions that do nothing now: those of the matrix before the results."""
+        stage, idle = self.stage(), {"next_mode", "pane", "zoom"}
+        if stage == "results":
+            results = self.view.results
+            no_retest = self.focused is self.matrix and (
+                results is None or self._why_no_retest(results, bool(self.cell.links()))
+            )
+            return frozenset({"choose"} if no_retest else ())
+        return frozenset(idle | {"new_probe"} if stage == "start" else idle)
+
+    def labels(self) -> Mapping[str, str]:
+        return {"choose": {"start": "Set up", "inventory": "Start", "results": "Open"}[self.stage()]}
 
     def running(self) -> int | None:
         """Return the index in the session's list of the probe that has not ended; None if all have."""

@@ -236,8 +236,9 @@ class Bundle(Struct, frozen=True):
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks of the alerts, ascending, each once."""
-        return sorted({alert.rank for alert in self.alerts if alert.rank is not None})
+        """The ranks of the alerts, ascending, each once; empty if an alert has none."""
+        ranks = {alert.rank for alert in self.alerts}
+        return [] if None in ranks else sorted(rank for rank in ranks if rank is not None)
 
     @property
     def nodes(self) -> list[str]:

@@ -189,4 +189,21 @@ def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
         for job, ranks in seats.jobs.items()
         if job is not None
     ]
+    found += [
+        JobSummary(job, len(ranks), len(nodes), "", running=False, allocation=fleet.scheduler.allocation(job))
+        for job, (ranks, nodes) in _logged(fleet).items()
+        if job not in seats.jobs
+    ]
     return sorted(found, key=lambda each: (not each.running, -each.ranks, each.job))
+
+
+def _logged(fleet: Fleet) -> dict[str, tuple[set[int], set[str]]]:
+    """Return job -> the ranks and nodes whose logs have its steps; its processes may never have been seen."""
+    found: dict[str, tuple[set[int], set[str]]] = {}
+    for writer in fleet.progress.writers.values():
+        if writer.job is not None and writer.stepped_at is not None:
+            ranks, nodes = found.setdefault(writer.job, (set(), set()))
+            nodes.add(writer.node)
+            if writer.rank is not None:
+                ranks.add(writer.rank)
+    return found

@@ -85,14 +85,17 @@ def culprit_text(verdict: Verdict) -> str:
     return f"{kind}{named} {first.state if first.ratio is None else 'slow'}"
 
 
-def hint(results: Results) -> tuple[Severity, str] | None:
-    """Return severity and text for the status bar of every screen: a running or a bad probe; else None."""
+def hint(results: Results, key: str) -> tuple[Severity, str] | None:
+    """Return severity and text for the status bar of every screen: a running or a bad probe; else None.
+
+    `key` opens the links screen.
+    """
     verdict = results.verdict
     if results.phase == "asking":
-        return "info", "links: probe waiting for confirmation (5)"
+        return "info", f"links: probe waiting for confirmation ({key})"
     if not results.over:
         share = f" {100 * results.done_steps // results.all_steps}%" if results.all_steps else ""
-        return "info", f"links: probing{share} (5)"
+        return "info", f"links: probing{share} ({key})"
     if verdict is None or verdict.status not in ("bad", "failed"):
         return None
-    return SEVERITY[verdict.status], f"links: {culprit_text(verdict)} (5)"
+    return SEVERITY[verdict.status], f"links: {culprit_text(verdict)} ({key})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.hang.combined_verdict import kept
 from gpuwatch.diagnose.model.condition import Condition
@@ -13,6 +12,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.number_text import age_text
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.job_scope import JobScope
@@ -20,9 +20,6 @@ from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.model.replay import Replaying
 from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.unalerted import Unalerted
-
-if TYPE_CHECKING:
-    pass
 
 
 def _still(fleet: Fleet) -> Fleet:
@@ -165,6 +162,13 @@ class ViewState:
     def wall(self) -> float:
         """Return the unix time to show: that of the freeze while frozen."""
         return self._frozen_wall if self.frozen else self._wall()
+
+    def ago(self, at: float) -> str:
+        """Return how long ago a time was (unix seconds), `84s ago`; over logs, relative to their end."""
+        age = age_text(max(0.0, self.wall() - at))
+        if self.folder is None:
+            return f"{age} ago"
+        return f"{age} before the end" if age != "0s" else "at the end"
 
     def frozen_for(self) -> float:
         """Return the seconds since the view was frozen; 0 if it is not."""

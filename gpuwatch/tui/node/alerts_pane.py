@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
@@ -29,6 +32,17 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
     return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
 
 
+def merged(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return the alerts with those of one text as one, at the first's place, with the sum of their counts."""
+    found: dict[tuple[object, ...], Alert] = {}
+    for each in alerts:
+        key = each.code, each.text or each.title, each.severity, standing(each), each.gpu, each.rank
+        known = found.get(key)
+        count, last = (0, each.last) if known is None else (known.count, known.last)
+        found[key] = replace(known or each, count=count + each.count, last=max(last, each.last))
+    return list(found.values())
+
+
 def code_at(reported: AlertSnapshot, view: NodeView | None, gpu: int | None) -> str:
     """Return the code of the first alert or condition of a GPU (its index), or of a node if `gpu` is None.
 
@@ -48,6 +62,6 @@ class NodeAlerts(NodePane):
         super().__init__(name, self._rows_of, id=id)
 
     def _rows_of(self, view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
-        alerts, wall = self.view_state.snapshot.at(view.name), self.view_state.wall()
+        alerts, wall = merged(self.view_state.snapshot.at(view.name)), self.view_state.wall()
         rows = [row for alert in alerts for row in alert_rows(alert, wall, width, look)]
         return rows or [note("none", look)]

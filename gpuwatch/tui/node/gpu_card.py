@@ -74,14 +74,14 @@ def as_line(subject: Subject, columns: Sequence[GpuValue], width: int, look: Sty
     """Return a GPU as one line: bars and numbers."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
-    own = ranks_on(subject.node, subject.gpu.info.uuid) or ended_ranks(subject.node, subject.gpu)
-    ranks = ",".join(map(str, own)) or "-"
+    running = ranks_on(subject.node, subject.gpu.info.uuid)
+    ranks = ",".join(map(str, running or ended_ranks(subject.node, subject.gpu))) or "-"
     words, severity = _first_words(subject)
     held = severity == "warning" and not subject.old
     head = (
         look.mark(subject.severity),
         Segment(f" {subject.gpu.info.index:>3} ", look.strong),
-        Segment(fit(ranks, 5, ">") + "  ", look.dim),
+        Segment(fit(ranks, 5, ">") + "  ", look.text if running else look.stale),
     )
     if subject.gpu.state != "ok":
         return (*head, Segment(fit(f" {words} ", width - BEFORE), look.badge[trouble_severity(subject.gpu)]))
@@ -149,7 +149,7 @@ def as_card(
 ) -> list[Row]:
     """Return a GPU as a title, a line per column with bar, number and history, and links and health."""
     info = subject.gpu.info
-    ranks = rank_text(subject.node, subject.gpu, subject.now)[0]
+    ranks, runs = rank_text(subject.node, subject.gpu, subject.now)
     words, severity = _first_words(subject)
     plain = look.colours != "many" and chosen  # the ground alone does not mark it there
     head = f"{look.glyphs.cursor if plain else ' '}GPU {info.index} "
@@ -157,7 +157,7 @@ def as_card(
         look.mark(subject.severity),
         Segment(head, look.brand if chosen else look.strong),
         Segment(f" {clean(info.name)}  ", look.text),
-        Segment(f"rank {ranks}  " if ranks else "", look.title),
+        Segment(f"rank {ranks}  " if ranks else "", look.title if runs else look.dim),
     ]
     room = width - sum(p.cell_length for p in title)
     loud = severity == "critical"

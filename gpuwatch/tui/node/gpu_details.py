@@ -59,7 +59,7 @@ def _now_facts(subject: Subject) -> list[tuple[str, str]]:
         ("throttled", shares or ("0 %" if fast.throttle_pct is not None else UNKNOWN)),
         ("SM activity", subject.text("sm")),
         ("occupancy", subject.text("occupancy")),
-        ("tensor act.", subject.text("tensor")),
+        ("tensor activity", subject.text("tensor")),
         ("DRAM activity", subject.text("dram")),
         ("FP32 activity", subject.text("fp32")),
         ("PCIe in, out", f"{_rate(fast.pcie_rx_bps)}, {_rate(fast.pcie_tx_bps)}"),

@@ -46,7 +46,8 @@ def plot_rows(
             low, high = 0.0, 100.0
         series = subject.gpu.history.series(name, seconds, points, subject.now)
         values = [None if value != value else float(value) for value in series]  # noqa: PLR0124 - NaN is not itself
-        rows.append(heading(f"{metric.title} {subject.text(name)}", width, look, words))
+        unit = " MHz" if name == "smclk" else ""
+        rows.append(heading(f"{metric.title} {subject.text(name)}{unit}", width, look, words))
         lines = plot(values, low, high, cells, each - (number >= more), look.glyphs)
         for index, line in enumerate(lines):
             edge = (

@@ -155,9 +155,9 @@ class GpuScreen(LiveScreen):
         return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing now: the next GPU, if the node has only one."""
+        """Return the actions that do nothing: nothing can be opened, nor is there a next GPU of one."""
         node = self.cockpit.view_state.node(self.place[0])
-        return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
+        return frozenset({"choose"} if node and len(node.gpus) > 1 else {"choose", "next_item"})
 
     def action_next_item(self, step: int) -> None:
         """Show the GPU of this node `step` places further, wrapping around."""

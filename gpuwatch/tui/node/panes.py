@@ -165,7 +165,7 @@ def host(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
     rows += [_port_row(port, look) for port in sample.ib or ()]
     age = "" if node.host_at is None else f"read {seconds_text(max(0.0, now - node.host_at))} ago"
     machine = ", ".join(clean(t) for t in ((hello.cpu_model, hello.os, hello.kernel) if hello else ()) if t)
-    return [*rows, note("  ".join(part for part in (machine, age) if part), look)]
+    return [*rows, *wrapped("  ".join(part for part in (machine, age) if part), width, look.dim)]
 
 
 # --------------------------------------------------------------------------- topology
@@ -187,9 +187,9 @@ def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row
             cells.append(Segment(fit(link, 6), style))
         rows.append(tuple(cells))
     meaning = (
-        "NVn: n NVLinks   PIX, PXB: PCIe switches   PHB: host bridge   NODE: same NUMA node   SYS: other NUMA"
+        "NVn: n NVLinks; PIX, PXB: PCIe switches; PHB: host bridge; NODE: one NUMA node; SYS: other NUMA"
     )
-    return [*rows, note(meaning, look)]
+    return [*rows, *wrapped(meaning, width, look.dim)]
 
 
 # --------------------------------------------------------------------------- notices and events

@@ -62,7 +62,7 @@ COLUMNS = (
     ProcessColumn("cpu", "CPU", 5, 75, lambda p, _: _percent(p.cpu_pct), right=True),
     ProcessColumn("state", "S", 1, 95, lambda p, _: p.state or "-"),
     ProcessColumn("job", "job or container", 18, 10, lambda p, _: _known(p.job or p.container)),
-    ProcessColumn("command", "command", 24, 50, lambda p, _: clean(p.command or p.name)),
+    ProcessColumn("command", "command", 20, 50, lambda p, _: clean(p.command or p.name)),
 )
 """In screen order; the command gets the remaining width."""
 

@@ -281,16 +281,20 @@ BORROWED: dict[str, dict[str, str]] = {
 _BY_ID = {each.id: each for _, some in SECTIONS for each in some}
 
 
-def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[Binding]:
+def with_actions(
+    actions: Mapping[str, str], hints: Mapping[str, str] = MappingProxyType({}), *, priority: bool = False
+) -> list[Binding]:
     """Return the bindings with these ids, with other actions, for a screen such as a dialog.
 
     Args:
         actions: Id -> the action there.
+        hints: Id -> its label in the line of key hints, which leaves out the others.
         priority: Whether they take precedence over the focused widget.
     """
     return [
-        replace(_BY_ID[name], action=action, priority=priority, show=False)
+        replace(_BY_ID[name], action=action, priority=priority, show=name in hints, description=label)
         for name, action in actions.items()
+        for label in (hints.get(name, _BY_ID[name].description),)
     ]
 
 

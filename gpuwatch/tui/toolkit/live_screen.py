@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.screen import Screen
@@ -53,8 +54,8 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     """Identifies the screen without importing it."""
     column_table: ClassVar[Table | None] = None
     """The only table whose columns `C` selects, if any."""
-    _idle: frozenset[str] = frozenset()
-    """The idle actions for which the line of key hints was built."""
+    _hinted: tuple[frozenset[str], Mapping[str, str]] = (frozenset(), {})
+    """The idle actions and the labels for which the line of key hints was built."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
@@ -75,8 +76,8 @@ class LiveScreen(ErrorBoundary, Screen[None]):
             return 0
         try:
             self.arrange_parts()
-            if (idle := self.idle()) != self._idle:
-                self._idle = idle
+            if (hinted := (self.idle(), self.labels())) != self._hinted:
+                self._hinted = hinted
                 self.refresh_bindings()
         except Exception as error:
             self.cockpit.report_fault(self.part, error)
@@ -101,6 +102,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     def idle(self) -> frozenset[str]:
         """Return the actions without effect now, which the line of key hints leaves out."""
         return frozenset()
+
+    def labels(self) -> Mapping[str, str]:
+        """Return action -> what it does now, for the line of key hints; others have their usual labels."""
+        return {}
 
     def step_back(self) -> bool:
         """Close one thing that is open on this screen; return False if nothing is."""

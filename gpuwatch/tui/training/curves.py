@@ -161,5 +161,5 @@ def _title(curve: Curve, low: float, high: float, odd: int, width: int) -> str:
         least, most = (scaled_text(v, 1000) if curve.many else f"{v:.{digits}g}" for v in (low, high))
         text = f"{curve.name} {least} to {most}{tail}" if least != most else f"{curve.name} {least}{tail}"
         if len(text) <= width:
-            break
-    return text
+            return text
+    return text.replace("tokens/s", "tok/s")

@@ -260,7 +260,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
             row.append(Segment(seconds_long(times.p95), look.text))
             row.append(Segment("  p99 ", look.dim))
             row.append(Segment(seconds_long(times.p99), look.text))
-            row.append(Segment(f"  of the last {plural(times.count, 'logged step')} ", look.dim))
+            row.append(Segment(f"  of {plural(times.count, 'step')} ", look.dim))
         for share in facts.shares:
             style = look.severity["warning"] if share.flagged else look.text
             sign = f"{look.glyph('warning')} " if share.flagged else ""
@@ -270,10 +270,11 @@ class TrainingHead(RebuiltPage, can_focus=False):
     def _alerts(self, width: int) -> list[Row]:
         look, wall = self.look, self.view_state.wall()
         rows: list[Row] = []
+        lists = self.cockpit.key_of("app.incidents")
         for alert in self.view.alerts[:ALERT_LINES]:
             more = len(self.view.alerts) - ALERT_LINES
-            tail = f" {age_text(max(0.0, wall - alert.first))}" + (
-                f", {more} more: 4" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
+            tail = f" for {age_text(max(0.0, wall - alert.first))}" + (
+                f", {more} more: {lists}" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
             )
             rank = "" if alert.rank is None else f"rank {alert.rank}: "
             slow = alert.title == STRAGGLER

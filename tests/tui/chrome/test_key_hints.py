@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.widget import Widget
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
-from tests.tui.still import demo_session, still_app
+from tests.tui.still import demo_session, judged_session, still_app
 
 
 def column_of(line: KeysLine, action: str) -> int:
@@ -56,6 +56,34 @@ async def test_a_text_field_takes_the_keys_so_the_hints_are_its_own() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert "slash" in [hint.key for hint in line.hints]
+
+
+async def test_a_dialog_has_the_hints_of_its_own_keys_over_those_of_its_screen() -> None:
+    app = still_app(judged_session(52), 52)
+    shown = {"question_mark": ["slash", "escape"], "J": ["enter", "escape"], "colon": ["enter", "escape"],
+             "C": ["enter"], "i": ["slash", "escape"]}  # fmt: skip
+    async with app.run_test(size=(80, 24)) as pilot:
+        for key, wanted in shown.items():
+            await pilot.press(key)
+            await pilot.pause()
+            line = app.screen.query_one(KeysLine)
+            assert sorted(hint.key for hint in line.hints) == sorted(wanted), key
+            assert line.region.y == 23, key
+            await pilot.press("escape")
+            await pilot.pause()
+
+
+async def test_keys_without_effect_have_no_hint() -> None:
+    app = still_app(judged_session(52), 52)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("5")
+        await pilot.pause()
+        actions = {hint.action for hint in app.screen.query_one(KeysLine).hints}
+        assert not actions & {"new_probe", "next_mode(1)", "zoom", "pane(1)"}
+        await pilot.press("1", "enter", "enter")
+        await pilot.pause()
+        assert app.where == "gpu"
+        assert "choose" not in {hint.action for hint in app.screen.query_one(KeysLine).hints}
 
 
 async def test_the_note_of_a_long_list_of_columns_is_on_the_screen() -> None:

@@ -51,7 +51,7 @@ NAMED = re.compile(
     rf"|(?:^|[^\w-])(?:{_NAME})(?![\w=-])"
 )
 """A built-in key in a sentence."""
-OF_A_FIELD = {"   enter applies, ", "enter: apply"}
+OF_A_FIELD = {"   enter applies, ", "enter: apply", "enter: run"}
 """Enter in a field for text is Textual's own, and cannot be bound otherwise."""
 
 

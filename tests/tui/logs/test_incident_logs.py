@@ -154,7 +154,7 @@ async def _message_before_its_prefix(workspace: Desk) -> None:
     assert "x127" not in row  # the same number as that of the ranks
     await workspace.type("c", "57")
     shown = workspace.text()
-    assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
+    assert re.search(r"\d\d:\d\d:\d\d\.\d{3} r57 (\[Rank 57\] )?Watchdog caught", shown)
     await workspace.press("ctrl+w")  # wrapped, nothing is left out
     assert "ProcessGroupNCCL.cpp" in workspace.text()
 

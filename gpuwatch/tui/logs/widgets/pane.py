@@ -187,7 +187,7 @@ class LogPane(LineView, can_focus=True):
             severity,
             first=not shown.spot.piece,
             whole=view.wrap,
-            message_only=of_ranks(shown.fold) and not view.wrap,
+            message_only=not view.wrap and (of_ranks(shown.fold) or self._has_clock(view, shown)),
         )
         out += [*text_segments(shown.spot.text, ink, room), *tail]
         if shown.here and (self.has_focus or shown.wanted):
@@ -195,6 +195,10 @@ class LogPane(LineView, can_focus=True):
         if shown.wanted:
             return on_ground(tuple(out), width, look.strong)
         return tuple(out)
+
+    def _has_clock(self, view: View, shown: ShownLine) -> bool:
+        """Return True if the time of a merged line, which its prefix has, too, stands before it."""
+        return view.merged and shown.at != UNKNOWN and shown.line.t is not None
 
     def _clock(self, shown: ShownLine) -> Segment:
         if shown.at == UNKNOWN:

@@ -18,6 +18,9 @@ from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
+CUT_PARTS = 4
+"""Segments of a header that may be cut: source, node, age, path. The others are whole, or left out."""
+
 
 def header(
     view: View, workspace: LogWorkspace, view_state: ViewState, look: StyleSet, last: int | None, width: int
@@ -36,8 +39,8 @@ def header(
     room = width - sum(segment.cell_length for segment in right) - 1
     left = merged_words(view, workspace, look) if view.merged else file_words(view, view_state, look, room)
     out: list[Segment] = []
-    for segment in left:
-        if room <= 3:
+    for number, segment in enumerate(left):
+        if room <= 3 or (number >= CUT_PARTS and segment.cell_length > room):
             break
         text = fit(segment.text, min(room, cell_len(segment.text)))
         out.append(Segment(text, segment.style))

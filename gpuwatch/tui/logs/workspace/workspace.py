@@ -151,6 +151,10 @@ class LogWorkspace:
         self.led_to = None if lead is None else (lead[0].node, lead[0].file, lead[1])
         self.show(dict.fromkeys([*own, *about]), lead)
 
+    def has_rank(self, rank: int, job: str | None) -> bool:
+        """Return True if a log has lines of this rank of the job."""
+        return bool(rank_sources(of_job(all_sources(self.view_state.fleet), job), rank))
+
     def choose_for_them(self) -> None:
         """Show the logs of the default selection (`first_choice`), if there are any."""
         self.text, found, self.led = first_choice(self.view_state)
