@@ -26,6 +26,8 @@ _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,1
 """The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
+_RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
+"""The node on which Ray's memory monitor killed a task, as the exception in the driver's log states it."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """The node of an actor (`ip:`), in the lines below a Ray actor error."""
 _PIDS = re.compile(
@@ -35,7 +37,6 @@ _PIDS = re.compile(
 )
 """A pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
 MAX_READ_CHARACTERS = 2000
-"""Characters of a line that are searched."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
 """The beginning of a line from a Slurm daemon or from srun."""
 
@@ -123,7 +124,9 @@ def _of_other_node(
         if len(ran) == 1:
             return node, next(iter(ran.values())), "field"
     if blamed is not None and (finding.rank is None or scheduler or others):
-        return node, None if node is None else _task(finding, node, where, at), "field"
+        pod = f"pod/{finding.fields['pod']}" if "pod" in finding.fields else None
+        task = None if node is None else _task(finding, node, where, at)
+        return node, task or _of_pod(pod, where, finding.job), "field"
     if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
         return None, None, "field" if scheduler else None  # the scheduler's output goes wherever
     there = {place.rank: place for place in where.on(node, finding.job)}
@@ -215,10 +218,10 @@ def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
 
 
 def _ray_host(finding: Finding) -> str | None:
-    if finding.rule == "ray.worker_died":
-        actor = _RAY_ACTOR.search("\n".join(finding.lines[finding.key :]))
-        if actor is not None:
-            return actor[1]
+    form = {"ray.worker_died": _RAY_ACTOR, "oom.ray": _RAY_NODE}.get(finding.rule)
+    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
+    if stated is not None:
+        return stated[1]
     above = "\n".join(finding.lines[: finding.key + 1])
     hosts = _RAY_TASK.findall(above) if "ray::" in above else []
     return hosts[-1] if hosts else None

@@ -44,7 +44,7 @@ def alerts_of(
     """
     where = RankIndex(places)
     alerts: dict[str, Alert] = {}
-    for each in filter(None, map(as_stated, found)):
+    for each in filter(None, (as_stated(each, packs) for each in found)):
         alert = alert_of(each, packs, where)
         known = alerts.get(alert.id)
         alerts[alert.id] = alert if known is None else merge_repeat(known, alert)

@@ -242,7 +242,7 @@ class ReportedAlerts:
             writer = self._writers.writer(node.name, file, self.where) if foreign else None
             until = self._writers.written_until(node.name, file)
             found = as_stated(
-                LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
+                LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until), self._packs
             )
             if found is None:
                 return

@@ -7,29 +7,72 @@ the bus` and also `no GPU has fallen off the bus`, whose sign is denied.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
+from gpuwatch.agent.logs.lines.programs import head_program
+from gpuwatch.agent.logs.matching.event_form import is_continuing
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
-from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks
+from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
 from gpuwatch.wire import Finding
 
+_GPU = re.compile(r"(?i)\b(?:GPU|cuda|device)[ #:_]?(\d{1,3})\b")
 
-def as_stated(found: LocatedFinding) -> LocatedFinding | None:
+
+def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """Return the finding; None if its line does not state the trouble that its words name.
 
-    A line that its writer calls an error stays one, of unknown kind.
+    A line that its writer calls an error stays one, of unknown kind. A loss in general words gets the class
+    of what is lost.
     """
     finding = found.finding
+    if finding.rule == SIGNED:
+        return _lost(found, packs)
     if SIGN not in finding.fields or _is_stated(finding):
         return found
-    if own_level(_line(finding)) not in GRAVE:
+    return _as_error(found, packs)
+
+
+def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
+    """Return the finding with the class and role of what its line states as lost; None: it states no loss."""
+    finding = found.finding
+    line = _line(finding)
+    loss = stated_loss(line)
+    rule = None if loss is None else packs.by_id.get(loss.code)
+    if loss is None or rule is None:
         return None
-    return replace(found, finding=structs.replace(finding, rule=UNEXPLAINED, severity="warning", fields={}))
+    fields = dict(finding.fields, **{SIGN: loss.sign})
+    gpu = _GPU.search(line)
+    if gpu is not None:
+        fields["gpu"] = int(gpu[1])
+    lost = structs.replace(finding, rule=loss.code, severity="warning", role=rule.role, fields=fields)
+    return replace(found, finding=lost)
+
+
+def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
+    """Return the finding as an error that no rule explains; None: its line is none by level or wording."""
+    finding = found.finding
+    line = _line(finding)
+    rule = packs.by_id.get(UNEXPLAINED)
+    excluded = () if rule is None else rule.unless
+    if own_level(line) not in GRAVE or head_program(line) is not None:
+        return None
+    if any(re.search(each, line) for each in excluded):
+        return None
+    goes_on = is_continuing(line)
+    unknown = structs.replace(
+        finding,
+        rule=UNEXPLAINED,
+        severity="info" if goes_on else "warning",
+        fields={"goes_on": "yes"} if goes_on else {},
+    )
+    return replace(found, finding=unknown)
 
 
 def _is_stated(finding: Finding) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpuwatch.agent.logs.matching.event_form import has_given_up
-from gpuwatch.diagnose.error_outcome.refutation import milder, refutation_of
+from gpuwatch.diagnose.error_outcome.refutation import left_after, refutation_of
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER
@@ -67,10 +67,9 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
     """Return the severity of an alert after its recovery, mostly `info`; `REFUTATIONS` lists the others."""
     if recovery.staged:
         return "info"
-    row = refutation_of(alert)
-    if row.lasts:
+    if refutation_of(alert).lasts:
         return "info"  # not by its steps: the caller knows another end of it
-    return milder(alert.severity, row.after_end if recovery.finished else row.after_steps)
+    return left_after(alert, finished=recovery.finished)
 
 
 def recovery_of(

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE, ORDER
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, of_kinds
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    LAUNCHER,
+    PEER_CONNECTION_ERRORS,
+    TIMEOUTS,
+    of_kinds,
+)
+from gpuwatch.diagnose.stated_loss.statement import REPORTED, stated_loss
 from gpuwatch.wire import Severity
 
 SIGN = "sign"
@@ -31,7 +38,11 @@ CATCHABLE = of_kinds("catchable")
 _READ_ELSEWHERE = re.compile(
     r"(?i)\bread\w{0,4}\b.{0,200}\b(?:replica|mirror|other copy|another copy|instead|attempt|retry\w*)\b"
 )
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Warning)\b")
+"""The name of an exception: what a program caught."""
 DIFFER = "num.replicas_differ"
+LOSSES = (REPORTED, "storage.lost", "metrics.lost", "launch.too_few", "num.values_nan")
+"""Classes of losses that the job states in words of its own."""
 UNSAVED = ("ckpt.write_fail", "storage.full", "storage.quota")
 """Classes of state that was not saved; a later checkpoint makes up for it."""
 
@@ -49,6 +60,10 @@ class Refutation:
     after_end: Severity | None
     example: str
     """A line of this kind."""
+    by_words: bool = False
+    """True if the words of the line can show that the loss remains."""
+    remains: bool = False
+    """True if what is lost stays lost while the rank goes on."""
 
     @property
     def lasts(self) -> bool:
@@ -66,20 +81,20 @@ def _is_hardware(alert: Alert) -> bool:
 
 REFUTATIONS = (
     Refutation(
-        "member that was left behind", lambda alert: alert.code == "job.members_lost", "warning", "info",
-        "going on with 7 of 8 nodes",
+        "member that was left behind", lambda alert: alert.code == "job.members_lost", "warning",
+        "warning", "going on with 7 of 8 nodes", remains=True,
     ),
     Refutation(
         "part of the machine, in the job's own words",
         lambda alert: _is_stated(alert)
         and (alert.code.startswith(HARDWARE) or alert.code in ("storage.device", "storage.readonly")),
-        "warning", "warning", "we lost GPU 5 on this node",
+        "warning", "warning", "we lost GPU 5 on this node", remains=True,
     ),
     Refutation("broken hardware, kernel, or verdict on the steps", _is_hardware, None, None, "Xid 79"),
     Refutation(
         "replicas that differ, in the job's own words",
         lambda alert: _is_stated(alert) and alert.code == DIFFER,
-        "warning", "warning", "parameter hash of rank 2 differs from rank 0",
+        "warning", "warning", "parameter hash of rank 2 differs from rank 0", remains=True,
     ),
     Refutation(
         "result that a second run does not give", lambda alert: alert.code == "num.transient_fault",
@@ -95,19 +110,23 @@ REFUTATIONS = (
     ),
     Refutation(
         "model that did not recover", lambda alert: alert.code == "num.diverged", "warning", "warning",
-        "the validation loss never recovered",
+        "the validation loss never recovered", remains=True,
+    ),
+    Refutation(
+        "loss in the job's own words", lambda alert: _is_stated(alert) and alert.code in LOSSES,
+        "warning", "warning", "world size is 1 but 8 was requested", remains=True,
     ),
     Refutation(
         "samples that are gone", lambda alert: alert.code == "data.samples_lost", "warning", "warning",
-        "gave up on shard 00113.tar",
+        "gave up on shard 00113.tar", remains=True,
     ),
     Refutation(
         "port that another one stands in for", lambda alert: alert.code.startswith("net."),
-        "warning", "info", "IB port mlx5_3 went down",
+        "warning", "info", "IB port mlx5_3 went down", by_words=True, remains=True,
     ),
     Refutation(
         "damaged checkpoint", lambda alert: alert.code == "ckpt.corrupt", "warning", "info",
-        "checkpoint step-4100 is unreadable",
+        "checkpoint step-4100 is unreadable", remains=True,
     ),
     Refutation(
         "data that another copy or attempt gave",
@@ -117,14 +136,16 @@ REFUTATIONS = (
     Refutation(
         "state that was not saved",
         lambda alert: alert.code.startswith(("storage.", "ckpt.", "oom.shm", "cuda.no_device")),
-        "warning", "warning", "nothing has been saved since step 900",
+        "warning", "warning", "nothing has been saved since step 900", remains=True,
     ),
     Refutation(
         "process that was started again",
         lambda alert: alert.severity in GRAVE and (alert in EXITS or alert in LAUNCHER or alert in TIMEOUTS),
         "warning", "info", "worker 3 exited with code 1",
     ),
-    Refutation("error that the program outlived", lambda _: True, "info", "info", "skipping a batch"),
+    Refutation(
+        "error that the program outlived", lambda _: True, "info", "info", "skipping a batch", by_words=True
+    ),
 )  # fmt: skip
 """In order: the first row that applies holds."""
 
@@ -132,6 +153,34 @@ REFUTATIONS = (
 def refutation_of(alert: Alert) -> Refutation:
     """Return the row of the table for an alert."""
     return next(row for row in REFUTATIONS if row.applies(alert))
+
+
+def left_after(alert: Alert, *, finished: bool) -> Severity:
+    """Return the severity that is left after later steps of its rank, or after the end of its job.
+
+    An error that the program outlived stays a warning if its line states a loss that nobody repaired.
+    """
+    row = refutation_of(alert)
+    left = milder(alert.severity, row.after_end if finished else row.after_steps)
+    if left != "info" or alert.severity == "info" or not row.by_words:
+        return left
+    return "warning" if _states_loss(alert) else left
+
+
+def remains(alert: Alert) -> bool:
+    """Return True if what an alert reports stays lost, although its rank or job went on."""
+    return alert.severity != "info" and (refutation_of(alert).remains or _states_loss(alert))
+
+
+def _states_loss(alert: Alert) -> bool:
+    if alert in EXITS or alert in LAUNCHER or alert in TIMEOUTS or alert in PEER_CONNECTION_ERRORS:
+        return False
+    proof = alert.proof[0] if alert.proof else None
+    if proof is None or any("Traceback (most recent" in line for line in proof.lines):
+        return False
+    if _EXCEPTION.search(proof.text):
+        return False
+    return stated_loss(proof.text) is not None
 
 
 def milder(one: Severity, most: Severity | None) -> Severity:

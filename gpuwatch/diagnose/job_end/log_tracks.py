@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
+from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
+from gpuwatch.runs.files.around import Around
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan
 
@@ -33,6 +37,30 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
         text = last_line(file.last_lines)
         if file.rank is not None and text is not None and not file.kernel:
             found[file.rank] = Activity(shortened(text), file.rank, file.name, text)
+    return found
+
+
+def shared_last_lines(
+    alerts: Iterable[Alert], read: Callable[[Alert], Around | None], *, tasks_are_ranks: bool
+) -> dict[int, Activity]:
+    """Return rank -> its last line above the first timeout, in a file of several ranks whose lines name them.
+
+    Args:
+        alerts: What the lines state.
+        read: Returns the lines around an alert.
+        tasks_are_ranks: Whether the numbers of `srun -l` are ranks.
+    """
+    waiting = [alert for alert in alerts if alert in TIMEOUTS and alert.proof[0].offset is not None]
+    first = min(waiting, key=lambda alert: (alert.first, alert.proof[0].offset or 0), default=None)
+    around = None if first is None else read(first)
+    found: dict[int, Activity] = {}
+    if first is None or around is None:
+        return found
+    for line in reversed(around.above):
+        for text, by in messages(line.encode())[0]:
+            rank = by.task if by.rank is None and tasks_are_ranks else by.rank
+            if rank is not None and rank not in found and last_line([text]) is not None:
+                found[rank] = Activity(shortened(text), rank, first.proof[0].file, line)
     return found
 
 

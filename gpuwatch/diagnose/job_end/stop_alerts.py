@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import ends_process
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
@@ -23,7 +25,8 @@ from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED
 from gpuwatch.diagnose.job_end.training_tracks import is_run, main_tracks
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+from gpuwatch.diagnose.model.condition import GRAVE
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER, SCHEDULER, TIMEOUTS
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.text import ranks_text
 
@@ -81,6 +84,34 @@ def stop_alerts(
         beside_finished or is_run(main) or ends_with_failure(main, closings) or any(map(is_failure, alerts))
     )
     return [found if sure else structs.replace(found, severity="warning")]
+
+
+def with_stated_failure(end: JobEnd, alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> JobEnd:
+    """Return how a job ended; `unknown` becomes `stopped` if a line states a failure that ended a process.
+
+    So it does if a failure is later than the last steps of all ranks.
+
+    Args:
+        end: By the steps of the ranks and the last lines of their logs.
+        alerts: What the lines state, with what followed it.
+        tracks: The steps of the ranks.
+    """
+    if end.state != "unknown" or end.signal is not None:
+        return end
+    last = [track.marks[-1].at for track in main_tracks(tracks)]
+    dated = [at for at in last if at is not None]
+    until = max(dated) if dated and len(dated) == len(last) else math.inf
+    ended = any(
+        alert.severity in GRAVE
+        and not alert.recovered
+        and (
+            ends_process(alert)
+            or alert in LAUNCHER | SCHEDULER | TIMEOUTS
+            or (is_failure(alert) and alert.timed and alert.first > until)
+        )
+        for alert in alerts
+    )
+    return structs.replace(end, state="stopped") if ended else end
 
 
 def _stop(

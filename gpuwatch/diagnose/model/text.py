@@ -50,7 +50,11 @@ def what(code: str, title: str, fields: Fields, stated: FailureClass | None = No
         return text if waited is None else f"{text} after {waited:.0f} s"
     if GENERIC_EXCEPTIONS.has(code, stated) and fields.get("exception"):
         return exception(fields)
-    details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
+    details = [
+        form.format(fields[name]).removesuffix("s" if (form, fields[name]) == ("{} errors", 1) else "")
+        for name, form in _DETAIL
+        if fields.get(name) not in (None, "")
+    ]
     fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]
     return f"{lowered(title)} ({fresh[0]})" if fresh else lowered(title)
 

@@ -20,9 +20,16 @@ from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_
 from gpuwatch.diagnose.job_end.failed_closing import failed_closing_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, ends_by_job
-from gpuwatch.diagnose.job_end.log_tracks import closings_of, is_growing, is_settled, last_lines_of, tracks_of
+from gpuwatch.diagnose.job_end.log_tracks import (
+    closings_of,
+    is_growing,
+    is_settled,
+    last_lines_of,
+    shared_last_lines,
+    tracks_of,
+)
 from gpuwatch.diagnose.job_end.planned_end import with_planned_ends
-from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
+from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts, with_stated_failure
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.job_end.unfinished import unfinished_alerts
 from gpuwatch.diagnose.model.alert import Alert
@@ -33,9 +40,11 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words, with_last_words
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
+from gpuwatch.diagnose.past_jobs.stated_repairs import with_repairs
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.runs.files.around import Around, around
 from gpuwatch.runs.flight.rank_dump import RankDump
+from gpuwatch.runs.placement.job_ranks import TASK
 from gpuwatch.runs.scan.result import LogScan, Scan
 
 UNKNOWN_END = JobEnd("unknown")
@@ -88,7 +97,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
     saved_last = saved_at_end(main_tracks(tracks), closings)
     alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
-    alerts = with_planned_ends(alerts, closings)
+    alerts = with_repairs(with_planned_ends(alerts, closings), around_in(scan.files))
     alerts = with_lasting([alert for alert in alerts if alert.code != FINISHED], scan.files)
     alerts += of_progress(alerts, scan.files, end)
     others_finished = any(each.end.state == "finished" for each in jobs)
@@ -102,10 +111,12 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     if not jobs:
         words = ranks_with_last_words(main_tracks(tracks), closings)
         alerts = with_last_words(alerts, dict.fromkeys({alert.job for alert in alerts}, words))
-    built = incidents(alerts, scan.places, packs, time, last_lines_of(scan.files))
+    shared = shared_last_lines(alerts, around_in(scan.files), tasks_are_ranks=TASK in scan.places.counted)
+    built = incidents(alerts, scan.places, packs, time, {**shared, **last_lines_of(scan.files)})
     judgement = sorted(with_dumps(built, dumps, where), key=lambda each: each.first)
     numbered = [structs.replace(each, number=number) for number, each in enumerate(judgement, 1)]
     loose = [followed_nothing(alert) for alert in outside(alerts, numbered)]
+    end = end if jobs else with_stated_failure(end, alerts, tracks)
     last = job_checkpoint(scan, end)
     numbered = [structs.replace(each, checkpoint=last) for each in numbered]
     return Judgement(tuple(numbered), tuple(loose), end, jobs, last)

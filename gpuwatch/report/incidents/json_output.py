@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
+from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Moment, Recurrence
 from gpuwatch.diagnose.model.last_activity import Activity
@@ -229,6 +230,7 @@ def moment_facts(moment: Moment) -> Facts:
 def alert_facts(alert: Alert) -> Facts:
     """Return an alert that belongs to no incident as data."""
     proof = alert.proof[0] if alert.proof else None
+    stays = remains(alert)
     return {
         "class": alert.code,
         "severity": alert.severity,
@@ -242,9 +244,9 @@ def alert_facts(alert: Alert) -> Facts:
         "last_seen": None if undated(alert) else alert.last or None,
         "timed": alert.timed,
         "doubt": plain(alert.doubt) or None,
-        "recovered": alert.recovered,
-        "recovered_at": alert.recovered_at,
-        "recovered_step": alert.recovered_step,
+        "recovered": alert.recovered and not stays,
+        "recovered_at": None if stays else alert.recovered_at,
+        "recovered_step": None if stays else alert.recovered_step,
         "count": alert.count,
         "evidence": [] if proof is None else [proof_facts(alert, proof)],
     }

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from gpuwatch.diagnose.alerts.deduplication.unexplained import headless
+from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
@@ -23,6 +25,8 @@ SHOWN_BLOCK = 6
 """Lines shown of a block around its key line."""
 SHOWN_MOMENTS = 14
 SHOWN_OUTSIDE = 12
+MAX_QUOTED_LINE, QUOTE_INDENT = 240, 10
+"""Characters shown of the log line of an alert outside of incidents, and its indentation."""
 
 
 def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
@@ -179,7 +183,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
         kinds.setdefault(alert.code, []).append(alert)
     order = ("critical", "error", "warning", "info")
     sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
-    lines = [kind_line(kind, place) for kind in sorted_kinds[:SHOWN_OUTSIDE]]
+    lines = [line for kind in sorted_kinds[:SHOWN_OUTSIDE] for line in kind_lines(kind, place)]
     more = len(sorted_kinds) - SHOWN_OUTSIDE
     return [*lines, ReportLine(f"and {more} more kinds (--json lists them)")] if more > 0 else lines
 
@@ -190,6 +194,18 @@ def went_on(alert: Alert) -> str:
         return f"continued at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"
     return finished if alert.recovered_step is None else f"continued at step {alert.recovered_step}"
+
+
+def kind_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
+    """Return the line of alerts of one class; above `info` also the log line of the first of them."""
+    first = alerts[0]
+    head = kind_line(alerts, place)
+    proof = first.proof[0] if first.proof else None
+    if first.severity == "info" or first.code == UNEXPLAINED or proof is None or proof.kind != "line":
+        return [head]
+    text = " ".join(headless(proof.text).split())
+    text = text if len(text) <= MAX_QUOTED_LINE else f"{text[: MAX_QUOTED_LINE - 3].rstrip()}..."
+    return [head, ReportLine(plain(f"{' ' * QUOTE_INDENT}{text}"), hang=QUOTE_INDENT)]
 
 
 def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
@@ -205,7 +221,8 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
     where = f" on {names(nodes)}" if nodes else ""
     whose = f", {ranks_text(ranks)}" if ranks else ""
     at = f"  {place(first.proof[0])}" if first.proof else ""
-    after = f"  {went_on(first)}" if all(alert.recovered for alert in alerts) else ""
+    over = all(alert.recovered and not remains(alert) for alert in alerts)
+    after = f"  {went_on(first)}" if over else ""
     words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
     return ReportLine(
         plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),

@@ -64,9 +64,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     `2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`.
     """
     scan = report.scan
-    count = len(report.incidents)
-    nothing = "nothing found" if report.end.signal is not None else NOTHING[report.end.state]
-    what = f"{count} incident{'s' * (count != 1)}" if report.reported else nothing
+    what = found_text(report)
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
     trained = report.end.step is not None or any(file.series or file.epochs for file in scan.files)
@@ -98,6 +96,19 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
         "critical" if report.incidents else "warning" if report.has_problems or report.unexplained else "ok"
     )
     return ReportLine("; ".join(parts), style)
+
+
+def found_text(report: ScanReport) -> str:
+    """Return how many incidents were found, else how many kinds of warnings, else of notes."""
+    if report.incidents:
+        return plural(len(report.incidents), "incident")
+    warnings = {alert.code for alert in report.outside if alert.severity != "info"}
+    if warnings:
+        return f"no incident, {plural(len(warnings), 'warning')}"
+    notes = {alert.code for alert in report.outside}
+    if notes and report.end.state != "stopped":
+        return f"no problem, {plural(len(notes), 'note')}"
+    return "nothing found" if report.end.signal is not None else NOTHING[report.end.state]
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:

@@ -23,6 +23,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     GLOBAL_RANKS,
     HOST,
     HOST_AFTER_RANK,
+    HOST_OF_WRITER,
     HOST_PID,
     LAUNCHER,
     LETTER,
@@ -40,6 +41,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PID_OF_RANK,
     POD,
     PROCESS_OF,
+    RANK_OF_HOST,
     SPAWNED,
     SRUN_TASKS,
     STATED,
@@ -184,6 +186,7 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
                 found.working[file] = found.working[file] or STATED.search(text) is not None
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
+    _find_rank_of_host(found, text, by)
     _find_own_host(found, file, text, rank)
     _find_banner(found, file, text, by)
 
@@ -231,6 +234,16 @@ def _find_host(found: Census, text: str, rank: int) -> None:
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
             found.hosts["rank", rank].add(beside["host"])
             return
+
+
+def _find_rank_of_host(found: Census, text: str, by: Speaker) -> None:
+    """Record the host in a process's banner, with the rank that it states or that the line's head names."""
+    banner = RANK_OF_HOST.search(text) if "ank" in text else None
+    if banner is not None and is_rank(int(banner["n"])):
+        found.hosts["rank", int(banner["n"])].add(banner["host"])
+    fields = HOST_OF_WRITER.search(text) if by.rank is not None and "host" in text else None
+    if fields is not None and by.rank is not None:
+        found.hosts["rank", by.rank].add(fields["host"])
 
 
 def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> None:

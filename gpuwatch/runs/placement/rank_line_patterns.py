@@ -43,6 +43,17 @@ HOST_AFTER_RANK = re.compile(
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
 )
 """The host after the rank: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
+RANK_OF_HOST = re.compile(
+    r"(?:\bhost(?:name)?[ =:]{1,2}|^)(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)[ ,;:]{1,3}"
+    r"(?:global[ _-]?)?rank[ =:#]{1,2}(?P<n>\d{1,6})[ ,;]{1,2}local(?:[ _-]?rank)?[ =:#]{1,2}\d{1,3}\b",
+    re.IGNORECASE,
+)
+"""A process's banner: `hostname hgx05 global rank 13 local rank 5`, `n17 rank 3 local 3`."""
+HOST_OF_WRITER = re.compile(
+    r"\bhost(?:name)?=(?P<host>[A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)[ ,;]{1,2}(?:local_rank|device"
+    r"|gpu|pid)="
+)
+"""A banner of the process whose rank is in the head of the line: `[rank18]: host=n3 local_rank=2`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
 """DeepSpeed prints the command of the last process on a node; with local rank 0 it is the only one."""
 LAUNCHER = re.compile(

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, lasts, softened
-from gpuwatch.diagnose.error_outcome.refutation import REFUTATIONS, refutation_of
+from gpuwatch.diagnose.error_outcome.refutation import REFUTATIONS, refutation_of, remains
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from tests.diagnose.finding import T0
 
@@ -14,7 +14,7 @@ SIGNED = {"sign": "lost"}
 READ = {"line": "could not read shard-00881.tar (Errno 5), reading the replica instead"}
 EXAMPLES: dict[str, tuple[str, dict[str, str], str, str]] = {
     # row: (class, fields, severity after steps, severity after the end), of an error
-    "member that was left behind": ("job.members_lost", SIGNED, "warning", "info"),
+    "member that was left behind": ("job.members_lost", SIGNED, "warning", "warning"),
     "part of the machine, in the job's own words": ("gpu.lost", SIGNED, "warning", "warning"),
     "broken hardware, kernel, or verdict on the steps": ("gpu.xid.fell_off", {}, "error", "error"),
     "replicas that differ, in the job's own words": ("num.replicas_differ", SIGNED, "warning", "warning"),
@@ -22,6 +22,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, str], str, str]] = {
     "damage without an error": ("num.replicas_differ", {}, "error", "error"),
     "lasting fault of a device, node or file": ("cuda.ecc", {}, "error", "error"),
     "model that did not recover": ("num.diverged", SIGNED, "warning", "warning"),
+    "loss in the job's own words": ("launch.too_few", SIGNED, "warning", "warning"),
     "samples that are gone": ("data.samples_lost", SIGNED, "warning", "warning"),
     "port that another one stands in for": ("net.reported_down", SIGNED, "warning", "info"),
     "damaged checkpoint": ("ckpt.corrupt", {}, "warning", "info"),
@@ -59,3 +60,18 @@ def test_a_row_leaves_what_its_example_states(name: str) -> None:
 def test_a_warning_becomes_no_error() -> None:
     alert = structs.replace(error("data.samples_lost", SIGNED), severity="warning")
     assert softened(alert, Recovery(T0 + 9, 41, finished=False)).severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("ssh: connect to host gpu-09 port 22: timed out; its 8 workers are dropped", "warning"),
+        ("ssh: connect to host gpu-09 port 22: timed out; its 8 workers are restarted", "info"),
+        ("RuntimeError: worker 3 is lost", "info"),
+    ],
+)
+def test_the_words_of_a_line_can_show_that_steps_do_not_refute_it(line: str, left: str) -> None:
+    alert = error("launch.ssh_unreachable", {"line": line})
+    outlived = softened(alert, Recovery(T0 + 9, 41, finished=True))
+    assert outlived.severity == left
+    assert remains(outlived) is (left == "warning")

@@ -27,6 +27,7 @@ LINES = [
     ("weight hashes differ on ranks 0 and 4", "num.replicas_differ", "weight hashes of ranks 0 and 4 match"),
     ("the test loss never recovered", "num.diverged", "the test loss recovered"),
     ("70 shards are missing", "data.samples_lost", "0 shards are missing"),
+    ("world size is 2 but 16 was requested", "launch.too_few", "world size is 16 and 16 was requested"),
     ("proceeding with 15 of 16 nodes", "job.members_lost", "proceeding with 16 of 16 nodes"),
 ]  # fmt: skip
 
@@ -102,6 +103,29 @@ def test_a_later_line_that_makes_up_for_it_leaves_a_note(lines: list[str], tmp_p
     first, last = map(stamped, lines)
     assert found(tmp_path, [first]) != []
     assert found(tmp_path, [first, last.replace("10:00:03", "10:00:04")]) == []
+
+
+@pytest.mark.parametrize(
+    ("lost", "repaired"),
+    [
+        ("WARNING node gpu-17 is unreachable", "node gpu-17 is reachable again"),
+        ("WARNING expert 7 on GPU 1 is out of sync", "expert 7 on GPU 1 is in sync"),
+        ("WARNING wrote 0 of 64 shards", "WARNING wrote 64 of 64 shards"),
+    ],
+)
+def test_a_loss_in_any_words_lasts_until_a_line_names_its_repair(
+    lost: str, repaired: str, tmp_path: Path
+) -> None:
+    line, later = f"2026-03-02 10:00:03 {lost}", f"2026-03-02 10:00:04 {repaired}"
+    (alert,) = found(tmp_path, [line])
+    assert alert.severity == "warning"
+    assert found(tmp_path, [line, later]) == []
+    assert found(tmp_path, [line, later.replace("17", "18").replace("t 7", "t 8").replace("64", "32")]) != []
+
+
+def test_an_error_line_that_denies_a_loss_stays_an_error_without_a_rule(tmp_path: Path) -> None:
+    (alert,) = found(tmp_path, ["2026-03-02 10:00:09 ERROR no GPU has fallen off the bus"])
+    assert alert.code == "rank.error_unexplained"
 
 
 def test_conditional_prose_and_the_log_of_a_passed_test_are_no_events(tmp_path: Path) -> None:

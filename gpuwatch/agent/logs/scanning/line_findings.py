@@ -145,11 +145,31 @@ class LineFindings(object):
         explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, arrived, out)]
         explained = bool(explaining)
         if not any(rule.is_specific for rule in explaining):
-            for rule in named:
-                explained |= bool(rule.general) and self._explains(rule, True, chunk, line, hit, arrived, out)
+            explained |= self._explains_generally(named, chunk, line, hit, arrived, out)
         if not explained and (raised is None or not self._exception(chunk, line, raised, arrived, out)):
             fallback = [rule for rule in rules if rule.fallback]
             self._unexplained(fallback, chunk, line, raised, arrived, out)
+
+    def _explains_generally(
+        self,
+        rules: "list[CompiledRule]",
+        chunk: "Chunk",
+        line: "CandidateLine",
+        hit: int,
+        arrived: float,
+        out: "list[dict[str, Any]]",
+    ) -> bool:
+        """Return True if general patterns explain the line.
+
+        Those of hints are tried if no others do, and explain nothing.
+        """
+        known = False
+        for specific in (True, False):
+            for rule in [] if known else rules:
+                if rule.general and rule.is_specific is specific:
+                    found = self._explains(rule, True, chunk, line, hit, arrived, out)
+                    known = known or (found and specific)
+        return known
 
     def _explains(
         self,

@@ -29,6 +29,21 @@ AFTERMATH_S = 5.0
 MAX_QUOTED = 80
 """Characters of a line that a headline quotes."""
 
+MAX_HEAD = 10
+"""Parts of a line's head that are removed."""
+_HEAD = re.compile(
+    r"\[?\d{4}[-/.]\d\d[-/.]\d\d(?:[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)?(?:Z"
+    r"|[+-]\d\d:?\d\d)?(?: UTC)?\]?[:,]?(?=[\s\[|:]|$)"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?:?(?=\s|$)"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [\w.-]{1,80}(?= [\w./-]{1,60}(?:\[\d{1,10}\])?: ))?"
+    r"|[EWIF]\d{4} \d\d:\d\d:\d\d[.\d]* +\d{1,10} [\w./-]{1,160}:\d{1,6}\]"
+    r"|[\[(<]?(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)[\])>]?:?(?=[\s|:-]|$)"
+    r"|[EWIF] (?=\S{1,160}:\d{1,6}\])"
+    r"|\[?[\w./-]{1,160}\.(?:py|cc|cpp|h|cu|rs|go|c):\d{1,6}(?::[\w<>]{1,60})?\]?(?:\s?-)?:?"
+    r"|\[[Rr]ank ?\d{1,6}\]:?|\[[\w.-]{1,40}\](?=\s?(?:\[|-))|[|:>-]{1,3}(?=\s)"
+    r"|[A-Za-z_][\w.]{0,40} (?=[|>-] )"
+)
+"""One part of a line's head."""
 LOGFMT = re.compile(
     r'(?<![^\s])(?P<key>[A-Za-z_][\w.]{0,40})=(?:"(?P<quoted>(?:[^"\\]|\\.){0,400})"|(?P<bare>[^\s"]{1,200}))'
 )
@@ -104,9 +119,20 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
 
 def quoted(line: str) -> str:
     """Return `logged "LINE"` for a headline, the line cut to MAX_QUOTED characters."""
-    words = " ".join(message_of(line).split())
+    words = " ".join(headless(message_of(line)).split())
     words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
     return f'logged "{words}"'
+
+
+def headless(line: str) -> str:
+    """Return a line without its head: times, level, logger, source position, host of a system log."""
+    rest = line.strip()
+    for _ in range(MAX_HEAD):
+        found = _HEAD.match(rest)
+        if found is None or not (left := rest[found.end() :].lstrip()):
+            break
+        rest = left
+    return rest
 
 
 def message_of(line: str) -> str:

@@ -27,7 +27,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("limit {limit_kb}",),
     ("{peer}: {reason}", "{host}:{port}", "port {port}", "{peer}", "{server}", "{host}"),
     ("row remapping {remapping}: replace the GPU",),
-    ("{hca}", "{ifname}", "PCI {bus_id}"),
+    ("{hca}: {async_event}", "{hca}", "{ifname}", "PCI {bus_id}"),
     ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
     ("symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
@@ -41,6 +41,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
 """For each group, the first form whose fields are all known is used."""
 FIELD = re.compile(r"\{(\w+)\}")
 MAX_FORMS = 3
+_ONE = re.compile(r"^1 (process|error)(?:es|s)\b")
 PORT = re.compile(r"<\d+>$")
 """The port in an address as NCCL prints it; it is random and thus omitted."""
 
@@ -101,7 +102,7 @@ def known_forms(cause: Alert) -> Iterator[str]:
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
         if form is not None:
-            yield form.format_map(values)
+            yield _ONE.sub(r"1 \1", form.format_map(values))
 
 
 def readable(name: str, value: str | float) -> str:

@@ -1,0 +1,284 @@
+"""What a sentence about a loss is about, and the failure class of that subject. Data and pure functions.
+
+Example: in `node gpu-17 is unreachable and was excluded` the nearest noun before the predicate is `node`, so
+the class is that of a member which the job lost.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuwatch.diagnose.stated_loss.predicates import Kind
+
+BEFORE, BEHIND = 90, 70
+"""Characters before and behind a predicate in which its subject is searched."""
+
+
+_PLACE = re.compile(r"(?i)\b(?:on|of|in|at|from|to|by|with|for|after) (?:the |its |a )?$")
+
+
+MEMBER = "job.members_lost"
+NAME_FAR = 40
+"""Characters that are added to the distance of a bare name (`md0`): a noun near it tells what it is of."""
+
+
+class LossSubject(NamedTuple):
+    """One kind of subject: its class, its nouns, and the predicates that state its loss."""
+
+    code: str
+    nouns: re.Pattern[str]
+    kinds: frozenset[Kind]
+    states: re.Pattern[str] | None = None
+    """What is lost of it in a `state` or `ended`; None: any."""
+    omits: re.Pattern[str] | None = None
+    """What is omitted with it in an `omitted`; None: any."""
+
+
+def _words(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i)(?<![\w-])(?:{text})(?![\w(])")
+
+
+_STATE = frozenset[Kind](("state", "ended", "omitted", "few", "all", "fewer"))
+_GONE_WORDS = (
+    r"lost|losing|loses|gone|missing|dead|unreachable|excluded|dropped|dropped out|fell off|fallen|vanished"
+    r"|disappeared|offline|inactive|down|failed|failing|died|removed|isolated|quarantined|detached"
+    r"|ejected|defective"
+    r"|broken|unhealthy|unresponsive|not respond\w*|stopped \w+|unavailable|unusable|absent|drained|unplugged"
+    r"|degraded|stuck|crashed|evicted|fenced|gave up|giving up|left (?:out|behind)|disconnected|cut off"
+    r"|blacklisted|powered off|shut off|out of service|stopped|frozen|faulty|diverged|detected"
+)
+_GONE = _words(r".*(?:" + _GONE_WORDS + r").*")
+_OFF = _words(r".*(?:" + _GONE_WORDS + r"|disabled|deactivated).*")
+_DEVICE_SEEN = _words(
+    r".*(?:detect|found|seen|recogni|respond|answer|spin|present|reach|repair|recover|replace|restart"
+    r"|restore|join"
+    r"|come back|came back)\w*"
+)
+SUBJECTS: tuple[LossSubject, ...] = (
+    LossSubject("gpu.nvlink_inactive", _words(r"nv-?links?(?:[ #]?\d+)?"
+        r"|nv-?switch\w*"), _STATE, _OFF, _DEVICE_SEEN),
+    LossSubject(
+        "net.reported_down",
+        _words(
+            r"(?:ib |infiniband |roce )?ports?|nics?|hcas?|rails?|links?|pcie lanes?|switch(?:es)?"
+            r"|fabric|cables?"
+            r"|transceivers?|(?:mlx|bnxt|irdma|hfi1|efa|ens|enp|eno|eth|ib|bond)[\w-]*\d\w*|subnet manager"
+            r"|uplinks?|adapters?(?= \d| \w*\d)"
+        ),
+        _STATE, _OFF, _DEVICE_SEEN,
+    ),
+    LossSubject(
+        "host.part_failed",
+        _words(
+            r"power suppl(?:y|ies)|psu ?\d*s?|fans?|pumps?|dimms?\w*|coolant|cooling|chassis|backplane"
+            r"|riser|bmc"
+            r"|redundancy|batter(?:y|ies)|vrm|memory (?:modules?|channels?)|cpu sockets?|pdus?|crac"
+            r"|cooling loop"
+        ),
+        _STATE, _OFF, _DEVICE_SEEN,
+    ),
+    LossSubject(
+        "storage.lost",
+        _words(
+            r"disks?|drives?|ssds?|nvmes?\w*|(?:raid )?arrays?|raid\w*|volumes?|mounts?|mount points?"
+            r"|file ?systems?|zpool|pool"
+            r"|scrub|ost\w*|/dev/\w+|nfs|lustre|gpfs|beegfs|bricks?|object store|buckets?|scratch"
+        ),
+        _STATE,
+        _words(r".*(?:" + _GONE_WORDS + r"|corrupt\w*|damaged|wiped|unreadable|\w+ errors? .*).*"),
+        _DEVICE_SEEN,
+    ),
+    LossSubject("gpu.lost", _words(r"gpus?(?:[ #:]?\d+)?(?!-\w)|cuda devices?|accelerators?|npus?|xpus?"
+        r"|tpus?|gcds?|hbm"), _STATE,
+            _GONE, _DEVICE_SEEN),
+    LossSubject(
+        "ckpt.write_fail",
+        _words(
+            r"checkpoints?|ckpts?|snapshots?|optimi[sz]er states?|state[_ ]?dicts?|saves?|savers?|saving"
+            r"|model (?:files?|weights)|\S{1,80}\.(?:ckpt|pt|pth|safetensors|distcp)|lora weights|ema weights"
+            r"|rng states?|training states?|global_step\d+|uploaders?(?: threads?)?|(?:save|writer"
+            r"|upload) threads?|iter_\d+|last state|resume states?|backups?"
+        ),
+        _STATE | {"void"},
+        _words(
+            r"discarded|lost|losing|loses|left (?:out|behind)|incomplete|stale|truncated|corrupt\w*"
+            r"|damaged|missing"
+            r"|unreadable|failed|failing|died|dead|gave up|gives up|giving up|crashed|stopped.*"
+            r"|overwritten|gone|broken"
+            r"|unusable|stuck|half[- ]written|zeroed|vanished|disappeared|orphaned"
+        ),
+        _words(
+            r".*(?:sav|writ|stor|persist|upload|sync|flush|commit|kept|backed|archiv|copied|restor|resum"
+            r"|finish"
+            r"|complet|finali|read|transmit)\w*"
+        ),
+    ),
+    LossSubject(
+        "metrics.lost",
+        _words(
+            r"metrics?|evals?|evaluations?|validations?|scores?|results?|run data|telemetry|histor(?:y|ies)"
+            r"|log (?:records|entries)|benchmarks?|predictions?|test sets?|validation sets?"
+        ),
+        _STATE,
+        _words(r"incomplete|lost|losing|loses|left out|discarded|missing|dropped|stale|overwritten"
+            r"|failed|corrupt\w*"
+               r"|gave up|gone|unusable"),
+        _words(r".*(?:evaluat|validat|scor|comput|sync|upload|writ|sav|finish|complet|kept|restor"
+            r"|includ)\w*"),
+    ),
+    LossSubject(
+        "data.samples_lost",
+        _words(
+            r"samples?|examples?|records?|documents?|shards?|tokens?|rows?(?! re-?map)|datasets?|corpus"
+            r"|data ?loaders?|samplers?"
+            r"|captions?|images?|clips?|iterators?|training data|data|sequences?|prefetchers?|files?"
+        ),
+        _STATE,
+        _words(r"lost|losing|loses|corrupt\w*|damaged|unreadable|missing|overwritten|gone|truncated|died"
+            r"|crashed|gave up"
+               r"|garbled|wiped|zeroed|failed|stopped|stuck|\w+ errors? .*"),
+        _words(r".*(?:\bread|decod|restor|resum|shuffl|found)\w*"),
+    ),
+    LossSubject(
+        "num.replicas_differ",
+        _words(
+            r"replicas?|parameters?|params?|weights?|experts?|gradients?|copies|copy|models?|vocab\w*"
+            r"|tokenizers?"
+            r"|buffers?|ema|optimi[sz]ers?|layers?|states?|batch ?norm\w*|ddp|fsdp|embeddings?"
+        ),
+        _STATE | {"differ"},
+        _words(r"out of (?:sync|step)|desynchroni[sz]ed|stale|diverged|corrupt\w*|garbled|overwritten"
+            r"|zeroed"),
+        _words(r".*(?:sync|averag|reduc|replicat|shard|wrap|broadcast|exchang)\w*"),
+    ),
+    LossSubject(
+        "train.no_effect",
+        _words(
+            r"parameters?|params?|layers?|models?|modules?|losses|loss|gradients?|lora|requires_grad|heads?"
+            r"|backbone|weights?|optimi[sz]ers?|experts?|filter|examples?|samples?|tokens?"
+        ),
+        frozenset(("all", "void", "few", "omitted")),
+        None,
+        _words(r".*(?:train|updat|learn|appl)\w*"),
+    ),
+    LossSubject(
+        "job.members_lost",
+        _words(
+            r"nodes?|hosts?|ranks?|workers?|pods?|tasks?|process(?:es)?|peers?|members?|actors?|engines?"
+            r"|daemons?"
+            r"|kubelet|instances?|machines?|trainers?|learners?|raylets?|executors?|replicas?"
+            r"|containers?|slices?"
+            r"|[a-z][a-z-]{1,20}-?\d{1,4}"
+        ),
+        _STATE, _GONE, _DEVICE_SEEN,
+    ),
+)  # fmt: skip
+"""In order of precedence among nouns that are equally near."""
+OF_KIND: dict[Kind, str] = {
+    "nan": "num.values_nan", "differ": "num.replicas_differ", "alone": "launch.too_few",
+    "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
+}  # fmt: skip
+"""The class of a predicate that needs no subject of a class."""
+_WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
+BREAKING = (
+    "host.part_failed", "gpu.nvlink_inactive", "net.reported_down", "storage.lost", "gpu.lost",
+    "ckpt.write_fail",
+)  # fmt: skip
+"""Classes of things that stay failed once they failed; a task, a request or a read is tried again."""
+_LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
+_ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
+"""One read that did not succeed; the next may."""
+_FAILED = re.compile(r"(?i)\bfail(?:s|ed|ing)\b")
+_BETWEEN = re.compile(
+    r"(?i)(?:[\s:;,.()\[\]#-]|[^\s]*\d[^\s]*|(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number"
+    r"|the|its|this|that)\b(?: [^\s,;]+)?|/[^\s]+|\"[^\"]*\"|'[^']*'|(?:writer|saver|thread|process|uploads?"
+    r"|uploader|worker|statistics|stats|values|state|data|set|phys|ids?|input|power|is|was|has|which)\b)*"
+)
+"""What may stand between a noun and its predicate: names, numbers, places, but no other noun."""
+MAX_WORDS_BEFORE = 7
+"""Words between the beginning of a predicate and a noun behind it."""
+SIZED = _words(
+    r"world[ _]?size|ranks?|process(?:es)?|gpus?|nodes?|hosts?|workers?|replicas?|devices?"
+    r"|global batch(?: size)?"
+    r"|batch(?: size)?|tasks?|pods?|shards?|data[- ]parallel size|dp size|members?|links?|lanes?|rails?"
+)
+"""Of what a job has fewer than was requested."""
+TENSORS = _words(
+    r"\S*(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
+    r"|output"
+    r"|layer|tensor|master|state|hidden)\S*"
+)
+"""What holds values that must be finite."""
+
+
+def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
+    """Return the class of a loss by the noun that is nearest to its predicate, else None.
+
+    Args:
+        kind: The kind of its predicate.
+        sign: The words of the predicate.
+        before: The text before it; a noun there is preferred.
+        behind: The text behind it.
+    """
+    if kind == "fewer":
+        return OF_KIND[kind] if SIZED.search(before + sign + behind) else None
+    if kind == "nan":
+        return OF_KIND[kind] if TENSORS.search(before) else None
+    if kind in ("alone", "void", "leak", "differ") and not _seeded(before + behind):
+        return "cuda.no_device" if kind == "alone" and "single" not in sign.lower() else OF_KIND[kind]
+    near = [
+        (far, row)
+        for row in SUBJECTS
+        for far in _distances(row, before, anywhere=kind in ("few", "all") or "error" in sign)
+    ]
+    if kind not in ("state", "ended") or _LOSING.match(sign):
+        near += [(2 * BEFORE + start, row) for row in SUBJECTS for start in _starts(row, sign + behind)]
+    for _, row in sorted(near, key=lambda each: each[0]):
+        if kind in row.kinds and _fits(row, kind, sign):
+            return _written(row.code, sign)
+    return None
+
+
+def _written(code: str, sign: str) -> str:
+    """Return the class of a checkpoint for shards that are written, not read."""
+    return "ckpt.write_fail" if code == "data.samples_lost" and _WRITES.match(sign) else code
+
+
+def _seeded(text: str) -> bool:
+    """Return True if the text is about seeds and random states, which differ between ranks on purpose."""
+    return (
+        re.search(r"(?i)\b(?:seeds?|rng|random states?|sampler|ordering|shuffl\w+|learning rates?)\b", text)
+        is not None
+    )
+
+
+def _fits(row: LossSubject, kind: Kind, sign: str) -> bool:
+    if kind in ("state", "ended"):
+        if _FAILED.search(sign) and row.code not in BREAKING:
+            return False
+        return row.states is None or row.states.search(sign) is not None
+    if kind == "omitted" and row.code == "data.samples_lost" and _ATTEMPT.match(sign):
+        return False
+    return kind != "omitted" or row.omits is None or row.omits.search(sign) is not None
+
+
+def _distances(row: LossSubject, text: str, *, anywhere: bool) -> list[int]:
+    """Return the distance of the nearest noun to the end of a text; a noun behind `on` or `of` is farther."""
+    ends = [
+        (found.start(), found.end(), NAME_FAR if row.code == MEMBER and found.group()[-1].isdigit() else 0)
+        for found in row.nouns.finditer(text)
+        if anywhere or _BETWEEN.fullmatch(text, found.end()) is not None
+    ]
+    far = (
+        len(text) - end + (BEFORE if _PLACE.search(text[:start]) else 0) + more for start, end, more in ends
+    )
+    return sorted(far)[:1]
+
+
+def _starts(row: LossSubject, text: str) -> list[int]:
+    return [
+        found.start()
+        for found in row.nouns.finditer(text)
+        if text.count(" ", 0, found.start()) <= MAX_WORDS_BEFORE
+    ][:1]

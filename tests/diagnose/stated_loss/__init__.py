@@ -1,0 +1,1 @@
+"""Tests of the sentences that state a lasting loss."""
