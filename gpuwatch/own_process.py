@@ -6,8 +6,10 @@ imported, and run, in place of the standard library's.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 _PACKAGE_HOME = str(Path(__file__).resolve().parents[1])
 """The folder that contains the package: a checkout is not always on the module search path."""
@@ -31,3 +33,15 @@ def module_command(module: str, *arguments: str) -> list[str]:
         arguments: For its `sys.argv`, from the second item on.
     """
     return [sys.executable, "-c", _LOADER, _PACKAGE_HOME, module, *arguments]
+
+
+def worker_context(how: str) -> Any:  # noqa: ANN401 - the stubs do not know that a context has `Process`
+    """Return the context of `multiprocessing` that starts processes in this way (`fork`, `spawn`).
+
+    A process that is spawned begins with `python -c`, too; Python 3.10 has no setting against it.
+    """
+    import multiprocessing  # noqa: PLC0415 - for those who have workers
+
+    if how != "fork":
+        os.environ["PYTHONSAFEPATH"] = "1"
+    return multiprocessing.get_context(how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpuwatch.agent.logs.ipc.lifeline import die_with
+from gpuwatch.own_process import worker_context
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -105,7 +105,7 @@ class Workers(Generic[Task, Result]):
         """
         self._task_cpu_s = task_cpu_s
         self._memory = memory
-        self._context: Any = multiprocessing.get_context(HOW)  # the stubs do not know that it has Process
+        self._context = worker_context(HOW)
         self._start = start
         self._counts = self._context.Array("q", count, lock=False)
         self._stop = self._context.Value("b", 0, lock=False)

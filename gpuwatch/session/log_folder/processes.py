@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from gpuwatch.agent.logs.ipc.lifeline import die_with
+from gpuwatch.own_process import worker_context
 from gpuwatch.runs.scan.workers import HOW
 from gpuwatch.session.log_folder.line_server import LineServer
 from gpuwatch.session.log_folder.search_server import SearchServer
@@ -34,7 +34,7 @@ class FolderProcess:
 
     def __init__(self, serve: Callable[..., None], *arguments: object) -> None:
         """Start it; `serve` receives the pipe, the pid of this process and the arguments."""
-        context: Any = multiprocessing.get_context(HOW)
+        context = worker_context(HOW)
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, os.getpid(), *arguments))
         self._process.start()
