@@ -139,9 +139,9 @@ def masked(text: str) -> str:
     plain = decoded(text)
     if plain == text:
         return shown
-    readings = (_masked(decoded(shown)), _masked(plain))
-    best = min(readings, key=_left)
-    return best if MASK in best and _left(best) < _left(decoded(shown)) else shown
+    readable = plain if shown == text else decoded(shown)
+    best = min({_masked(each) for each in (readable, plain)}, key=_left)
+    return best if MASK in best and _left(best) < _left(readable) else shown
 
 
 def _left(text: str) -> int:

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from gpuwatch.agent.base import secret_forms, secret_masking, secret_names, secret_phrases
+from gpuwatch.agent.base import encoded_text, secret_forms, secret_masking, secret_names, secret_phrases
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.rules.compiling.check import parsed
 from tests.rules.compiling.costs import REPEATED, sample
@@ -22,9 +22,12 @@ PLAIN = "password step 12 loss 2.3 "
 
 
 def patterns() -> list[str]:
-    modules = (secret_forms, secret_masking, secret_names, secret_phrases)
+    modules = (encoded_text, secret_forms, secret_masking, secret_names, secret_phrases)
     return [
-        each.pattern for module in modules for each in vars(module).values() if isinstance(each, re.Pattern)
+        each.pattern
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, re.Pattern) and isinstance(each.pattern, str)
     ]
 
 

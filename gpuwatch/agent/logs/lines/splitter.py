@@ -12,8 +12,8 @@ from ...base.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept."""
-CACHED_LINES, MAX_CACHED_LINE = 64, 1024
-"""Number of cached line texts, and bytes of each: relevant lines are read several times."""
+CACHED_LINES, CACHED_LONG_LINES, MAX_SHORT_LINE = 256, 16, 1024
+"""Number of cached texts of short and long lines, which are read several times; bytes of a short one."""
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -52,7 +52,7 @@ def scrubbed(data: bytes) -> bytes:
 
 def line_text(line: bytes) -> str:
     """Return a line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
-    return _short_text(line) if len(line) <= MAX_CACHED_LINE else _text(line)
+    return _short_text(line) if len(line) <= MAX_SHORT_LINE else _long_text(line[:MAX_LINE])
 
 
 def _text(line: bytes) -> str:
@@ -60,7 +60,6 @@ def _text(line: bytes) -> str:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
         line = _MARK.sub(b"", line)
-    line = line[:MAX_LINE]
     if b"\x08" in line:
         line = _STRUCK_OVER.sub(rb"\1", line)
     line = line.translate(None, _GONE + b"\x1b\r\n")
@@ -68,6 +67,7 @@ def _text(line: bytes) -> str:
 
 
 _short_text = lru_cache(maxsize=CACHED_LINES)(_text)
+_long_text = lru_cache(maxsize=CACHED_LONG_LINES)(_text)
 
 
 def is_bar(text: str) -> bool:
