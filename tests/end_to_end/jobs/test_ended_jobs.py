@@ -413,4 +413,4 @@ def test_the_failed_rank_of_an_ended_job_is_found(alone: Path, place: str) -> No
         watch(session, lambda _fleet, _now: searched(session) and bool(session.book.ended_jobs))
         watch(session, lambda _fleet, _now: bool(session.book.incidents) and not session.book.behind)
         named = [(each.code, each.rank) for each in session.book.incidents]
-    assert named == [("cuda.illegal_access", 1)]
+    assert named == [("cuda.illegal_access", 1 if "{}" in place else None)]  # a common file names none
