@@ -46,6 +46,16 @@ class BoundedTransport(paramiko.Transport):
         self.packetizer = _BoundedPacketizer(sock, self)
         self.packetizer.set_log(self.logger)
 
+    def get_exception(self) -> Exception | None:
+        """Return what ended the transport, of the kinds that paramiko documents; None: nothing did.
+
+        Its thread fails with any other kind over packets that it does not expect.
+        """
+        error: Exception | None = super().get_exception()
+        if error is None or isinstance(error, paramiko.SSHException | EOFError | OSError):
+            return error
+        return BoundError(f"it sent a packet that has no place there ({type(error).__name__})")
+
 
 class _BoundedPacketizer(Packetizer):
     def __init__(self, sock: Any, transport: paramiko.Transport) -> None:  # noqa: ANN401 - a socket or channel

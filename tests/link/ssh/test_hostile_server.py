@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.bounded_transport import MAX_GREETING_BYTES, MAX_PACKET_BYTES, MAX_TEXT
+from gpuwatch.link.stream.carrier import CarrierError
 from tests.link.ssh.asked import Asked
 from tests.link.ssh.dial import dialing, refusal, until
 from tests.link.ssh.hostile_server import Hostile, hostile_server, packet, send
@@ -19,7 +21,7 @@ from tests.sshd import Client, make_key, public_key
 BUFFERS = 16 << 20
 """Bytes that sockets of the loopback hold at most."""
 GREETING = b"SSH-2.0-OpenSSH_9.6\r\n"
-EXT_INFO, KEX_INIT, INFO_REQUEST, DATA, ERRORS = 7, 20, 60, 94, 95
+EXT_INFO, NEW_KEYS, INFO_REQUEST, DATA, ERRORS = 7, 21, 60, 94, 95
 ENDLESS = 0xFFFFFFFF
 
 
@@ -127,6 +129,25 @@ def test_key_exchanges_without_an_end_end_the_link(client: Client, host_key: Pat
             carrier.recv(65536)
         carrier.close()
     assert hostile.sent < 100
+
+
+@pytest.mark.parametrize("kind", [200, NEW_KEYS, INFO_REQUEST])
+def test_a_packet_that_has_no_place_there_ends_the_link(client: Client, host_key: Path, kind: int) -> None:
+    """paramiko's thread then fails with an error of any kind, which its users get."""
+
+    def disturb(transport: paramiko.Transport) -> None:
+        send(transport, packet(kind, b"x"))
+
+    hostile = Hostile(methods="keyboard-interactive", at_login=disturb)
+    with hostile_server(hostile, host_key):
+        refusal(known(client, hostile, host_key), client.options(ask_password=True), Asked("s3cret"))
+    hostile = Hostile(at_command=lambda channel: disturb(channel.get_transport()))
+    with hostile_server(hostile, host_key):
+        spec = known(client, hostile, host_key)
+        with dialing(spec, client.options()) as dial, contextlib.suppress(CarrierError, OSError):
+            carrier = dial("true")
+            assert carrier.recv(65536) == b""
+            carrier.close()
 
 
 def test_a_long_text_of_the_server_is_cut(client: Client, host_key: Path) -> None:
