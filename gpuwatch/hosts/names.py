@@ -11,8 +11,6 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-from ClusterShell.RangeSet import RangeSet
 from msgspec import Struct
 
 from gpuwatch.hosts.errors import shown
@@ -87,6 +85,8 @@ def fold(names: Iterable[str]) -> str:
 
     A name with a number too large for ClusterShell: all names as given, joined by commas.
     """
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # noqa: PLC0415 - takes 25 ms
+
     listed = list(names)
     try:
         return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
@@ -95,6 +95,8 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _combine(names: dict[str, None], operand: _Operand) -> None:
+    from ClusterShell.RangeSet import RangeSet  # noqa: PLC0415 - takes 25 ms, and `--local` has no ranges
+
     choices = (
         [piece] if isinstance(piece, str) else RangeSet(piece[0]).striter() for piece in operand.pieces
     )

@@ -22,7 +22,6 @@ from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.actions.running import RunningActions
 from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_file
 from gpuwatch.session.containment import Containment
-from gpuwatch.session.earlier_history import EarlierHistory
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.hang.slow_queries import SlowQueries
 from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_history
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.session.actions.execution import ActionRun
+    from gpuwatch.session.earlier_history import EarlierHistory
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
     from gpuwatch.session.profile_query import ProfileQuery
@@ -122,7 +122,11 @@ class Session(RequestSender):
         self._serving = ServingReaders(asked, clock.monotonic)
         self.fleet.servers.expect(each.name for each in asked)
         past = self._options.history
-        self._earlier_history = None if past is None else EarlierHistory(past, clock.monotonic)
+        self._earlier_history: EarlierHistory | None = None
+        if past is not None:
+            from gpuwatch.session.earlier_history import EarlierHistory  # noqa: PLC0415 - rarely asked for
+
+            self._earlier_history = EarlierHistory(past, clock.monotonic)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults

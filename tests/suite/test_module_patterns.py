@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import gpuwatch
+from gpuwatch.agent.patterns.module_pattern import ModulePattern
 from gpuwatch.rules.compiling.check import parsed
 from tests.rules.compiling.costs import REPEATED, TooLongError, at_most, sample
 
@@ -53,7 +54,11 @@ def module_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
         for name, value in vars(module).items():
             held: Iterable[object] = value.values() if isinstance(value, dict) else [value]
             held = value if isinstance(value, tuple | list) else held
-            yield from ((f"{each.name}.{name}", one) for one in held if isinstance(one, re.Pattern))
+            for one in held:
+                if isinstance(one, ModulePattern):
+                    yield f"{each.name}.{name}", re.compile(one.pattern, one.flags_given)
+                elif isinstance(one, re.Pattern):
+                    yield f"{each.name}.{name}", one
 
 
 def searched_names() -> set[str]:

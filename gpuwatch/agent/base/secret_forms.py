@@ -1,6 +1,6 @@
 """Masks secrets recognisable by form: tokens of known issuers, lines of private keys, random text."""
 
-import re
+from ..patterns.module_pattern import pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ FORM_SIGNS = (
     "b3blbnnzac1rzxktdj", "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
 """One of these substrings (lower case) is in every text with such a token."""
-_FORMS = re.compile(
+_FORMS = pattern_of(
     r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
     r"|\bgithub_pat_\w{20,255}|\bgl[a-z]{1,6}t-[\w-]{16,255}|\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,255}"
     r"|\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,255}|\bAIza[\w-]{35}"
@@ -29,24 +29,24 @@ _FORMS = re.compile(
     r"|\b(?:MII[A-Z]|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{28,8192}={0,2}"  # how the body of a private key begins
 )
 _MARKED_FORMS = (
-    ("eyJ", re.compile(r"(?<![\w.-])eyJ[\w-]{10,8000}(?:\.[\w-]{0,8000}){2,4}")),
-    ("GOCSPX-", re.compile(r"\bGOCSPX-[\w-]{20,64}")),
-    ("1//0", re.compile(r"\b1//0[\w-]{30,256}")),
-    ("Q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}(?![\w~-])")),
-    ("FwoGZXIvYXdz", re.compile(r"\bFwoGZXIvYXdz[A-Za-z0-9+/=%]{20,4096}")),
-    ("IQoJb3JpZ2lu", re.compile(r"\bIQoJb3JpZ2lu[A-Za-z0-9+/=%]{20,4096}")),
+    ("eyJ", pattern_of(r"(?<![\w.-])eyJ[\w-]{10,8000}(?:\.[\w-]{0,8000}){2,4}")),
+    ("GOCSPX-", pattern_of(r"\bGOCSPX-[\w-]{20,64}")),
+    ("1//0", pattern_of(r"\b1//0[\w-]{30,256}")),
+    ("Q~", pattern_of(r"(?<![\w~.-])[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}(?![\w~-])")),
+    ("FwoGZXIvYXdz", pattern_of(r"\bFwoGZXIvYXdz[A-Za-z0-9+/=%]{20,4096}")),
+    ("IQoJb3JpZ2lu", pattern_of(r"\bIQoJb3JpZ2lu[A-Za-z0-9+/=%]{20,4096}")),
 )
 """A literal and the pattern of each form: signed tokens, Google's and Azure's secrets, AWS session tokens."""
-_WEBHOOK = re.compile(
+_WEBHOOK = pattern_of(
     r"(hooks\.slack\.com/[a-z]{5,9}/|/api/webhooks/|/webhookb2/|\.telegram\.org/bot)"
     r"([\w/@:-]{8,512}?)(?=[^\w/@:-]|$|/send|/get)"
 )
-_KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
+_KEY_LINE = pattern_of(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64
 """Characters per line of a PEM file (RFC 7468); OpenSSH uses 70, MIME 76, Azure's keys 88."""
-_LONG_WORD = re.compile(r"[\w-]{24,4096}")
-_RUN = re.compile(r"[A-Za-z0-9]{24,4096}")
-_CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
+_LONG_WORD = pattern_of(r"[\w-]{24,4096}")
+_RUN = pattern_of(r"[A-Za-z0-9]{24,4096}")
+_CLASSES = pattern_of(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
 
 
 def without_known_forms(text: str) -> str:

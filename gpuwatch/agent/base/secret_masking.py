@@ -7,6 +7,7 @@ A secret without any of these signs cannot be distinguished from other text.
 
 import re
 
+from ..patterns.module_pattern import pattern_of
 from .encoded_text import decoded
 from .procfs import UNSEEN
 from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms, without_random
@@ -41,51 +42,51 @@ _VALUE = (
     r"|(?P<quote>[\"'])(?P<quoted>(?! )(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<bracketed>[<({][^\s\"']{5,4096}))"
 )
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern_of(
     r"(?:passw(?:or[dt]|d)|passphrase|secret|token|(?:api|access|secret|private|auth|subscription)[-_ ]?key"
     r"|key[-_]data|credentials?|sshpass|mot de passe|\u5bc6\u7801|(?:j|php)?sess(?:ion)?id"
     r"|(?:sign(?:ing)?|account|encryption|master|license)key)(?:[_-]?[0-9])?" + _BETWEEN + _VALUE,
     re.IGNORECASE,
 )
-_WEAK = re.compile(
+_WEAK = pattern_of(
     r"(?<![A-Za-z0-9])(?P<name>pass|pwd|pw|key|jwt|auth|session|cookie)" + _BETWEEN + _VALUE, re.IGNORECASE
 )
 """Names that often mean something else: the value must look like a secret too."""
-_BEARER = re.compile(
+_BEARER = pattern_of(
     r"(\bBearer {1,3}|\bAuthorization[\"']?[:,] {0,3}b?[\"']?(?:Basic|Token|Api-?Key|Digest) {1,3})"
     r"([\w.~+/=-]{8,4096})",
     re.IGNORECASE,
 )
-_URL = re.compile(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
-_URL_SLASH = re.compile(r"(?<=://)([^\s/@:\"']{1,256}:)(?!\d{1,5}(?:/|$))([^\s\"'@]{1,256})(?=@)")
+_URL = pattern_of(r"(?<=://)([^\s/@:\"']{0,256})(:[^\s/\"']{0,256})?(?=@)")
+_URL_SLASH = pattern_of(r"(?<=://)([^\s/@:\"']{1,256}:)(?!\d{1,5}(?:/|$))([^\s\"'@]{1,256})(?=@)")
 """A password in a URL with an unescaped slash."""
-_SIGNED = re.compile(
+_SIGNED = pattern_of(
     r"([?&;]sig(?:nature)?=|\bX-(?:Amz|Goog)-(?:Signature|Security-Token)=|\b(?:Account|SharedAccess)(?:Key|Signature)=)"
     r"([^\s\"'&;]{4,4096})",
     re.IGNORECASE,
 )
 """Signatures in URLs, and keys in connection strings."""
-_OPTION = re.compile(
+_OPTION = pattern_of(
     r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:store|key)?(?:pass|pwd|pw|auth)"
     r"(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})[\"']?)"
     r"([^\s\"',;&<>-][^\s\"']{3,4095})",
     re.IGNORECASE,
 )
-_DIGIT_CODE = re.compile(r"(\b(?:otp|pin|passcode)[\"']?[ \t]?[:=][ \t]?[\"']?)[0-9]{4,8}\b", re.IGNORECASE)
-_CURL_USER = re.compile(
+_DIGIT_CODE = pattern_of(r"(\b(?:otp|pin|passcode)[\"']?[ \t]?[:=][ \t]?[\"']?)[0-9]{4,8}\b", re.IGNORECASE)
+_CURL_USER = pattern_of(
     r"((?:^|(?<=[\s\"']))(?:-u|-U|--user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
     r"([^\s\"']{1,4096})"
 )
-_HEADER = re.compile(
+_HEADER = pattern_of(
     r"(\b(?:(?:Proxy-)?Authorization|(?:Set-)?Cookie)(?:[\"']{0,2}: {0,3}[\"']?|[\"'], {0,3}b?[\"']))"
     r"([^\"'\n]{8,4096})",
     re.IGNORECASE,
 )
-_USER_AT = re.compile(
+_USER_AT = pattern_of(
     r"(?<![\w@/.:%+-])([A-Za-z_][\w.-]{0,63}:)([^\s@\"'/:,;()]{6,256})(?=@[A-Za-z0-9][\w-]{0,62}(?:[.:/]|$))"
 )
 """`user:password@host` without a scheme."""
-_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{1,16384})")
+_PRIVATE_KEY = pattern_of(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{1,16384})")
 _METHODS = frozenset(
     ("basic", "digest", "gssapi", "kerberos", "ldap", "munge", "auth/munge", "oauth", "oauth2")
 )
@@ -96,21 +97,21 @@ _NO_SECRETS = frozenset((
     "empty", "default", "session", "password", "token", "secret", "key", "str", "string", "bytes",
     "|", "|-", "|+",
 ))  # fmt: skip
-_TEXT_TOKEN = re.compile(
+_TEXT_TOKEN = pattern_of(
     r"(?:pad|eos|bos|eot|unk|mask|sep|cls|image|next|last|first|special|stop|end|start)[_ -]$", re.IGNORECASE
 )
 _LONG_TOKEN = 8
 _LONG_USER = 20
 _TOKEN_AS_USER = ":x-oauth-basic"  # noqa: S105 - GitHub's word
 """GitHub's password beside a token in place of the user."""
-_REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
+_REFERENCE = pattern_of(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
 """`$NAME`, `$(command)`, `****`, `<hidden>`: placeholders for a secret."""
-_LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
-_CLOSED = re.compile(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
-_MEASURE = re.compile(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
-_HEX = re.compile(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$")
-_EXPRESSION = re.compile(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
-_READS = re.compile(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
+_LAST_WORD = pattern_of(r"[A-Za-z0-9]{1,24}$")
+_CLOSED = pattern_of(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
+_MEASURE = pattern_of(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
+_HEX = pattern_of(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$")
+_EXPRESSION = pattern_of(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
+_READS = pattern_of(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
 """Functions whose argument is the name of a secret."""
 _NARROW_FORMS = {0xFEE0 + each: each for each in range(0x21, 0x7F)}
 """Full-width form -> the character of ASCII."""
@@ -118,7 +119,7 @@ _LOOKALIKES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0410\u0415\u041e\u0420\u0421\u0422\u041a",
     "aeopcyxsiAEOPCTK",
 )
-_MIXED_WORD = re.compile(
+_MIXED_WORD = pattern_of(
     "(?:[A-Za-z]{1,60}[\u0400-\u0460]|[\u0400-\u0460]{1,60}[A-Za-z])[A-Za-z\u0400-\u0460]{0,60}"
 )
 """A word of Latin and Cyrillic letters, which looks like one of Latin letters alone."""

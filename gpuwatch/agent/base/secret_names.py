@@ -2,6 +2,7 @@
 
 import re
 
+from ..patterns.module_pattern import pattern_of
 from .secret_forms import MASK
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ _TEXT_TOKENS = frozenset((
     "stop", "end", "start", "num", "max", "min", "padding", "eom", "unknown", "video", "audio", "per",
     "begin", "fim", "decoder",
 ))  # fmt: skip
-_WORDS = re.compile(r"(?:[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60})[0-9]{0,2}|[0-9]{1,20}")
+_WORDS = pattern_of(r"(?:[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60})[0-9]{0,2}|[0-9]{1,20}")
 _IDENTIFIER = r"([\w.:-]{3,80})"
 _QUOTE = r"\\{0,3}[\"']?"
 _NAME_KEY = r"\b(?:[a-z]{0,12}_?(?:name|key)|env|variable|field)"
@@ -44,7 +45,7 @@ _BARE = r"((?:(?!value[:=])[^\s\"',;{}<>()\[\]\\]){1,4096})"
 _QUOTED = r"(?:\\{0,3}\"([^\"\n\\]{1,4096})|\\{0,3}'([^'\n\\]{1,4096})|" + _BARE + ")"
 _IS = _QUOTE + r"[ \t]{0,3}[:=][ \t]{0,3}"
 _SEPARATOR = r"(?:[ \t]{0,3}[,;][ \t]{0,3}|[ \t]{1,20})"
-_PAIR = re.compile(
+_PAIR = pattern_of(
     _NAME_KEY
     + _IS
     + _QUOTE
@@ -60,26 +61,26 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 """`{"name": "DB_PASSWORD", "value": "x"}`, `<add key="ApiKey" value="x"/>`, `{Name:X Value:x}`."""
-_PAIR_BACKWARDS = re.compile(
+_PAIR_BACKWARDS = pattern_of(
     _VALUE_KEY + _IS + _QUOTED + _QUOTE + _SEPARATOR + _QUOTE + _NAME_KEY + _IS + _QUOTE + r"([\w.:-]{3,80})",
     re.IGNORECASE,
 )
 _TEXT = r"[ \t]{0,20}(?:<!\[CDATA\[)?[ \t]{0,20}([^<>\s\]][^<>\]\n]{0,4095})(?=</|\]\]>)"
-_ELEMENT = re.compile(r"<" + _IDENTIFIER + r"(?:[ \t][^<>]{0,200})?>" + _TEXT)
-_PROPERTY = re.compile(
+_ELEMENT = pattern_of(r"<" + _IDENTIFIER + r"(?:[ \t][^<>]{0,200})?>" + _TEXT)
+_PROPERTY = pattern_of(
     r"<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>[ \t]{0,20}"
     r"<(?:value|string)>" + _TEXT
 )
-_QUOTED_PAIR = re.compile(r"([\"'])([\w.-]{3,80})=([^\"'\n]{1,4096})(?=\1)")
+_QUOTED_PAIR = pattern_of(r"([\"'])([\w.-]{3,80})=([^\"'\n]{1,4096})(?=\1)")
 """`"DB_PASSWORD=two words"`."""
-_NAME_LINE = re.compile(
+_NAME_LINE = pattern_of(
     r"(?:(?:^|[\s\"'{-])" + _NAME_KEY + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
     r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>"
     r"|(?:^|[\s\"'{])(?![a-z]{0,12}value)" + _IDENTIFIER + _QUOTE + r"[ \t]{0,3}:[ \t]{0,3}\{?)"
     r"[ \t]{0,8}(?:#.{0,200})?$",
     re.IGNORECASE,
 )
-_VALUE_LINE = re.compile(
+_VALUE_LINE = pattern_of(
     r"(?:(?:^|[\s\"'{-])"
     + _VALUE_KEY
     + _IS
@@ -90,14 +91,14 @@ _VALUE_LINE = re.compile(
     + r")",
     re.IGNORECASE,
 )
-_NAME_SIGN = re.compile(r"name|key|env|variable|field|[:{] {0,8}$|NAME|KEY|Name|Key")
-_VALUE_SIGN = re.compile("alue|val|string>|efault|ontent")
-_VALUE_OPENS = re.compile(
+_NAME_SIGN = pattern_of(r"name|key|env|variable|field|[:{] {0,8}$|NAME|KEY|Name|Key")
+_VALUE_SIGN = pattern_of("alue|val|string>|efault|ontent")
+_VALUE_OPENS = pattern_of(
     r"(?:(?:^|[\s\"'{-])" + _VALUE_KEY + _QUOTE + r"[ \t]{0,3}[:=]|<(?:value|string)>)[ \t>|+-]{0,8}$",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[\w.+-]{1,64}$")
-_OPTION = re.compile(r"--[a-z]|-[A-Za-z]{1,2}$|-[a-z-]{1,64}$")
+_NAME = pattern_of(r"[\w.+-]{1,64}$")
+_OPTION = pattern_of(r"--[a-z]|-[A-Za-z]{1,2}$|-[a-z-]{1,64}$")
 _NO_VALUES = frozenset(("none", "null", "true", "false", "required", "missing", "unset", "empty", "default"))
 _NUMBER = "0123456789.%/+-"
 

@@ -2,6 +2,7 @@
 
 import re
 
+from ..patterns.module_pattern import pattern_of
 from .secret_forms import MASK
 from .secret_names import is_secret, is_secret_name, named_in, opens_value, value_in
 
@@ -13,63 +14,63 @@ PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "to
 """One of these substrings (lower case) is in every text with such a phrase."""
 _CLIENTS = ("mysql", "mariadb", "redis-cli", "ldap", "ipmitool", "login")
 _GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
-_WANDB = re.compile(
+_WANDB = pattern_of(
     r"(\bwandb" + _GAP + r"login(?:" + _GAP + r"--?[\w-]{1,20}(?:=[^\s\"']{1,200})?){0,4}" + _GAP + r")"
     r"([A-Za-z0-9_-]{8,256})(?![\w/=-])",
     re.IGNORECASE,
 )
-_OPENSSL = re.compile(
+_OPENSSL = pattern_of(
     r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:|\bopenssl\b.{0,200}? -k )([^\s\"']{1,4096})"
 )
-_PROXY_USER = re.compile(
+_PROXY_USER = pattern_of(
     r"(--proxy-(?:user|auth)(?:=|" + _GAP + r")[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
 )
-_AUTH_PAIR = re.compile(
+_AUTH_PAIR = pattern_of(
     r"(\bauth[\"']?[ \t]{0,3}[:=][ \t]{0,3}[(\[][ \t]{0,3}[\"'][^\"'\n]{1,200}[\"'],[ \t]{0,3}[\"'])"
     r"([^\"'\n]{1,400})"
 )
-_PIPED = re.compile(
+_PIPED = pattern_of(
     r"(\becho[ \t]{1,3}(?:-n[ \t]{1,3})?[\"']?)([^\s\"'$|]{1,400})"
     r"(?=[\"']?[ \t]{0,3}\|[^|\n]{0,200}--password-stdin)"
 )
-_SSHPASS = re.compile(r"(\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})")
-_LETTER = re.compile(r"([\s\"']-([apPw])(?:=|[\"'],)?)([ \t]{0,3}[\"']?)([^\s\"'-][^\s\"']{0,4095})")
+_SSHPASS = pattern_of(r"(\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})")
+_LETTER = pattern_of(r"([\s\"']-([apPw])(?:=|[\"'],)?)([ \t]{0,3}[\"']?)([^\s\"'-][^\s\"']{0,4095})")
 _PROGRAMS = {
-    "a": re.compile(r"\bredis-cli\b"),
-    "p": re.compile(
+    "a": pattern_of(r"\bredis-cli\b"),
+    "p": pattern_of(
         r"\b(?:mysql|mariadb)|\b(?:docker|podman|nerdctl|helm|skopeo|buildah|oras|az)\b.{0,60}\blogin\b"
     ),
-    "P": re.compile(r"\bipmitool\b"),
-    "w": re.compile(r"\bldap[a-z]{3,8}\b"),
+    "P": pattern_of(r"\bipmitool\b"),
+    "w": pattern_of(r"\bldap[a-z]{3,8}\b"),
 }
 """One-letter option -> programs for which it is the password."""
 _COMMAND_CHARS = 240
-_COMMAND_ENDS = re.compile(r"[\n|;]")
-_EXPORT = re.compile(
+_COMMAND_ENDS = pattern_of(r"[\n|;]")
+_EXPORT = pattern_of(
     r"(\b(?:export|setenv|ENV|ARG|set(?: -[a-zA-Z]{1,4}){1,2})[ \t]{1,3}[A-Z0-9_]{0,64}?"
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
     r"[ \t]{1,3}[\"']?)([^\s\"'=$<][^\s\"']{3,4095})"
 )
-_SQL = re.compile(
+_SQL = pattern_of(
     r"(\b(?:IDENTIFIED BY|PASSWORD)(?: {1,3}| {0,3}\( {0,3})\\{0,3}[\"'])([^\"'\n\\]{4,4096})", re.IGNORECASE
 )
-_NETRC = re.compile(
+_NETRC = pattern_of(
     r"((?:\bmachine[ \t]{1,8}[^\s]{1,256}|\bdefault)[ \t]{1,8}(?:login[ \t]{1,8}[^\s]{1,256}[ \t]{1,8})?"
     r"(?:account[ \t]{1,8}[^\s]{1,256}[ \t]{1,8})?password[ \t]{1,8}"
     r"|^[ \t]{0,16}login[ \t]{1,8}[^\s]{1,256}[ \t]{1,8}password[ \t]{1,8})([^\s]{1,4096})"
 )
-_NETRC_LINE = re.compile(r"(^[ \t]{0,16}password[ \t]{1,8})([^\s:=]{4,4096})(?=[ \t]{0,8}$)")
+_NETRC_LINE = pattern_of(r"(^[ \t]{0,16}password[ \t]{1,8})([^\s:=]{4,4096})(?=[ \t]{0,8}$)")
 _NAME = (
     r"(?:passw(?:or)?ds?|passphrases?|secrets?|tokens?|api[-_]?keys?|access[-_]?keys?|secret[-_]?keys?"
     r"|private[-_]?keys?|auth[-_]?keys?|credentials?)"
 )
 _QUOTE = r"\\{0,3}[\"']"
 _OPENS = r"(" + _NAME + r")((?:" + _QUOTE + r")?[ \t]{0,3}[:=][ \t]{0,3}"
-_LIST = re.compile(_OPENS + r"\[)([^\[\]\n]{4,4096})(?=\])", re.IGNORECASE)
-_NESTED = re.compile(_OPENS + r"\{)([^{}\n]{4,4096})(?=\})", re.IGNORECASE)
-_ASSIGNED_GROUP = re.compile(r"[:=][ \t]{0,3}[\[{]")
-_ITEM = re.compile(r"[^\s\"',\\]{4,4096}")
-_ENTRY = re.compile(
+_LIST = pattern_of(_OPENS + r"\[)([^\[\]\n]{4,4096})(?=\])", re.IGNORECASE)
+_NESTED = pattern_of(_OPENS + r"\{)([^{}\n]{4,4096})(?=\})", re.IGNORECASE)
+_ASSIGNED_GROUP = pattern_of(r"[:=][ \t]{0,3}[\[{]")
+_ITEM = pattern_of(r"[^\s\"',\\]{4,4096}")
+_ENTRY = pattern_of(
     r"(" + _QUOTE + r"?\b(?:value|secret|key|token|data|plaintext|plain|raw|access|refresh|password|private)"
     r"(?:" + _QUOTE + r")?[ \t]{0,3}[:=][ \t]{0,3}(?:" + _QUOTE + r")?)([^\s\"',\\]{4,4096})",
     re.IGNORECASE,
@@ -79,17 +80,17 @@ _PLACEHOLDERS = frozenset((
     "removed", "required", "optional", "string", "str", "sensitive", "default", "error", "failed",
     "file", "env",
 ))  # fmt: skip
-_NAME_ENDS = re.compile(
+_NAME_ENDS = pattern_of(
     r"(?<![\w.-])([\w.-]{3,80})[\"']?"
     r"(?:[ \t]{0,3}[:=][ \t]{0,3}(?:[&!][\w!]{1,40}[ \t]{0,3}){0,2}[>|\[{(]?[-+]?[ \t]{0,3}\\?|[ \t]{1,3}\\)$"
 )
 """A line that ends with a name whose value is below: YAML's `secret: >`, `--password=` before a line end."""
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
+_KEY_BEGINS = pattern_of(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
 _LAST_SIGNS = tuple(":=>|-+\\[{(")
 """Last characters of a line whose value, or private key, follows."""
-_PREFIX = re.compile(r"^(?:\[[^\]\n]{1,64}\]:?[ \t]|[\w.-]{1,64}:[ \t]|[ \t]{1,64}){0,4}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DEK-Info:|$")
-_VALUE_LINE = re.compile(r"(?:- )?(?:[\"']([^\"'\n]{1,4096})[\"']|([^\s\"':=]{4,4096})),?[ \t]{0,8}\\?$")
+_PREFIX = pattern_of(r"^(?:\[[^\]\n]{1,64}\]:?[ \t]|[\w.-]{1,64}:[ \t]|[ \t]{1,64}){0,4}")
+_BASE64 = pattern_of(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DEK-Info:|$")
+_VALUE_LINE = pattern_of(r"(?:- )?(?:[\"']([^\"'\n]{1,4096})[\"']|([^\s\"':=]{4,4096})),?[ \t]{0,8}\\?$")
 
 
 def without_phrases(text: str, lower: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.plain import plain
 
 ActionKind: TypeAlias = Literal[
@@ -14,7 +14,7 @@ ActionKind: TypeAlias = Literal[
 ]
 Confirmed: TypeAlias = Literal["node", "job", "rank", "pod"]
 """What the operator types to confirm: the name of a node or pod, the id of a job, the number of a rank."""
-NOT_IN_REASON: Final = re.compile(r"[^A-Za-z0-9 ,.:_/-]")
+NOT_IN_REASON: Final = pattern_of(r"[^A-Za-z0-9 ,.:_/-]")
 MAX_REASON_CHARS = 120
 OWN_REASON = "gpuwatch"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.runs.placement.owners import ENDINGS, WEAK, may_be_host
 
 MAX_READ_CHARACTERS = 600
@@ -17,7 +17,7 @@ _LABEL = (
 _NAME = r"[\"'`\[(]?(?P<name>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 _IS = r"[\"']?[ :=]{1,2}" + _NAME
 _LABELLED = r"\w{0,20}(?:node|host|machine|server)(?:_?name)?[\"']?[ :=]{1,3}"
-_ANY = re.compile(
+_ANY = pattern_of(
     r"(?i)\b"
     + _LABELLED
     + _NAME
@@ -32,7 +32,7 @@ _BAD_STATE = (
     r"|lost|offline|gone|missing|unhealthy|faulty|bad|broken|failing|failed|stuck|hung|frozen|powered off"
     r"|out of memory|overheating|rebooting|drained|cordoned|evicted|preempted)"
 )
-_OF_IT = re.compile(
+_OF_IT = pattern_of(
     r"(?i)(?P<on>\b(?:on|at) (?:the )?)?" + _LABEL + _IS + r"[\"'`\])]?[,:]? (?:"
     r"(?:is|was|are|has been|became|appears(?: to be)?|seems(?: to be)?|looks|marked(?: as)?|declared) "
     r"(?:now |already |still |currently )?(?:marked (?:as )?)?" + _BAD_STATE + r"\b"
@@ -44,29 +44,29 @@ _OF_IT = re.compile(
     r"|" + _BAD_STATE + r"(?=[,.;:!)]|$))"
 )
 """Wording in which the node itself is at fault; `on node X` names a part of the node."""
-_FROM_IT = re.compile(
+_FROM_IT = pattern_of(
     r"(?i)\b(?:(?:lost|no|missed|missing|late) (?:\d{1,6} )?(?:the )?(?:heartbeats?|contact|connections?"
     r"|responses?|answers?|repl(?:y|ies)|signal|data) (?:to|with|from|of)"
     r"|(?:can(?:not|'t| not)|could(?: not|n't)|failed to|unable to) (?:reach|contact|ping|ssh (?:in)?to)"
     r"|(?:failure|crash|loss|death|panic|reboot|eviction) (?:of|on|at)"
     r"|(?:evicted|lost|losing|dead|failed|unreachable)) (?:the |a )?" + _LABEL + _IS
 )
-_LOST_ON = re.compile(
+_LOST_ON = pattern_of(
     r"(?i)\b(?:lost|removing|removed|failed|failing) (?:executor|worker|container|actor) [\w.-]{1,40} on "
     + _NAME
 )
 """The process that was lost on a node, as Spark and YARN report it."""
-_ON_IT = re.compile(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
+_ON_IT = pattern_of(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
 """Wording in which the fault is on the node; its reporter may run there."""
-_FIELD = re.compile(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
-_ELSEWHERE = re.compile(
+_FIELD = pattern_of(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
+_ELSEWHERE = pattern_of(
     r"(?i)\b(?:(?:re)?(?:start|launch|schedul|submit|spawn|run|try|mov|migrat|fall)\w{0,4}(?: (?:over|back))?"
     r"|log(?:ged|ging)(?: in)?|standby|spare|succe\w{2,8}|healthy|ok|except|exclud\w{2,4}|instead|master"
     r"|replac\w{2,6}|connect\w{0,4}|listen\w{0,4}|storage|nfs|mounted|stored|cached|saved|written|coordinator)"
     r"(?: \w{1,12}){0,2} $|\b(?:not|while) $"
 )
 """Words before `on node X` by which X is not the place of the fault."""
-_PORT = re.compile(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
+_PORT = pattern_of(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
 
 
 class NamedNode(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from gpuwatch.agent.logs.lines.levels import level
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.refutation import UNSAVED
 from gpuwatch.diagnose.model.alert import Alert
@@ -27,7 +27,7 @@ CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("C
 MANY_CORRECTED = 100
 """This many corrected errors in one log suggest a failing part."""
 
-GOES_ON = re.compile(
+GOES_ON = pattern_of(
     r"(?i)\b(?:fall(?:s|ing|en)?[ -]?back (?:to|on)|fell back|using .{1,60} instead|ignoring (?:it|this)"
     r"|(?:is|are|was|were|will be) (?:ignored|retried|skipped)|left out|switch(?:ed|ing) (?:over )?to"
     r"|(?:tried|taken|read|collected) again|will (?:try again|retry)|retrying"
@@ -39,7 +39,7 @@ GOES_ON = re.compile(
     r"|[,;:(] ?(?:ignored|skipped|dropped|disabled)\)?\.?\s*$"
     r"|batch ?size (?:was )?(?:de|re)(?:creased|duced)"
 )
-GIVES_UP = re.compile(
+GIVES_UP = pattern_of(
     r"(?i)\b(?:exceeded|exhausted|gave up|giving up|no more (?:retries|attempts)|abort(?:ed|ing)?"
     r"|cannot continue|last attempt|all \d+ attempts)\b"
 )

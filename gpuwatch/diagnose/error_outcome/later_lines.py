@@ -6,13 +6,13 @@ stand above and below the error, or whose counter rises below it.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from gpuwatch.agent.logs.lines.levels import own_level
 from gpuwatch.agent.logs.lines.splitter import is_bar
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
 
@@ -36,24 +36,24 @@ MAX_TRACEBACK_LINES = 80
 PLAIN = (None, "info", "debug")
 """Log levels of lines about regular work."""
 
-_FALLBACK = re.compile(
+_FALLBACK = pattern_of(
     r"(?i)\b(?:fall(?:s|ing)? ?back (?:to|on)|fell back (?:to|on)|using .{1,60} instead"
     r"|(?:will not be|won't be) (?:enabled|available|used)|will be (?:disabled|unavailable)"
     r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
 )
 """Wording of a fallback: the program goes on without something or with a substitute."""
-_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
-_FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
-_GAP = re.compile(r"[\s,;|\"{}]+")
-_DIGIT = re.compile(r"\d")
-_CLOCK = re.compile(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
+_TWO_LETTERS = pattern_of(r"[^\W\d_]{2}")
+_FRAME = pattern_of(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
+_GAP = pattern_of(r"[\s,;|\"{}]+")
+_DIGIT = pattern_of(r"\d")
+_CLOCK = pattern_of(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
 """A word that is a time of day or a date."""
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_TOTAL = re.compile(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
-_MARK = re.compile(r"\d ?(?:/|of ?\d)")
-_RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
+_NUMBER = pattern_of(r"\d[\d,]*(?:\.\d+)?")
+_TOTAL = pattern_of(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
+_MARK = pattern_of(r"\d ?(?:/|of ?\d)")
+_RANK = pattern_of(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
 """A rank prefix, also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
-_NO_WORK = re.compile(
+_NO_WORK = pattern_of(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
     r"|back ?trace|traceback|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
@@ -62,12 +62,12 @@ _NO_WORK = re.compile(
     r"|generation throughput: 0\.0 "
 )
 """Lines that failures, hangs and call stacks print as well, and that thus show no work."""
-_COMMAND = re.compile(
+_COMMAND = pattern_of(
     r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
     r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
 )
 """A command after a shell prompt, or as `set -x` prints it."""
-_FINISHED = re.compile(
+_FINISHED = pattern_of(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
     r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
     r"(?:complete|completed|finished|done)\b"
@@ -77,9 +77,9 @@ _FINISHED = re.compile(
     r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]{0,30} [a-z]{3,20} (?:written|exported|converted|processed)\b"
     r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
 )
-_FINAL_SCORES = re.compile(r"(?i)\bfinal (?:validation|test|eval\w*) (?:metrics|results?|scores?|accuracy)\b")
+_FINAL_SCORES = pattern_of(r"(?i)\bfinal (?:validation|test|eval\w*) (?:metrics|results?|scores?|accuracy)\b")
 """What a training reports of its end, and of nothing else."""
-FINAL_REPORT = re.compile(
+FINAL_REPORT = pattern_of(
     r"(?i)\b(?:report|results?|scores?|metrics|predictions|summary) "
     r"(?:(?:is|are|was|were|has been|have been) )?"
     r"(?:written|saved|stored|dumped|exported) (?:to|in|at|under)\b"
@@ -87,47 +87,47 @@ FINAL_REPORT = re.compile(
     r"|\ball (?:instances|problems|tasks|tests|items) (?:were |have been )?(?:run|evaluated|graded|scored)\b"
 )
 """The closing report of an evaluation or test harness."""
-_NOTHING_WRONG = re.compile(
+_NOTHING_WRONG = pattern_of(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|tests failed|warnings?)\b|\b(?:failed|errors?)[=:] ?0\b"
 )
-_TALLY = re.compile(
+_TALLY = pattern_of(
     r"(?i)\b\d{1,9} (?:errors?|failed|failures|skipped|retries|bad|corrupt)\b"
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
     r"|\b(?:waiting|pending|queued?|idle): ?\d{1,9} (?:req|seq|request|job|task)s?\b"
 )
 """A count of rejected records or of queued requests in a progress line."""
-_TRIAL_FAILED = re.compile(
+_TRIAL_FAILED = pattern_of(
     r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
 )
-_TRIAL_DONE = re.compile(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
+_TRIAL_DONE = pattern_of(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
 """The report of a finished trial in a hyperparameter search (Optuna, Ray Tune, Keras Tuner); its name."""
-_HANDLER = re.compile(
+_HANDLER = pattern_of(
     r"(?i)\bException (?:in ASGI application|on \S{1,200} \[[A-Z]{3,7}\]|calling application|while serving)"
     r"|\bError (?:handling|processing|in) (?:the |preprocessing |generating |parsing )?"
     r"(?:request|prompt|inputs?|response)\b|\bInternal Server Error: /"
     r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
 )
 """A server's record of a failed request handler."""
-_OF_CLIENT = re.compile(
+_OF_CLIENT = pattern_of(
     r"(?i)\b(?:maximum (?:context|sequence|prompt|model) length|you requested \d|bad request|unprocessable"
     r"|invalid (?:json|prompt|parameter|request)|model .{1,80} does not exist|validation error)\b"
 )
 """A request that the server rightly refuses."""
-_SERVED = re.compile(
+_SERVED = pattern_of(
     r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
     r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b|\bgeneration throughput: [1-9]"
 )
 """A request that the server answered."""
-_SUCCEEDED = re.compile(
+_SUCCEEDED = pattern_of(
     r"(?i)\b(?:attempt|try|retry) #?\d{1,4}(?: ?(?:/|of) ?\d{1,4})?:? (?:has |was )?"
     r"(?:succeeded|successful|ok|passed)\b"
     r"|\bsucceeded (?:on|at|after|in) (?:the )?(?:(?:\d{1,4}|second|third|next|last)[a-z]{0,2} )?"
     r"(?:attempts?|try|tries|retry|retries)\b"
 )
-_FAILED_AGAIN = re.compile(
+_FAILED_AGAIN = pattern_of(
     r"(?i)\b(?:attempt|try|retry) #?\d{1,4}.{0,20} (?:failed|errored|timed out)\b|\bgiving up\b"
 )
-_NOT_FINISHED = re.compile(
+_NOT_FINISHED = pattern_of(
     r"(?i)\b(?:not|never|fail\w*|errors?|abort\w*|incomplete|unsuccessful\w*|partial\w*|interrupted|killed"
     r"|before|until)\b|n't\b"
 )

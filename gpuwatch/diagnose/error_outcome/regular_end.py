@@ -5,9 +5,9 @@ Text that a model generates, and programs that a test harness runs, print traceb
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.later_lines import (
     END_LINES,
     FINAL_REPORT,
@@ -24,14 +24,14 @@ CLOSING_LINES = 3
 MIN_VERDICTS = 3
 """Lines about single tests that make a log that of a harness."""
 
-_STAMP = re.compile(r"^\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[ T])(\d\d:\d\d:\d\d)")
-_VERDICT = re.compile(
+_STAMP = pattern_of(r"^\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[ T])(\d\d:\d\d:\d\d)")
+_VERDICT = pattern_of(
     r"(?i)\b[\w./-]{1,120}: (?:passed|failed|timed? ?out|resolved)\b|\bresolved[:=] ?(?:true|false)\b"
     r"|\b(?:passed|correct|resolved)[:=] ?(?:true|false)\b|^\W{0,4}(?:pass|fail)(?:ed)?\b\W{1,3}[\w./-]*\d"
     r"|\b(?:task|problem|instance|test|item) \S{1,120} (?:passed|failed|solved|unsolved|resolved)\b"
 )
 """A harness's result for one problem."""
-_PASSED = re.compile(
+_PASSED = pattern_of(
     r"^(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
     r"|^test result: ok\. \d{1,7} passed; 0 failed\b"
     r"|^ok\s{1,8}[\w./-]{1,200}\s{1,8}(?:[\d.]{1,12}s|\(cached\))"
@@ -43,14 +43,14 @@ _PASSED = re.compile(
     r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
 )
 """The result of a test run without failures."""
-_STATUS_0 = re.compile(
+_STATUS_0 = pattern_of(
     r"\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
     r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
     r"0\W{0,3}$"
     r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
 )
 """Exit status 0 (also in Chinese)."""
-_TEST_FAILED = re.compile(
+_TEST_FAILED = pattern_of(
     r"^(?:FAIL|FAILED)\b|\btest result: FAILED\b|\bBUILD FAIL"
     r"|(?<![\w.])[1-9]\d{0,6} (?:failed|errors?|failures)\b"
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.runs.placement.epochs import EPOCH_OF, EpochSpan
 
-NUMBER = re.compile(r"\d[\d,]*")
-FAILED_END = re.compile(
+NUMBER = pattern_of(r"\d[\d,]*")
+FAILED_END = pattern_of(
     r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
 )
 """A program reports that it exits with a failure code."""
-ON_PURPOSE = re.compile(
+ON_PURPOSE = pattern_of(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
     r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
     r"|requeu\w*|stopp(?:ed|ing)|finish(?:ed|ing)?|done|complet(?:e|ed)|converged|exit(?:ed|ing)?"
@@ -24,27 +24,27 @@ ON_PURPOSE = re.compile(
     r"|by (?:the )?user)\b|\^C"
 )
 """Wording in the last lines of a log for an intended end, or for its reason."""
-SAVED = re.compile(
+SAVED = pattern_of(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
     r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
 )
 SIGNALS = {
-    "SIGINT": re.compile(
+    "SIGINT": pattern_of(
         r"(?i)^\W{0,4}(?:[\w.]{1,40}: )?KeyboardInterrupt\b|\bSIGINT\b|\bsignal[ :=#]{1,3}2\b|\^C"
         r"|\b(?:interrupted|stopped|aborted|cancelled|canceled) by (?:the )?(?:user|keyboard|ctrl[- +]?c)\b"
         r"|\b(?:keyboard|user) ?interrupt(?:ion|ed)?\b|\bctrl[- +]?c\b"
     ),
-    "SIGTERM": re.compile(
+    "SIGTERM": pattern_of(
         r"(?i)\bSIGTERM\b|\bsignal[ :=#]{1,3}15\b|\bCANCELLED AT \d|\bCANCELLED AT \S{1,40} \*|\bscancel\b"
     ),
 }
 """Signal -> what a log holds below the last step when a user or scheduler sent it."""
-NOT_RECEIVED = re.compile(
+NOT_RECEIVED = pattern_of(
     r"(?i)\b(?:send\w*|closing signal|ignor\w{1,5}|handlers?|install\w*|regist\w*|will|press|use"
     r"|to (?:stop|abort|quit|exit)|DUE TO)\b"
 )
 """The signal is only announced, or is one that a launcher sends to other ranks."""
-SILENCE = re.compile(
+SILENCE = pattern_of(
     r"(?i)\bno (?:new )?(?:output|progress|steps?|heartbeats?|activity|log lines?|updates?)\b.{0,80}"
     r"\bfor (?:over )?\d"
     r"|\b(?:silent|stalled|stuck|idle) (?:for|since) (?:over )?\d"

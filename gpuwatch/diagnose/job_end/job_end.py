@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.job_end.closing import (
@@ -45,7 +45,7 @@ from gpuwatch.diagnose.model.text import ranks_text
 State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
 
 
-OWN_RULE = re.compile(
+OWN_RULE = pattern_of(
     r"(?i)\bearly[ _-]?stop(?:ped|ping)?(?: (?:was|is|has been))? ?"
     r"(?:triggered|now|reached|activated|condition met)\b"
     r"|\bearly[ _-]?stop(?:s|ped|ping)?\b.{0,120}"

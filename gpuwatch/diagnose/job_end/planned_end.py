@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.last_lines.endings import states_good_end
 from gpuwatch.diagnose.model.alert import Alert
@@ -24,36 +25,36 @@ ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
 BEFORE_S, AFTER_S = 5.0, 40.0
 """Seconds around the launcher's own line: it waits 30 s for its ranks before it kills them."""
 
-_ASKED = re.compile(
+_ASKED = pattern_of(
     r"(?i)\bsig(?:int|term|usr[12]|hup|cont)\b|\bsignal\b|\bkeyboard ?interrupt|\^C|\binterrupt(?:ed|ion)?\b"
     r"|\b(?:time|wall)[ _-]?(?:limit|out is near|is (?:nearly )?up|left|box)|\bout of time\b|\bwalltime\b"
     r"|\b\d+ (?:s|sec|seconds|min|minutes) (?:are )?left\b|\bstop (?:was )?requested\b|\bcancel\w*"
     r"|\bpreempt\w*|\brequeu\w*|\basked to (?:stop|end)\b"
 )
 """The program logs that it was asked to end."""
-_SAVED = re.compile(
+_SAVED = pattern_of(
     r"(?i)\b(?:checkpoint|ckpt|state|model|snapshot|weights)\w*\b.{0,80}\b(?:saved|written|stored|committed"
     r"|complete[d]?|done)\b"
     r"|\b(?:saved|wrote|written|stored)\b.{0,80}(?:\b(?:checkpoint|state|model|snapshot|weights)|ckpt|/\w)"
 )
-_NOT_SAVED = re.compile(
+_NOT_SAVED = pattern_of(
     r"(?i)\b(?:not|never|fail\w*|errors?|could|cannot|unable|partial\w*|incomplete|skipp\w*|before|last saved"
     r"|aborted|exception)\b|n't\b"
 )
-_BY_USER = re.compile(
+_BY_USER = pattern_of(
     r"(?i)\^C|\bkeyboard ?interrupt|\bSIGINT\b|\bby (?:the )?user\b|\bscancel\b"
     r"|\buser (?:asked|requested|stop)|\btime[ -]?box|\bctrl[- ]?c\b"
 )
-_INTERRUPTED = re.compile(
+_INTERRUPTED = pattern_of(
     r"\^C|got signal: (?:Signals\.)?(?:2|SIGINT)\b|Received (?:Signals\.)?(?:2|SIGINT) death signal"
 )
-_AGAIN = re.compile(
+_AGAIN = pattern_of(
     r"(?i)\b(?:requeu(?:ed|eing|ing)|requeing|requeue|resubmit(?:ted|ting)?|resubmission"
     r"|submitted (?:the )?(?:follow|next|continuation|batch job)\w*|scontrol requeue)\b"
 )
 
 
-_SERVICE_STOPS = re.compile(
+_SERVICE_STOPS = pattern_of(
     r"(?i)\b(?:received|got|caught) sig(?:nal )?(?:term|15)\b.{0,20}"
     r"\b(?:stopping|shutting down|exiting|graceful\w*)\b"
     r"|\bsigterm\b.{0,20}\b(?:stopping|shutting down|graceful\w*)\b"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.last_lines.trouble_words import has_trouble_words
 
-GOOD_END = re.compile(
+GOOD_END = pattern_of(
     r"(?i)\b(?:done|finish(?:ed|ing)?|complet(?:e|ed|ion)|success(?:ful(?:ly)?)?|succe(?:ss|eded|eds)|passed"
     r"|normally|converged|reached|achieved|all [\w ]{1,40}\bok|ok|bye|goodbye|farewell|the end"
     r"|end of (?:\w{1,20} ){0,2}\w+"
@@ -21,12 +22,12 @@ GOOD_END = re.compile(
     r"|完成|完了|終了|结束|成功|완료|종료|завершен|готово|закончен"
 )
 """Words with which programs state that they came to their end."""
-WORK = re.compile(
+WORK = pattern_of(
     r"(?i)(?:\b|_)(?:run|job|training|train(?:er)?|loop|steps?|iter\w{0,6}|epochs?|updates?|rounds?|workers?|ranks?"
     r"|process(?:es)?|script|program|experiment|benchmark|tr(?:y|ies)|attempts?|trials?|fit|everything|all|batches)\b"
 )
 """What has ended, in a line that states the end of the job."""
-PUT_AWAY = re.compile(
+PUT_AWAY = pattern_of(
     r"(?i)\b(?:saved?|saving|wr(?:ote|ites?)|written|writing|stor(?:ed|ing)|upload(?:ed|ing)?|export(?:ed|ing)?"
     r"|push(?:ed|ing)?|sync(?:ed|ing|hroni[sz]ed)?|flush(?:ed|ing)?|dump(?:ed|ing)?"
     r"|log(?:s|ged)? (?:saved|at|in)"
@@ -35,23 +36,23 @@ PUT_AWAY = re.compile(
     r"|stopp(?:ed|ing)|deregister\w*|merg(?:ed|ing)|best|final|view run|see you|thank)\b"
 )
 """Words of what a program does once its work is over."""
-REPORT = re.compile(
+REPORT = pattern_of(
     r"(?i)\b(?:total|elapsed|took|run ?time|wall|duration|spent|mean|avg|average|median|p\d\d|summary|report"
     r"|results?|scores?|acc(?:uracy)?|eval\w*|valid\w*|val|test|metrics?|perplexity|ppl|bleu|rouge|f1|auc"
     r"|loss|throughput|tok(?:ens)?/s|samples|peak|memory|utilization|seconds|minutes|hours)\b"
 )
 """Words of a closing report."""
-DENIED = re.compile(r"(?i)\b(?:never|no|without|neither|nor|nobody|nothing|none|too|limit|half|only|reset)\b")
+DENIED = pattern_of(r"(?i)\b(?:never|no|without|neither|nor|nobody|nothing|none|too|limit|half|only|reset)\b")
 """Words that deny an end, and are no sign of trouble by themselves."""
-INTENDED = re.compile(
+INTENDED = pattern_of(
     r"(?i)\b(?:early[ -]?stop\w*|no improvement|patience|KeyboardInterrupt|ctrl[- ]?c|sig(?:int|term|usr1)"
     r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?(?:user|operator|owner|admin)"
     r"|on request|as requested)\b|\^C"
 )
 """Wording for an end that somebody wanted, or that was planned."""
-FORCED = re.compile(r"(?i)\b(?:due to|because of|after)\b.{0,40}\b(?:fail\w*|errors?|lost|crash\w*|down)\b")
+FORCED = pattern_of(r"(?i)\b(?:due to|because of|after)\b.{0,40}\b(?:fail\w*|errors?|lost|crash\w*|down)\b")
 """What forced a cancellation."""
-PART = re.compile(
+PART = pattern_of(
     r"(?i)\b(?:ok|bye|goodbye|farewell|leaving|HTTP|GET|POST|NCCL|batch|epoch|warm-?up|eval\w*|validation"
     r"|upload|checkpoint|ckpt|snapshot|shard|all[-_ ]?reduce|all[-_ ]?gather|all[-_ ]?to[-_ ]?all|gather"
     r"|reduce[-_ ]?scatter|scatter|broadcast|barrier|collectives?|forward|backward|communicat\w*|connect\w*"
@@ -61,13 +62,13 @@ PART = re.compile(
 """What ends in the course of a job, and words that state no end of its work."""
 SHORT_WORDS = 3
 """Most words of a line that states an end and nothing else: `INFO done`."""
-NUMBER = re.compile(r"[-+]?\d[\d,_.]*(?:e[-+]?\d+)?%?", re.IGNORECASE)
-WORD = re.compile(r"[^\W\d_]{2,}")
-VALUE = re.compile(r"(?i)[\w./@-]{1,40}['\"]?(?:\s?=\s?|\s?:\s)['\"]?[-+]?\d")
+NUMBER = pattern_of(r"[-+]?\d[\d,_.]*(?:e[-+]?\d+)?%?", re.IGNORECASE)
+WORD = pattern_of(r"[^\W\d_]{2,}")
+VALUE = pattern_of(r"(?i)[\w./@-]{1,40}['\"]?(?:\s?=\s?|\s?:\s)['\"]?[-+]?\d")
 """A name and its value."""
-RULE = re.compile(r"\W*$|[-=*#~_ ]{3}.{0,60}[-=*#~_ ]{3}$|.{0,80}[$#>%]$")
+RULE = pattern_of(r"\W*$|[-=*#~_ ]{3}.{0,60}[-=*#~_ ]{3}$|.{0,80}[$#>%]$")
 """A line of punctuation, a heading between such lines, or a shell's prompt."""
-TABLE = re.compile(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S")
+TABLE = pattern_of(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S")
 """A row of a table."""
 
 

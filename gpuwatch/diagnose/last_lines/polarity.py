@@ -6,42 +6,42 @@ reporter enabled` state none; `restarted twice, then rank 3 died` does.
 
 from __future__ import annotations
 
-import re
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 
-CLAUSE = re.compile(r"[,;:(]\s|\s(?:but|because|since|then|-{1,2})\s|\.\s")
+CLAUSE = pattern_of(r"[,;:(]\s|\s(?:but|because|since|then|-{1,2})\s|\.\s")
 """Between the clauses of a line."""
-DENIED = re.compile(
+DENIED = pattern_of(
     r"(?i)(?:\b(?:no|not|never|none|without(?: any)?|nor|neither|zero)|n't)(?: [\w-]{1,20}){0,2} ?$"
 )
-NONE_OF = re.compile(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:% )?(?:[\w-]{1,20} ){0,5}$")
+NONE_OF = pattern_of(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:% )?(?:[\w-]{1,20} ){0,5}$")
 """0 and a unit before a word: `0 GPUs lost`."""
-NO_MEMBER = re.compile(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
+NO_MEMBER = pattern_of(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
 """None of several before a word: `none of its 2400 samples is missing`."""
-NONE_OF_ALL = re.compile(r"(?i)\bof (?:\w{1,5} )?\d{1,12} (?:[\w-]{1,20} ){1,2}0 (?:[\w-]{1,20} ){0,5}$")
+NONE_OF_ALL = pattern_of(r"(?i)\bof (?:\w{1,5} )?\d{1,12} (?:[\w-]{1,20} ){1,2}0 (?:[\w-]{1,20} ){0,5}$")
 """A number of things and 0 of them before a word: `of 512 shards 0 are corrupt`."""
-COUNT_0 = re.compile(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
+COUNT_0 = pattern_of(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
-INDEX = re.compile(
+INDEX = pattern_of(
     r"(?i)(?<![a-z])(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link"
     r"|stage|shard)s?|epoch|step|at|to)$"
 )
 """Words after which 0 is a number of one."""
-VALUE_0 = re.compile(
+VALUE_0 = pattern_of(
     r"(?i)[:=]\s{0,4}(?:0|none|no|false|off|ok|passed|healthy|disabled)\W{0,2}$"
     r"|(?i:\bnone\W{0,2}$)"
 )
-PRECAUTION = re.compile(
+PRECAUTION = pattern_of(
     r"(?i)(?:[- ](?:of|for|on|in) \w+)?[- _](?:handlers?|report(?:er|ing)|tolerance|limits?|thresholds?"
     r"|detect\w*|counts?|counters?|rates?|polic\w+|checks?|tests?|mode|recovery|budget|injection|hooks?"
     r"|probability|letters?|handling|flags?|window|listener|monitor|logger|callback)\b(?! fail| broke)"
 )
 """What a program does about such trouble, named after it: `crash reporter`."""
-SUPPOSED = re.compile(
+SUPPOSED = pattern_of(
     r"(?i)\b(?:if|whenever|unless|would|will|may|might|max\w*|at most|up to|in case|evaluating"
     r"|to (?:avoid|prevent|detect))\b"
 )
 """Words before trouble that has not come; in the clause."""
-STAGED = re.compile(
+STAGED = pattern_of(
     r"(?i)\bdry[- ]?run|\bsimulat\w+|\btest mode|\bplanned\b|\bmaintenance\b|\bdrill\b|\boptional\b"
     r"|\byesterday\b|\blast (?:night|week)\b|\bon purpose\b|\bas expected\b|\bharmless\b"
     r"|\bnon-?fatal\b|\b(?:test|check|probe) (?:of .{1,60} )?(?:passed|ok)\b"
@@ -49,7 +49,7 @@ STAGED = re.compile(
     r"|skipped|counted|tolerated)\b|\b(?:enabled|installed|registered|armed)(?:$| for\b)"
 )
 """Words that make all trouble of a line planned, staged, optional or past."""
-OVERCOME = re.compile(
+OVERCOME = pattern_of(
     r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected"
     r"|restarted|restored|resumed|replaced|repaired|fixed|resolved|rerouted|retried|succeeded|works? again"
     r"|back to normal|is back|back (?:up|online|in)|corrected|handled|ignored|skipped|continu(?:ed|ing|es)"
@@ -57,7 +57,7 @@ OVERCOME = re.compile(
     r"|(?:second|third|next|another) (?:try|attempt)|fetched|answers? again|tolerated|recreated|respawned)\b"
 )
 """Words behind trouble that state that it is over."""
-REPAIRED = re.compile(
+REPAIRED = pattern_of(
     r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected|restored"
     r"|replaced|repaired|fixed|resolved|retry(?:ing)?|retried|succeeded|works? again|back to normal|is back"
     r"|(?:came|come) back|back (?:up|online|in)|up again|again after|corrected|answers? again|recreated"
@@ -67,7 +67,7 @@ REPAIRED = re.compile(
     r"|as (?:configured|requested|it should|they should|expected))\b"
 )
 """Words behind lasting trouble that state that it is repaired; that the program goes on is no repair."""
-HANDLED = re.compile(
+HANDLED = pattern_of(
     r"(?i)\b(?:recovered|restarted|restored|resumed|reconnected|retried|skipp(?:ed|ing)|dropping|ignor(?:ed|ing)"
     r"|replac(?:ed|ing)|repaired|fixed|survived|handl(?:ed|ing)|caught|removed|despite|tolerat\w+|continu(?:ed|ing)"
     r"|retry \d+ of \d+)\b"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.last_lines.polarity import is_live
 
-TROUBLE = re.compile(
+TROUBLE = pattern_of(
     r"(?i)\b(?:(?:(?:will|would|could|can|does|do|did) )?not(?! (?:needed|necessary|required|used|enabled"
     r"|throttled|only|yet|a)\b)|missing|absent|(?:packet )?loss of [1-9]\d*|instead of \S+"
     r"|cannot|unable|impossible|incomplete|un\w+able|truncated|damaged|garbage|garbled|stale"
@@ -32,7 +31,7 @@ TROUBLE = re.compile(
     r"|E(?:NOSPC|DQUOT|IO|STALE|TIMEDOUT|CONN\w{3,7}|HOSTUNREACH|NOMEM|ACCES|PERM|MFILE|PIPE))\b|n't\b"
 )
 """Words that programs use for trouble."""
-FOREIGN = re.compile(
+FOREIGN = pattern_of(
     r"(?i)\b(?:nicht mehr|abgebrochen|abgestürzt|fehlgeschlagen|unerreichbar|verloren|gestorben|kaputt|fehler"
     r"|erschöpft|(?:ist|sind) voll|kein\w{0,2} (?:antwort|verbindung|platz|speicher)"
     r"|épuisé\w*|tué\w{0,2}|échou\w+|échec|erreur|perdue?s?|injoignable|interrompue?s?"
@@ -45,13 +44,13 @@ FOREIGN = re.compile(
     r"|끊김|실패|오류|응답 없|부족|중단"
 )
 """The same in German, French, Spanish, Portuguese, Italian, Russian, Chinese, Japanese and Korean."""
-FOREIGN_DENIED = re.compile(
+FOREIGN_DENIED = pattern_of(
     r"(?i)\b(?:kein\w{0,2}|ohne|aucune?s?|sans|sin|sem|nessun\w?|senza|без|нет)\W(?:\w{1,12}\W)?$"
     r"|(?:无|没有|未发现|0 ?个|无任何)$"
 )
-PASSED = re.compile(r"\bPASSED\b")
+PASSED = pattern_of(r"\bPASSED\b")
 """The verdict of a test or drill, whose name may hold any word."""
-CODE = re.compile(
+CODE = pattern_of(
     r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
     r"|err(?:no)?|signal|retcode|retval|ret|finish\w*(?= with)|done(?= with)|complet\w*(?= with))\b"
     r"(?: (?:with|on|at|is|was|by|the|a|an|exit|return|status|code|signal|value|of)){0,4}[ =:(#]{0,3}"
@@ -61,11 +60,11 @@ CODE = re.compile(
     r"-?(?:0x[\da-f]*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
 )
 """A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
-FEW_OF = re.compile(
+FEW_OF = pattern_of(
     r"(?i)\b(\d{1,6}) (?:of|/) (\d{1,6}) .{1,80}[,;] (?:quit|exit|abort|leav|stopp|giving up|end)\w*\b"
 )
 """Less than all came, and the program ends."""
-HOT = re.compile(r"(?i)\btemp\w*\b.{0,30}\b(?:9\d|1[0-4]\d)(?:\.\d)? ?(?:\N{DEGREE SIGN} ?)?C\b")
+HOT = pattern_of(r"(?i)\btemp\w*\b.{0,30}\b(?:9\d|1[0-4]\d)(?:\.\d)? ?(?:\N{DEGREE SIGN} ?)?C\b")
 """A temperature of 90 degrees or more."""
 
 

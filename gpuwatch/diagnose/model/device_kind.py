@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
+
 MAX_READ_CHARACTERS = 1000
 """Characters of a line that are searched."""
 
@@ -28,50 +30,50 @@ class DeviceKind(Struct, frozen=True):
 KINDS = (
     DeviceKind(
         "TPU", False, "tpu-info", None,
-        re.compile(r"(?<!GPU/)\bTPU(?!/)\b|\blibtpu\b|\bTPU_[A-Z]|\bmemory space (?:hbm|vmem)\b"),
+        pattern_of(r"(?<!GPU/)\bTPU(?!/)\b|\blibtpu\b|\bTPU_[A-Z]|\bmemory space (?:hbm|vmem)\b"),
     ),
     DeviceKind(
         "HPU", False, "hl-smi", None,
-        re.compile(
+        pattern_of(
             r"\bHPU\b|\bhpu:\d|\b[Hh]abana|\bHABANA|\bGaudi\d?\b|\bPT_(?:DEVMEM|BRIDGE|HPU)\b|\bhl-smi\b"
             r"|\bsyn(?:StatusCode|Fail|OutOf)\w{1,40}"
         ),
     ),
     DeviceKind(
         "NPU", False, "npu-smi info", "PYTORCH_NPU_ALLOC_CONF",
-        re.compile(
+        pattern_of(
             r"\bNPU\b|\bnpu:\d|\btorch_npu\b|\baclrt[A-Z]|\baclnn[A-Z]|\b[Aa]scend|\bnpu[A-Z]|\bnpu-smi\b"
             r"|\bDevice\(id: ?\d"
         ),
     ),
     DeviceKind(
         "Neuron", False, "neuron-top", None,
-        re.compile(r"\bNRT_[A-Z]|\b[Nn]euron ?[Cc]ores?\b|\bND \d{1,4}:NC \d|\bTDRV:|\bnrt_\w"),
+        pattern_of(r"\bNRT_[A-Z]|\b[Nn]euron ?[Cc]ores?\b|\bND \d{1,4}:NC \d|\bTDRV:|\bnrt_\w"),
     ),
     DeviceKind(
         "XPU", True, "xpu-smi dump -m 0,18", None,
-        re.compile(
+        pattern_of(
             r"\bXPU\b|\bxpu:\d|\b(?:UR_RESULT|ZE_RESULT|PI_ERROR)_|\blevel[_-]zero\b|\bxpu-smi\b|\boneCCL\b"
         ),
     ),
     DeviceKind(
         "HIP", True, "rocm-smi --showpids --showmeminfo vram", "PYTORCH_HIP_ALLOC_CONF",
-        re.compile(
+        pattern_of(
             r"\bHIP\b|\bhip(?:Error|Malloc|Memcpy|Stream|Device|Success)|\bROCm\b|\bHSA_STATUS_|\bRCCL\b"
             r"|\b(?:MIOpen|rocBLAS|rocblas|hipBLAS|hipblas)"
         ),
     ),
     DeviceKind(
         "MPS", True, None, None,
-        re.compile(r"\bMPS (?:backend|device|out of memory)\b|\bmps:\d|\bMPSGraph\b|\bMTL[A-Z]"),
+        pattern_of(r"\bMPS (?:backend|device|out of memory)\b|\bmps:\d|\bMPSGraph\b|\bMTL[A-Z]"),
     ),
 )  # fmt: skip
-_NVIDIA = re.compile(
+_NVIDIA = pattern_of(
     r"\bcuda(?:Error|Malloc|Success|Memcpy)|\bCUDA (?:error|out of memory)|\bcu(?:BLAS|DNN)\b|\bNVML\b"
 )
 """A line with such a word is about NVIDIA, whatever else it mentions."""
-_SMI = re.compile(r"nvidia-smi[^`;]{0,120}")
-_OTHER_CUDA = re.compile(
+_SMI = pattern_of(r"nvidia-smi[^`;]{0,120}")
+_OTHER_CUDA = pattern_of(
     r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\b[Xx]ids?\b|nvrm"
 )
 """Advice that applies to NVIDIA's software only."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.model.alert import Alert
 
 MAX_TEXT = 120
-_BAR = re.compile("\\|[ #=>.\u2580-\u259f-]{1,200}\\|")
-_RANK = re.compile(r"^\W{0,3}(?:rank|RANK|default)?\W?\d{1,6}\W|\b[Rr]ank \d")
-_NO_ACTIVITY = re.compile(
+_BAR = pattern_of("\\|[ #=>.\u2580-\u259f-]{1,200}\\|")
+_RANK = pattern_of(r"^\W{0,3}(?:rank|RANK|default)?\W?\d{1,6}\W|\b[Rr]ank \d")
+_NO_ACTIVITY = pattern_of(
     r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN|INFO)|\[c10d\]|\bsocket\.cpp:\d|\bTCPStore\b"
     r"|\bOMP_NUM_THREADS\b"
 )

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.model.alert import Alert
 
 NAMED_RANKS = ("culprit_ranks", "missing_ranks", "lagging_ranks")
 """Fields that list culprits, as `3`, `3, 4` or `[3, 4]`."""
 MAX_LISTED = 4096
 
-_INLINE = re.compile(
+_INLINE = pattern_of(
     r"(?i)\b(?:missing (?:ranks|tasks|processes)|stuck (?:ranks|processes|workers)|remote ranks?"
     r"|(?:tasks|ranks|processes|workers|hosts)(?: that)? (?:never|not|have not|did not) "
     r"(?:arrived?|joined?|responded|registered|reached(?: it)?)): ?\[?(\d[\d, ]*)"
 )
 """Horovod before 0.19: `tensor [missing ranks: 1, 3]`, one line per tensor."""
-_HEAD = re.compile(
+_HEAD = pattern_of(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
-_HEAD_WORD = re.compile(r"(?i)missing|stalled|\bnot join")
+_HEAD_WORD = pattern_of(r"(?i)missing|stalled|\bnot join")
 """One of these stands in each line that `_HEAD` can match."""
-_ENTRY = re.compile(r"(?:^|[>\]:] ?|[\s\"])(\d{1,6}): ?\[")
+_ENTRY = pattern_of(r"(?:^|[>\]:] ?|[\s\"])(\d{1,6}): ?\[")
 """Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
-_TASKS = re.compile(
+_TASKS = pattern_of(
     r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
     r"|\btasks (?:that )?(?:never|not|have not|did not) (?:yet )?(?:arrived?|joined?|reached(?: it)?)):(.*)"
 )
-_TASK = re.compile(r"/task:(\d{1,6})\b")
+_TASK = pattern_of(r"/task:(\d{1,6})\b")
 """JAX and TensorFlow: tasks that did not reach a barrier. The task number is the process index."""
-_LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
+_LOST_TASK = pattern_of(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
 """JAX and TensorFlow: a task that the coordination service lost."""
 
 

@@ -7,8 +7,7 @@ returns `proc.child_end`. The end of the rank itself is known from its launcher,
 
 from __future__ import annotations
 
-import re
-
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.model.alert import OWN_LOG
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -21,7 +20,7 @@ NOT_SAVED = "ckpt.write_fail"
 MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 
-_CHILD = re.compile(
+_CHILD = pattern_of(
     r"(?i)\b(?:sub-?process|child(?: process)?|helper(?: process)?|(?:tokeni[sz]\w{1,6}|(?:data[ _-]?)?loader"
     r"|data|prefetch\w{0,3}|preprocess\w{0,3}|feeder|decod\w{1,3}|augment\w{0,5}|eval\w{0,7}|rollout|reward"
     r"|(?:async\w{0,7}[ _-])?(?:checkpoint|ckpt)\w{0,3}|async\w{0,7}|background|upload\w{0,3}|download\w{0,3}"
@@ -29,15 +28,15 @@ _CHILD = re.compile(
     r"(?:workers?|writers?|process|saver|job|task|server|daemon|thread|subprocess))\b"
 )
 """The words for a process that a rank started."""
-_PID = re.compile(r"(?i)\bpid[ =:#]{1,3}(\d{1,10})\b")
-_LAUNCHER = re.compile(
+_PID = pattern_of(r"(?i)\bpid[ =:#]{1,3}(\d{1,10})\b")
+_LAUNCHER = pattern_of(
     r"(?i)\b(?:local_?)?ranks?\b(?![\]\d])|torch(?:\.distributed|elastic)|\blaunch(?:er)?\b|\b(?:mpi(?:run|exec)|prterun"
     r"|srun|slurm\w{0,10}|pdsh|horovod\w{0,4}|hydra\w{0,6})\b|\btrainer\b|\bof binary\b|exit_?code {2,}:"
 )
 """Words of the launchers, which report the ends of ranks; `[rank0]` before a line is its writer."""
-_RAISED = re.compile(r"(?:Error|Exception|Interrupt): ")
+_RAISED = pattern_of(r"(?:Error|Exception|Interrupt): ")
 """An exception about a child may end the rank too: it is judged as an exception."""
-_CHECKPOINT = re.compile(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
+_CHECKPOINT = pattern_of(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
 
 
 def child_code(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
@@ -61,7 +62,7 @@ def suggestion(name: str, among: Iterable[str]) -> str:
 
 # --------------------------------------------------------------------------- numbers
 
-_NUMBER = re.compile(r"([+-]?(?:\d{1,18}(?:\.(\d{0,9}))?|\.(\d{1,9})))\s*([a-zA-Z%°/]*)", re.ASCII)
+_NUMBER = pattern_of(r"([+-]?(?:\d{1,18}(?:\.(\d{0,9}))?|\.(\d{1,9})))\s*([a-zA-Z%°/]*)", re.ASCII)
 _DURATIONS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 

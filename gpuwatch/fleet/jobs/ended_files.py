@@ -10,35 +10,36 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TypeAlias
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.wire import LogFile
 
-_SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
-_SUBMITIT = re.compile(r"(\d{2,12}(?:_\d{1,8})?)_\d{1,6}_log\.(?:out|err)")
-_RAY = re.compile(r".*/(session_[\w-]{1,80})/logs/worker-[0-9a-f]{8,64}-([0-9a-f]{8})-\d{1,10}\.(?:out|err)")
+_SLURM = pattern_of(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
+_SUBMITIT = pattern_of(r"(\d{2,12}(?:_\d{1,8})?)_\d{1,6}_log\.(?:out|err)")
+_RAY = pattern_of(r".*/(session_[\w-]{1,80})/logs/worker-[0-9a-f]{8,64}-([0-9a-f]{8})-\d{1,10}\.(?:out|err)")
 """A Ray worker's log: the session's name is the same on all nodes, and its jobs are numbered."""
-_STAMP = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d[-_T]?\d\d[-_]?\d\d(?:[-_]?\d\d)?(?!\d)")
+_STAMP = pattern_of(r"(?<!\d)\d{4}-?\d\d-?\d\d[-_T]?\d\d[-_]?\d\d(?:[-_]?\d\d)?(?!\d)")
 """The start time of a run in a file's name."""
 SAME_START_S = 120
 """The launchers of one job on several nodes start within this many seconds."""
-_WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
-_LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
-_TORCHRUN = re.compile(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
+_WANDB = pattern_of(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
+_LIGHTNING = pattern_of(r"/lightning_logs(?:/version_\d{1,6})?$")
+_TORCHRUN = pattern_of(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
 """A log of torchrun's `--log-dir`: each agent appends eight random characters to the run id."""
 TEMPORARY = "/torchelastic_"
 """Part of the path where torchrun keeps the error files of its ranks if no `--log-dir` was given."""
 NO_ID = "none"
 """torchrun's run id if none was given."""
-_RANK = re.compile(
+_RANK = pattern_of(
     r"(?:[-_.]?(?:global|local)?[-_.]?(?:rank|task|worker|node|r))?[-_.=]?\d{1,6}$", re.IGNORECASE
 )
-_STREAM = re.compile(r"[-_.](?:stdout|stderr|out|err|log|txt|console)$|^(?:stdout|stderr|output|error)$")
-_GENERAL = re.compile(
+_STREAM = pattern_of(r"[-_.](?:stdout|stderr|out|err|log|txt|console)$|^(?:stdout|stderr|output|error)$")
+_GENERAL = pattern_of(
     r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{1,4})"
 )
 """Folder names that do not identify a job (`logs`, `output`)."""
 
-_RECORD = re.compile(
+_RECORD = pattern_of(
     r"(?i)(?:kubectl[-_.])?(?:describe|events?|inspect|sacct|scontrol|squeue|dmesg|journal(?:ctl)?|nvidia-smi|df"
     r"|free|ps|top|env|ibstat|lsof|lspci)(?:[-_.]\w.*)?"
 )

@@ -10,9 +10,7 @@ from typing import TypeAlias
 
 from gpuwatch import __version__
 from gpuwatch.hosts.plan import ServingEndpoint
-from gpuwatch.link.serving.engines import NoEngineError, read_page
 from gpuwatch.link.serving.server_reading import ServerReading
-from gpuwatch.link.stream.bounded_http import HttpError, get, split_login
 
 EVERY_S = 5.0
 SILENCE_S, WHOLE_S = 4.0, 8.0
@@ -56,6 +54,9 @@ class ServingReaders:
             self._ended.wait(self._every_s)
 
     def _read(self, url: str) -> ServerReading | str:
+        from gpuwatch.link.serving.engines import NoEngineError, read_page  # noqa: PLC0415 - for servers only
+        from gpuwatch.link.stream.bounded_http import HttpError, get, split_login  # noqa: PLC0415 - takes 30 ms
+
         bare, login = split_login(url)
         try:
             page = get(

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.receivers import PLACEHOLDER
 from gpuwatch.plain import plain
@@ -16,8 +17,8 @@ MAX_TEXT_CHARS, MAX_STEPS = 600, 6
 MAX_MARKDOWN_CHARS = 3_500
 """ntfy turns messages above 4,096 bytes into attachments."""
 SIGNS = {"firing": "FIRING", "resolved": "RESOLVED"}
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$])")
-_LINKED = re.compile(
+_SPECIAL = pattern_of(r"([\\`*_\[\]<>#|~$])")
+_LINKED = pattern_of(
     r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=\bmailto)(?=:)|(?<=:)(?=[\w+-]{1,40}:)", re.IGNORECASE
 )
 """Places where a chat would see a link, a mention or an emoji."""

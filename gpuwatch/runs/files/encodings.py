@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator
 from itertools import chain
+
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """Byte order mark -> encoding."""
@@ -25,8 +26,8 @@ UTF-16 has NUL bytes in Latin text and at every line end; 12 other characters ma
 probability below 1e-6.
 """
 STRETCH = {
-    "utf-16-le": re.compile(PLAIN + rb"(?!\0)"),  # the byte before NUL is a character of UTF-16
-    "utf-16-be": re.compile(rb"(?<!\0)" + PLAIN),
+    "utf-16-le": pattern_of(PLAIN + rb"(?!\0)"),  # the byte before NUL is a character of UTF-16
+    "utf-16-be": pattern_of(rb"(?<!\0)" + PLAIN),
 }
 ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n\r\f\b\x1b\x07"
 SAMPLE_BYTES = 4_096

@@ -13,10 +13,12 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
-RUN = re.compile(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
+from gpuwatch.agent.patterns.module_pattern import pattern_of
+
+ATTEMPT = pattern_of(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
+RUN = pattern_of(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
 """Torchrun's folder of run id and eight random letters, which names no host."""
-ENDINGS = re.compile(
+ENDINGS = pattern_of(
     r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",
     re.IGNORECASE,
 )
@@ -68,7 +70,7 @@ LOG_WORDS = (
     }
 )
 """Words in a file's name that are not part of a host name."""
-TOOLS = re.compile(
+TOOLS = pattern_of(
     r"(?<![A-Za-z0-9])(?:nvidia-(?:smi|bug-report)|rocm-smi|amd-smi|xpu-smi|py-spy)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
@@ -76,38 +78,38 @@ TOOLS = re.compile(
 LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
 """Words before a host name or at its start: `node-cn12`, `node-b03`."""
 HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
-WHOLE_NAME = re.compile(r"[A-Za-z]{2}")
+WHOLE_NAME = pattern_of(r"[A-Za-z]{2}")
 """The start of a name after a label that is a host name by itself."""
-NOT_HOSTS = re.compile(
+NOT_HOSTS = pattern_of(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
     r"client|fold|split|config|cfg|variant|arm|ablation|phase|round|g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|bs|lr|layer|model|\d+)[-_.]?\d*b?",
     re.IGNORECASE,
 )
 """Words with a number that are no hosts; `gpu-003` is one, because indexes have no leading zero."""
-MODELS = re.compile(
+MODELS = pattern_of(
     r"(?:m?t5|(?:gpt|llama|qwen|phi|gemma|mi[sx]tral|bert|vit|resnet|unet|yolo|whisper|wav2vec|sd|sdxl|flux|deepseek"
     r"|pythia|(?:chat)?glm|internlm|swin|bf|fp|int|zero|fsdp|ddp|lora)[-_.]?v?\d{1,3})(?:[-.][\w.-]{0,40})?",
     re.IGNORECASE,
 )
 """Names of models, number formats and methods with a number: no hosts."""
-WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
+WEAK = pattern_of(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
 """A letter with a digit, or an accelerator model; such a name alone identifies no host."""
 RUN_LEVELS = {"r1", "r2", "r3", "r4"}
-RUN_LEVEL = re.compile(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
+RUN_LEVEL = pattern_of(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
 """Name of a file with the output of `dcgmi diag -r 3`."""
-NUMBERED_WORK = re.compile(
+NUMBERED_WORK = pattern_of(
     r"[a-z][\w.-]{0,80}[-.][1-9]\d{4,11}|(?:ci|exp|job|test|trial|build|sweep|ablation|finetune|sft)[-.][\w.-]{0,80}\d"
     r"|(?:[a-z0-9]{1,40}[-.]){1,6}"
     r"(?:job|run|task|build|pipeline|test|trial|exp|experiment|attempt|step|stage|ckpt|pr|rank)[-_]?\d{1,12}",
     re.IGNORECASE,
 )
 """Numbered runs: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
-GLOG_FILE = re.compile(
+GLOG_FILE = pattern_of(
     r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
 )
 """A glog file name: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
-POD_FILE = re.compile(
+POD_FILE = pattern_of(
     r"[a-z0-9](?:[a-z0-9.-]{0,200}-)?(?:worker|master|launcher|chief|head|ps|trainer|server)-\d{1,5}"
     r"(?:-[a-z0-9]{1,10})?_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,128}\.log"
     r"|[a-z0-9][a-z0-9.-]{0,250}_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,62}-[0-9a-f]{64}\.log"
@@ -115,16 +117,16 @@ POD_FILE = re.compile(
 """Kubelet's container log: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is not a node."""
 MIN_FAMILY_FILES = 2
 """Files of one name with different numbers that make the numbers nodes: `n1.log`, `n2.log`."""
-LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
+LETTERED = pattern_of(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
 """Nodes that differ by a letter."""
-PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
-HOST = re.compile(
+PADDED = pattern_of(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
+HOST = pattern_of(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
 )
-ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
-NUMBERED = re.compile(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
+ADDRESS = pattern_of(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
+NUMBERED = pattern_of(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
 """A rank or a Slurm job; their numbers are not part of a host name."""
-STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
+STAMP = pattern_of(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
 
 
 class PathPlaces(Struct, frozen=True):

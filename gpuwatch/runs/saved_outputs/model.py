@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
 from calendar import timegm
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.wire import Severity
 
 Fields = dict[str, str | int | float]
 
-_DATE = re.compile(
+_DATE = pattern_of(
     r"\b[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)"
     r"(?: (?P<zone>[A-Z]{3,5}))? (?P<year>20\d\d)\b"
 )

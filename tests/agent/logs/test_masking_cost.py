@@ -10,6 +10,7 @@ import pytest
 
 from gpuwatch.agent.base import encoded_text, secret_forms, secret_masking, secret_names, secret_phrases
 from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.patterns.module_pattern import ModulePattern
 from gpuwatch.rules.compiling.check import parsed
 from tests.rules.compiling.costs import REPEATED, sample
 
@@ -27,7 +28,7 @@ def patterns() -> list[str]:
         each.pattern
         for module in modules
         for each in vars(module).values()
-        if isinstance(each, re.Pattern) and isinstance(each.pattern, str)
+        if isinstance(each, re.Pattern | ModulePattern) and isinstance(each.pattern, str)
     ]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import gpuwatch.agent.logs
 from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.agent.patterns.module_pattern import ModulePattern
 from gpuwatch.rules.compiling.check import parsed
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of, rules_and_dialects
@@ -37,7 +38,7 @@ def patterns() -> Iterator[str]:
         yield from patterns_of(entry)
     for each in pkgutil.walk_packages(gpuwatch.agent.logs.__path__, "gpuwatch.agent.logs."):
         for value in vars(importlib.import_module(each.name)).values():
-            if isinstance(value, re.Pattern):
+            if isinstance(value, re.Pattern | ModulePattern):
                 text = value.pattern
                 yield text if isinstance(text, str) else text.decode("latin-1")
 

@@ -2,18 +2,20 @@
 
 import re
 
+from ...patterns.module_pattern import pattern_of
+
 MAX_STEP = 10**12
 _NUMBER = r"(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})"
 _STEP = (
-    re.compile(r"(?i)\b(?:iteration|iter|global[_ ]?step|step)s?[ :=#_]{1,10}" + _NUMBER + r"\b"),
-    re.compile(r"(?i)(?:global_step|checkpoint|ckpt|step|iter)[-_=]?0{0,9}(\d{1,12})(?!\d)"),
-    re.compile(r"(?i)\b(?:checkpoint|ckpt|snapshot) " + _NUMBER + r"\b"),
-    re.compile(r"/(\d{1,12})(?=[/`'\"\s.,)]|$)"),
-    re.compile(r"(?i)\bepoch[ =_:-]{0,3}(\d{1,9})\b"),
+    pattern_of(r"(?i)\b(?:iteration|iter|global[_ ]?step|step)s?[ :=#_]{1,10}" + _NUMBER + r"\b"),
+    pattern_of(r"(?i)(?:global_step|checkpoint|ckpt|step|iter)[-_=]?0{0,9}(\d{1,12})(?!\d)"),
+    pattern_of(r"(?i)\b(?:checkpoint|ckpt|snapshot) " + _NUMBER + r"\b"),
+    pattern_of(r"/(\d{1,12})(?=[/`'\"\s.,)]|$)"),
+    pattern_of(r"(?i)\bepoch[ =_:-]{0,3}(\d{1,9})\b"),
 )
-_PATH = re.compile(r"(?:[a-z][a-z0-9]{1,9}:/)?[\w.+@=~-]{0,100}(?:/[\w.+@=:-]{1,200}){1,24}")
-_FILE = re.compile(r"[\w.+@=-]{1,200}\.(?:pt|pth|ckpt|safetensors|bin|npz|tar|distcp)\b")
-_OF_STEP = re.compile(
+_PATH = pattern_of(r"(?:[a-z][a-z0-9]{1,9}:/)?[\w.+@=~-]{0,100}(?:/[\w.+@=:-]{1,200}){1,24}")
+_FILE = pattern_of(r"[\w.+@=-]{1,200}\.(?:pt|pth|ckpt|safetensors|bin|npz|tar|distcp)\b")
+_OF_STEP = pattern_of(
     r"(?i)(?:global_step|checkpoint|ckpt|step|iter|epoch)?[-_=]?\d{1,12}(?:\.[A-Za-z-]{1,40})?"
 )
 

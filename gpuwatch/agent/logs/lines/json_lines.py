@@ -6,6 +6,7 @@ Only the logger's message counts, not every field: prompts, completions and sett
 import json
 import re
 
+from ...patterns.module_pattern import pattern_of
 from .programs import program_of
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ _MESSAGES = (
 _STREAMS = ("stdout", "stderr")
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """Fields with a process's output, in a record that names its stream."""
-_EXCEPTION = re.compile(
+_EXCEPTION = pattern_of(
     r"(?i)(?:(?:error|exception)\.)?(?:exc|err|error|exc_?(?:info|text)|exception|traceback|tb|backtrace|stack_?trace|stack"
     r"|(?:error|exception)[_.]?(?:message|msg|detail)s?|E|failure|reason|cause|py_callstack)$"
 )
@@ -53,12 +54,12 @@ _HOSTS = (
 )  # fmt: skip
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 
-_BEGIN = re.compile(r'\{\s{0,4}"')
-_LINES = re.compile(r"[\r\n]+")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
-_LEVEL = re.compile(r"[^\W\d_]{2,12}$")
-_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
-_BYTES = re.compile(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
+_BEGIN = pattern_of(r'\{\s{0,4}"')
+_LINES = pattern_of(r"[\r\n]+")
+_TIME = pattern_of(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_LEVEL = pattern_of(r"[^\W\d_]{2,12}$")
+_ESCAPE = pattern_of(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
+_BYTES = pattern_of(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
 """journald's form of a message with an unprintable byte: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 

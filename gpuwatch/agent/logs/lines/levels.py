@@ -4,8 +4,9 @@ A level word counts where a logger puts it: before the message, after nothing bu
 The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) is no level.
 """
 
-import re
 from itertools import islice
+
+from ...patterns.module_pattern import pattern_of
 
 LEVEL_CHARS = 240
 """Characters of a line that are searched for a level."""
@@ -32,7 +33,7 @@ _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I":
 
 _VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"
 """A number after a word, which makes the word a name."""
-_WORD = re.compile(
+_WORD = pattern_of(
     r"(?:(?<![\w.=/'\"-])|(?<=\w\.)(?=[A-Z]{3,8}: ))(?:FATAL|CRITICAL(?! \*\*:)"
     r"|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE"
     r"|ALERT|WARNING|WARN"
@@ -42,22 +43,22 @@ _WORD = re.compile(
     r"|notice|debug"
     r"|trace))(?=\s{0,8}[\]|>])"
 )
-_FIELD = re.compile(
+_FIELD = pattern_of(
     r"(?:\"(?:[Ll]evel|lvl|severity(?:Text)?|levelname|level_name|log_level|loglevel|log\.level|L)\"\s?:\s?\""
     r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b|\"(?:level|severity(?:Number)?)\"\s?:\s?([2-6]0|1[37]|21)\b"
 )
-_MESSAGE = re.compile(
+_MESSAGE = pattern_of(
     r"\"(?:[Mm]essage|msg|log|event|body|error|textPayload|line|M)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
 )
-_LETTER = re.compile(
+_LETTER = pattern_of(
     r"(?:^|[\[\s:])([FEWICD])\d{3,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
     r"|(?:^|\s)\[([FEWI])\] (?=\w)|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
 )
-_STAMP = re.compile(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d")
-_GROUP = re.compile(r"\b[Rr](?:ank|ANK)[ _-]?\d{1,6}\b:?|\[[^\[\]]{0,80}\]|\([^()]{0,80}\)|<[^<>]{0,80}>")
-_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d:.,TZ/+_-]*(?![\w.])")
-_TITLE = re.compile(r" [A-Z_ ]{2,30}:")
-_BEHIND = re.compile(r"\s?(?:[\]\[:|>)!-]|\W{2,})|\s(?:\S+\s+){2,}\S")
+_STAMP = pattern_of(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d")
+_GROUP = pattern_of(r"\b[Rr](?:ank|ANK)[ _-]?\d{1,6}\b:?|\[[^\[\]]{0,80}\]|\([^()]{0,80}\)|<[^<>]{0,80}>")
+_NUMBER = pattern_of(r"(?<![\w.])[+-]?\d[\d:.,TZ/+_-]*(?![\w.])")
+_TITLE = pattern_of(r" [A-Z_ ]{2,30}:")
+_BEHIND = pattern_of(r"\s?(?:[\]\[:|>)!-]|\W{2,})|\s(?:\S+\s+){2,}\S")
 """What follows a level in a record without a time: a delimiter, or at least a short sentence."""
 _DELIMITERS = frozenset(("-", "--", "|", ":", "::", ">", ">>", "#", "*"))
 
@@ -65,7 +66,7 @@ _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}"
 _FORMS = (
     (
         "critical",
-        re.compile(
+        pattern_of(
             r"(?:[\w./-]{1,60}: )?[Ff]atal(?: Python)? error\b|panic: \S"
             r"|thread '[^']{0,80}' (?:\(\d+\) )?panicked at"
             r"|terminate called |forrtl: severe|Fortran runtime error|ERROR STOP\b|Exception in thread \""
@@ -74,7 +75,7 @@ _FORMS = (
     ),
     (
         "error",
-        re.compile(
+        pattern_of(
             r"Traceback \(most|" + _NAME + r"(?:Error|Exception|Fault)(?::|$)"
             r"|(?:[\w./ -]{1,60}: ){0,2}[Ee]rror:(?!" + _VALUE + r") \S|\W{0,2}┌ Error: "
             r"|Error in .{1,80}:|Uncaught \w|Error using \S|Error in \S{1,80} \(line \d|Execution halted$"
@@ -89,14 +90,14 @@ _FORMS = (
     ),
     (
         "warning",
-        re.compile(
+        pattern_of(
             r"(?:\S{1,200}:\d{1,6}: )?" + _NAME + r"Warning:|[Ww]arning: |\W{0,2}┌ Warning: "
             r"|\S{1,120}:\d{1,10}:\d{1,10} \[\d{1,4}\] (?:\S{1,160}:\d{1,6} )?NCCL WARN "
         ),
     ),
 )
 
-_LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")")
+_LOCAL = pattern_of(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")")
 """Critical forms of a single thread, or of a tool (git, Ansible) whose caller may go on."""
 
 

@@ -1,8 +1,8 @@
 """Normalises a physical line for the rules: removes prefixes and bars, joins hard-wrapped records."""
 
-import re
 from functools import lru_cache
 
+from ...patterns.module_pattern import pattern_of
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, writers
 from .programs import KERNEL
@@ -14,18 +14,18 @@ MAX_NESTED = 2
 MAX_WRAPPED = 3
 """Physical lines that a record may be wrapped into."""
 
-_WRAPPED = re.compile(
+_WRAPPED = pattern_of(
     r"WorkNCCL\([^)]*$|\bWatchdog caught collective operation timeout:?\s*$|\) ran for\s*$"
     r"|^\[[EWIF][^\]]{0,60}\.cpp:\d+\] (?:\[[^\]]*Rank \d+\])?\s*$"
 )
 _BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
 """Every line that `_WRAPPED` matches contains one of these."""
 _LOOK_BACK = 4096
-_FRAME = re.compile(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
-_TAG = re.compile(r"\s?[\w-]{1,60}(?:[./][\w*-]{1,60}){0,8}: $")
+_FRAME = pattern_of(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
+_TAG = pattern_of(r"\s?[\w-]{1,60}(?:[./][\w*-]{1,60}){0,8}: $")
 """The tag that fluentd writes before a record."""
-_INDENT = re.compile(r"[\s|]*")
-_ECHO = re.compile(
+_INDENT = pattern_of(r"[\s|]*")
+_ECHO = pattern_of(
     r"\s+(?:raise\b|assert\b|(?:self\.)?_?(?:log|logger|logging|LOG|LOGGER)\.[a-z]+\(|warnings\.warn\(|print\()"
     r"|\s+f[\"'].*[\"']\)?,?\s*$|\s*[\^~]{2,}\s*$|\s*[│|]\s*(?:❱|\d+ )|\s*❱"
 )

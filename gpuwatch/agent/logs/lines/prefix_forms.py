@@ -9,6 +9,8 @@ number after `rank` or `r` is a rank; after other words, or none, a task.
 
 import re
 
+from ...patterns.module_pattern import pattern_of
+
 HOST = r"[A-Za-z0-9][\w.-]{0,80}"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?"
@@ -24,7 +26,7 @@ _END = r"(?=[ \t\[:|,]|$)[:| ]?"
 
 
 def _forms(*patterns: str) -> "list[re.Pattern[str]]":
-    return [re.compile(each) for each in patterns]
+    return [pattern_of(each) for each in patterns]
 
 
 _RANK = r"(?:(?:global[ _-]?)?ran(?:k|g[oa]?)|rk?)[ :=#_-]{0,2}(?P<caps>\d{1,6})"

@@ -11,25 +11,26 @@ Example: `gpu-7: [rank3]: CUDA error` gives host gpu-7 and rank 3; the message s
 
 import re
 
+from ...patterns.module_pattern import pattern_of
 from .prefix_forms import AFTER_MONTH, AFTER_STAMP, FORMS, STAMP, SYSTEM
 from .programs import KERNEL, head_program, program_of
 
 MAX_PREFIXES = 10
 MAX_INDENT = 4
 
-_IN_MESSAGE = re.compile(r"slurm|srun")
+_IN_MESSAGE = pattern_of(r"slurm|srun")
 """Programs whose name is part of their messages (`slurmstepd: error: `); it stays unless a pid follows."""
-_TAG = re.compile(
+_TAG = pattern_of(
     r"\[(?:(?:[\w.-]{1,80}@)?\d{1,10},)?(?:mpirank:)?(\d{1,6})(?:,([A-Za-z][\w.-]{0,80}))?\]"
     r"<std(?:err|out)>: ?"
 )
-_DAEMON = re.compile(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
+_DAEMON = pattern_of(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
 """Slurm's daemons with their host in the name: `slurmstepd-gpu-002`."""
-_IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
-_NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
-_NUMBERED_MONTH = re.compile(r"\d{1,2}[月월]")
-_QUOTED = re.compile(r"[:=({\[,]\s?([\"'`])")
-_INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
+_IN_TEXT = pattern_of(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
+_NCCL = pattern_of(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
+_NUMBERED_MONTH = pattern_of(r"\d{1,2}[月월]")
+_QUOTED = pattern_of(r"[:=({\[,]\s?([\"'`])")
+_INNER = pattern_of(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
 class Speaker(object):

@@ -7,9 +7,9 @@ Example: `  - NCCL timeout` three lines below `Possible causes:` is advice; `tes
 output; `slow step detected: False` is a flag that denies its words.
 """
 
-import re
 from functools import lru_cache
 
+from ...patterns.module_pattern import pattern_of
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import line_text
 from .text_form import MAX_NEAR, is_in_text, is_text, is_turn
@@ -25,8 +25,8 @@ MAX_SAMPLE = 40
 MAX_BEFORE = 1000
 """Characters before a match that are examined."""
 
-_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s(?!\(\d\) )|$)|\)\s?[.:]\s")
-_ADVICE = re.compile(
+_SENTENCE = pattern_of(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s(?!\(\d\) )|$)|\)\s?[.:]\s")
+_ADVICE = pattern_of(
     r"(?i)\b(?:"
     r"(?:may|might|could|can) (?:also |then |sometimes |often )?(?:be|have been|mean|indicate|happen"
     r"|occur|cause|lead"
@@ -50,7 +50,7 @@ _ADVICE = re.compile(
     r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$)"
     r"|\be\.g\.|\bi\.e\. if\b"
 )
-_ADVICE_HEADING = re.compile(
+_ADVICE_HEADING = pattern_of(
     r"(?i)\b(?:(?:possible|common|likely|usual|typical|potential|known|frequent|probable)"
     r" (?:(?:root )?causes?"
     r"|reasons?|issues?"
@@ -61,16 +61,16 @@ _ADVICE_HEADING = re.compile(
     r"|next steps|if you (?:see|get|hit|encounter|run into)\b.{0,80}|please (?:check|try|make sure)\b.{0,60})"
     r"[^:]{0,60}:?\s*$"
 )
-_ENTRY = re.compile(r"\s{0,12}(?:[-*\u2022\u00b7+]|\d{1,2}[.)]|\([a-z\d]{1,2}\))\s|\s{2,}\S")
+_ENTRY = pattern_of(r"\s{0,12}(?:[-*\u2022\u00b7+]|\d{1,2}[.)]|\([a-z\d]{1,2}\))\s|\s{2,}\S")
 
-_QUOTED_ENTRY = re.compile(r"\s{0,40}- [\"']")
-_SETTING_HEADING = re.compile(
+_QUOTED_ENTRY = pattern_of(r"\s{0,40}- [\"']")
+_SETTING_HEADING = pattern_of(
     r"(?i)\s{0,40}[\w.-]{0,40}(?:retr|ignor|fatal|transient|allow|known|expect|recover|skip|filter|pattern|"
     r"catch|watch)[\w.-]{0,40}:\s{0,4}$"
 )
 """The name of a setting above its list of texts in YAML."""
 
-_RUNNER = re.compile(
+_RUNNER = pattern_of(
     r"^\s{2,12}\w{1,80}_test\.go:\d{1,6}: "
     r"|^\s{1,10}(?:-\w, )?--[a-z][\w-]{1,60}.{0,60}\s{2,}\S"
     r"|^\s{0,10}[\u2713\u2714\u221a\u2715] .{1,200}\(\d{1,6} ?m?s\)"
@@ -85,7 +85,7 @@ _RUNNER = re.compile(
     r"|\.\w{1,5}:\d{1,6}:\d{1,5}: (?:error|warning|note): .{1,400} "
     r"\[[a-z][\w.*]{1,40}-[\w.,*=-]{1,120}\]\s{0,4}$"
 )
-_NO_RUN = re.compile(
+_NO_RUN = pattern_of(
     r"(?:^|[\]|:-] )[\[(<](?i:dry[-_ ]?run)[\])>]"
     r"|^[*|/\\ ]{0,12}(?:(?:commit )?[0-9a-f]{7,40} (?:\([^()]{1,80}\) )?|[-*] )"
     r"(?:fix|feat|docs|chore|refactor|perf|test|build|ci|style|revert)(?:\([\w ,./-]{1,40}\))?!?: "
@@ -95,45 +95,45 @@ _NO_RUN = re.compile(
     r"|[Rr]aise|[Rr]eport|[Ww]ork around|[Dd]etect|[Ii]mprove|[Rr]efactor|[Tt]est|[Dd]ocument)\b"
 )
 """Output of a dry run, or the subject of a commit."""
-_GOES_ON = re.compile(
+_GOES_ON = pattern_of(
     r"(?i)\b(?:will (?:try again|retry|be retried|continue|reconnect)|retrying|trying again"
     r"|try again (?:in|at|later)"
     r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
     r"|recover(?:ed|ing))\b"
 )
 """Wording in an error line which states that the program continues."""
-_GAVE_UP = re.compile(
+_GAVE_UP = pattern_of(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
     r"|went away|(?:worker|rank|process|peer|node) #?\d{1,6} is gone|crashed|abort(?:ed|ing)|cannot continue"
     r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
 )
 """Wording of the end of a process, whatever the line's level: launchers log at their own."""
-_DISMISSED = re.compile(
+_DISMISSED = pattern_of(
     r"\((?:(?:ignored|ignoring|harmless|non-?fatal|not fatal|raised on purpose|on purpose"
     r"|injected|simulated|mocked|by the test)\b"
     r"|expected(?:\s?[),;.:]|\s(?:in|by|on|during|for|here|when|while|as|and|error|failure|exception|behaviou?r)\b))"
 )
 """Words in parentheses that dismiss a problem; `(expected 2)` and `(expected str, got int)` do not."""
-_ABSENT = re.compile(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
+_ABSENT = pattern_of(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
 """The value of a flag, after words for what did not happen."""
-_COUNTED_NONE = re.compile(
+_COUNTED_NONE = pattern_of(
     r"(?:[ .\u2026\u00b7_-]{0,80}[.\u2026\u00b7_-]{2}| {2,80}|\s?[|:=])\s?(?:0|[Nn]one)\s{0,4}(?:$|[,;|)}\]])"
 )
 """The count of a summary, after words for what did not happen."""
-_NO_MATCHES = re.compile(
+_NO_MATCHES = pattern_of(
     r"[^\"'`]{0,160}[\"'`](?: (?:in|of|matches|lines?|hits|times|occurrences|found"
     r"|[\w./-]{0,80}[./][\w./-]{1,80})){0,6}: 0\s{0,4}$"
 )
 """The count behind quoted words that were searched for."""
-_SEARCH = re.compile(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
+_SEARCH = pattern_of(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
 """A command that counts lines, and its result."""
-_NUMBERED_THING = re.compile(
+_NUMBERED_THING = pattern_of(
     r"(?i)(?:gpu|device|rank|node|worker|process|code|status|pid|core|cpu|slot|link|port)$"
 )
 """Words after which 0 is an index."""
-_EXCEPTION = re.compile(r"(?:Error|Exception)$")
-_RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,8}\w{1,80}(?:Error|Exception)\b")
-_TEXT_LABEL = re.compile(
+_EXCEPTION = pattern_of(r"(?:Error|Exception)$")
+_RAISED = pattern_of(r"\s{0,8}(?:\w{1,40}\.){0,8}\w{1,80}(?:Error|Exception)\b")
+_TEXT_LABEL = pattern_of(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
     r"|(?:^|[\s\]|:])(?:<{2,3}|>{2,3}|[-=]{1,3}>|<[-=]{1,3}|[\u00bb\u2192\u2190\u25b6\u276f])\s?"
     r"(?:the )?(?:prompt|model|user|assistant|human|bot|answer|reply|response|question|output|input|llm|gpt"
@@ -150,7 +150,7 @@ _TEXT_LABEL = re.compile(
     r"|human|ref|story"
     r"|document|query|caption|title)s?[\"']?\s?[:=]\s?[\"'`\u201c]"
 )
-_SAMPLE_HEADING = re.compile(
+_SAMPLE_HEADING = pattern_of(
     r"(?i)(?:^|[\]|>:-] |, )\W{0,8}(?:(?:generated|sampled?|example|model) )?(?:prompt|completion|generation"
     r"|generated"
     r"|sample|question|answer|response|reply|instruction|prediction|story"
@@ -159,33 +159,33 @@ _SAMPLE_HEADING = re.compile(
     r"|user|assistant|human)s?(?: \(\d{1,9} \w{1,12}\))?(?: (?:at|for|after|from|of) .{1,40}"
     r"| ?#?\[?\d{1,9}\]?(?: ?/ ?\d{1,9})?)?\s?\W{0,6}(?::|={2,}|-{3,}|$)"
 )
-_PASSED_TEST = re.compile(r"(?i)[-=_ ]{3,}captured .{1,120}\bpassed\b|=+ PASSES =")
+_PASSED_TEST = pattern_of(r"(?i)[-=_ ]{3,}captured .{1,120}\bpassed\b|=+ PASSES =")
 """The heading of what a passed test logged; pytest prints such records without a time."""
-_CAPTURED = re.compile(r"[A-Z]{4,8} {1,5}\S{1,200}:\S{1,200}\.py:\d{1,6} ")
-_SAMPLE_END = re.compile(
+_CAPTURED = pattern_of(r"[A-Z]{4,8} {1,5}\S{1,200}:\S{1,200}\.py:\d{1,6} ")
+_SAMPLE_END = pattern_of(
     r"(?i)\W{2,40}end(?: of)?(?: the)? (?:sample|prompt|completion|generation|response|output|text)"
 )
-_MARKER = re.compile(r"[-=*#<>~+_]{2,40}(?=\s?[A-Za-z])")
+_MARKER = pattern_of(r"[-=*#<>~+_]{2,40}(?=\s?[A-Za-z])")
 """What a heading of a block of text begins with; also its last line."""
-_LIST_OF_TEXTS = re.compile(
+_LIST_OF_TEXTS = pattern_of(
     r"(?P<name>\w{1,60})[\"']?\s?[=:]\s?(?:frozenset|set|tuple"
     r"|list)?[\[({]{1,3}(?:\s?(?:[rbf]?[\"'][^\"']{0,200}[\"']|[A-Za-z][\w.]{0,60})\s?,){0,40}"
     r"\s?[rbf]?[\"'][^\"']{0,200}$"
 )
-_KEY = re.compile(r"[\"']([\w.@-]{1,60})[\"']\s?:\s?[\"'\[{]")
+_KEY = pattern_of(r"[\"']([\w.@-]{1,60})[\"']\s?:\s?[\"'\[{]")
 _EVENT_KEYS = frozenset(
     ("message", "msg", "log", "event", "body", "error", "err", "errors", "exception", "exc_info", "exc_text",
      "reason", "stack", "stack_trace", "stacktrace", "traceback", "detail", "details", "description",
      "cause", "args", "failure", "failures", "status", "state", "textpayload", "label", "loss", "grad_norm")
 )  # fmt: skip
-_FENCE = re.compile(r"\s{0,8}(?:```|~{3,}(?![~^]))")
-_SOURCE = re.compile(
+_FENCE = pattern_of(r"\s{0,8}(?:```|~{3,}(?![~^]))")
+_SOURCE = pattern_of(
     r"\s*(?:except (?:\(?[\w.]{1,80},? ?){1,8}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
     r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"
     r"|assert .{1,200}, [f\"'])"
 )
 """A program statement, whose words are no event."""
-_STRONG = re.compile(
+_STRONG = pattern_of(
     r"(?:srun|slurmstepd|mpirun|torchrun|bash|sh|python\d?): |[\w.-]{1,80}:\d+:\d+ \[\d+\] NCCL "
 )
 

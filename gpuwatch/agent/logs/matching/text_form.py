@@ -7,7 +7,7 @@ before and after it.
 Example: `  echo "training crashed"` is code; `7 Segmentation fault` below `6 Bus error` is a row.
 """
 
-import re
+from ...patterns.module_pattern import pattern_of
 
 MAX_NEAR = 3
 """Lines above and below that are compared with a line."""
@@ -16,7 +16,7 @@ MIN_WORDS = 6
 MIN_SMALL_WORDS = 2
 """Least articles, pronouns and other small words of a sentence."""
 
-_FORM = re.compile(
+_FORM = pattern_of(
     # pieces and numbers of tokens, templates
     r".{0,2000}(?:\u2581|<\*>|\{\{ [$.\w]|\bLIKE '|\w\(-?\d+, \d+\) \S{1,40}\(-?\d+, \d+\))"
     # subtitles, talks, rows of a corpus, cells of a table
@@ -38,13 +38,13 @@ _FORM = re.compile(
     r"(?!\S{0,20}(?:err|mess|msg|reason|stat|detail|cause|fail|exc|log|std|res|out|warn|event|crit|fatal))"
     r"[A-Za-z][\w.-]{0,40}: "
 )
-_LABEL = re.compile(
+_LABEL = pattern_of(
     r"(?i)(?:^|[\s(])(?:hyp|ref|src|tgt|chosen|rejected|translation|transcript|utterance|caption|predicted|gold"
     r"|pred|sent|sampled \w{1,20}|generated|template)(?: ?[\[#]?\d{1,9}\]?)? {0,4}: (?!\d)"
     r"|^(?:prompt|response|completion|answer)(?: ?[\[#]?\d{1,9}\]?)? {0,4}: (?!\d)"
 )
 """The name of a field of a corpus, or of a model's text."""
-_HEADING = re.compile(
+_HEADING = pattern_of(
     r"(?i)\W{0,8}(?:(?:observation|thought|action|conversation|transcript|paragraphs?|excerpts?|passage"
     r"|generation|translations?|predictions?|sample (?:paragraphs|sentences|texts|rows)"
     r"|examples of [\w ]{1,40}|(?:tail|end) of the log[\w ]{0,30}|(?:job )?script)\b[^:=]{0,40}[:=-]\W{0,8}$"
@@ -52,21 +52,21 @@ _HEADING = re.compile(
     r"|(?:.{0,60}\b(?:dry[- ]run|drill|plan)\b).{0,60}:$)"
     r"|#{1,4} [A-Z]|(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|DIAGNOSTICS|EXIT STATUS|NOTES)$|@@ -\d|diff --git "
 )
-_TURN = re.compile(r"(?i)\W{0,8}(?:observation|tool (?:output|result)|execution result)\W{0,6}$")
-_ENTRY = re.compile(r"[-+>]|\s|\d{1,3}[.)] |\* ")
-_COMMIT = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,12} (?=[A-Z])")
-_ROW = re.compile(r"\s{0,6}(\d{1,9})(?: {2,}|,\"|[.)] )\S")
-_SMALL_WORD = re.compile(
+_TURN = pattern_of(r"(?i)\W{0,8}(?:observation|tool (?:output|result)|execution result)\W{0,6}$")
+_ENTRY = pattern_of(r"[-+>]|\s|\d{1,3}[.)] |\* ")
+_COMMIT = pattern_of(r"(?=[a-f]*\d)[0-9a-f]{7,12} (?=[A-Z])")
+_ROW = pattern_of(r"\s{0,6}(\d{1,9})(?: {2,}|,\"|[.)] )\S")
+_SMALL_WORD = pattern_of(
     r"(?i)\b(?:a|an|the|and|was|were|is|are|of|to|that|which|who|had|has|in|it|its|we|you|my|your|because|by|on"
     r"|when|then|but|so|all|this|be)\b"
 )
-_HEAD = re.compile(
+_HEAD = pattern_of(
     r"[\w.]{0,80}(?:Error|Exception)\b|.{0,40}?\w: \S|\[|\(|\S{0,200}:\d+:|.{0,12}(?:ERROR|FATAL)"
     r"|(?i:.*\b(?:please|try|consider|contact|(?:your|this|the) (?:job|run))\b)"
     r"|.*(?:\w_\w|0x[\da-f]|#\d|::|[a-z][A-Z]|\w/\w|\d:\d\d|[=|] ?-?\d|\w\()"
 )
 """The head of a message, or a name, number or value that a program wrote."""
-_FRAME = re.compile(r"\s*(?:File \"|at |Traceback|what\(\))|-{20}|[\u2502\u2570]")
+_FRAME = pattern_of(r"\s*(?:File \"|at |Traceback|what\(\))|-{20}|[\u2502\u2570]")
 
 
 def is_text(text: str, start: int) -> bool:

@@ -7,6 +7,7 @@ separator.
 
 import re
 
+from ...patterns.module_pattern import pattern_of
 from .quantities import CLOCK, NUMBER, ODD, SPELLED
 
 TYPE_CHECKING = False
@@ -23,24 +24,24 @@ UNIT = (
     r"%|[kKMGT]?i?B(?:ytes)?\b"
     r"|(?:ms|us|s|secs?|seconds?|msec|min|mins|minutes?|hrs?|hours?|days?|[hdmMGKkBT])\b"
 )
-_PAIR = re.compile(
+_PAIR = pattern_of(
     r"(?<![\w.@/])(?P<value>" + CLOCK + r"(?![\w:])|" + SPELLED + r"(?![\w/])"
     r"|[-+]?" + NUMBER + r"(?: {0,12}(?:/|(?:out )?of) {0,12}" + NUMBER + r")?|(?:" + ODD + r")(?![\w/]))"
     r"(?:(?:[kM](?= ))?\s{0,2}(?P<rate>" + RATE + r")(?!\w| ?[:=])|\s?(?P<unit>" + UNIT + r")(?![/\w]))?",
     re.I,
 )
-_PARTING = re.compile(
+_PARTING = pattern_of(
     r"[|,;{}\[\]<>=:\u2502\u2503]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
 )
-_NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?(?:" + NUMBER + r")(?!\w|\s?(?:" + RATE + r"|" + UNIT + r"))", re.I)
-_OF_A_RATE = re.compile(r"speed|throughput|(?:^|_)(?:ips|fps)")
+_NEXT_NUMBER = pattern_of(r"\s{1,4}[-+]?(?:" + NUMBER + r")(?!\w|\s?(?:" + RATE + r"|" + UNIT + r"))", re.I)
+_OF_A_RATE = pattern_of(r"speed|throughput|(?:^|_)(?:ips|fps)")
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
-_SPACES = re.compile(r"[\s_-]+")
-_BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
-_VALUE = re.compile(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
+_SPACES = pattern_of(r"[\s_-]+")
+_BRACKETED = pattern_of(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
+_VALUE = pattern_of(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
 """A logfmt value: after `=` without a blank, up to the next name."""
-_SPEAKER = re.compile(
+_SPEAKER = pattern_of(
     r"^(?:r|rk|rank|w|worker|node|host|proc|process|task|trainer)\d{1,6}_|^(?:trainer|runner)_(?=step|iter)"
 )
 """The writer at the head of a line, without a sign after it: `r5 step 40`."""

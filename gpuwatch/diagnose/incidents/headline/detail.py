@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import (
@@ -39,30 +39,30 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("iteration {iteration}",),
 )  # fmt: skip
 """For each group, the first form whose fields are all known is used."""
-FIELD = re.compile(r"\{(\w+)\}")
+FIELD = pattern_of(r"\{(\w+)\}")
 MAX_FORMS = 3
-_ONE = re.compile(r"^1 (process|error)(?:es|s)\b")
-PORT = re.compile(r"<\d+>$")
+_ONE = pattern_of(r"^1 (process|error)(?:es|s)\b")
+PORT = pattern_of(r"<\d+>$")
 """The port in an address as NCCL prints it; it is random and thus omitted."""
 
 MAX_REPORTED = TIMEOUTS | GENERIC_EXCEPTIONS | SCHEDULER | EXITS
 """Classes whose headlines are worded elsewhere."""
-PCI_ADDRESS = re.compile(
+PCI_ADDRESS = pattern_of(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
 )
-MESSAGE = re.compile(
+MESSAGE = pattern_of(
     r"(?:^|[\s:])(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Refused|Timeout))"
     r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
 )
-SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
-SPECIFIC = re.compile(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
+SENTENCE_END = pattern_of(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
+SPECIFIC = pattern_of(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
 """Marks of a specific message: numbers, names, paths."""
-URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
-HOST = re.compile(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
+URL = pattern_of(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
+HOST = pattern_of(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
 """Host of a failed download."""
-ERRNO = re.compile(r"^\[Errno -?\d+\] [^:]{1,80}: ")
+ERRNO = pattern_of(r"^\[Errno -?\d+\] [^:]{1,80}: ")
 """An errno prefix that repeats the title."""
-CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
+CUDA = pattern_of(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
 def with_detail(cause: Alert, gpu: int | None) -> str:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from gpuwatch.runs.files.exports.failures import StatedFailure, reports
 from gpuwatch.runs.saved_outputs import containers
 
@@ -25,8 +23,6 @@ MAX_IN_VAIN = 2 * MAX_BYTES
 """Characters that are parsed as documents that turn out to be none."""
 LINE_COUNT_SPEED = 32
 """The decoder's error counts the lines before it, so many times faster than it parses."""
-_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""All scalars are texts: a number or time of YAML can take minutes to convert (`1:1:1:...`)."""
 _BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
 _YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
 _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
@@ -118,10 +114,14 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
     """Return the content of a YAML document; None: it is none, too long, or refers to parts of itself."""
     if len(text) > MAX_YAML:
         return None
+    import yaml  # noqa: PLC0415 - takes 20 ms, and few logs are such documents
+
+    # all scalars are texts: a number or time of YAML can take minutes to convert (`1:1:1:...`)
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_LOADER)):
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
             return None
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - it makes texts, lists and mappings
+        return yaml.load(text, Loader=loader)  # noqa: S506 - it makes texts, lists and mappings
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 

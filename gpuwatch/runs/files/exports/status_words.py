@@ -6,7 +6,7 @@ Reason` are one word.
 
 from __future__ import annotations
 
-import re
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -71,31 +71,31 @@ OPERATION = _words(
 )
 """Keys that name what a cloud did."""
 OPERATION_NAMES = {"instanceaction": "instance-action", "eventtype": "EventType", "detailtype": "detail-type"}
-TAKEN = re.compile(
+TAKEN = pattern_of(
     r"(?i)preempt|host_?error|spot .{0,20}(?:interrupt|terminat)|terminate_?on_?host_?maintenance"
     r"|^(?:terminate|stop|hibernate)$"
 )
 """Names of operations by which a machine is taken away."""
-CRASH_LOOP = re.compile(r"(?i)crashloopbackoff|imagepullbackoff|errimage\w*|create\w*error|runcontainererror")
+CRASH_LOOP = pattern_of(r"(?i)crashloopbackoff|imagepullbackoff|errimage\w*|create\w*error|runcontainererror")
 """Reasons of a waiting container that has failed."""
 
-FAILED = re.compile(
+FAILED = pattern_of(
     r"(?i)(?:(?:job|run|trial|task)?_?(?:state|status)_)?(?:fail(?:ed|ure|ing)?(?:_\w{1,40})?|(?:internal_?)?error(?:ed)?|dead|lost|crash(?:ed)?|out_?of_?me\w*|oom\w*"
     r"|node_?fail(?:ed)?|boot_?fail|evicted|time_?(?:d_?)?out|deadline|preempted|unhealthy|exit|aborted|killed"
     r"|stopped_with_error|terminated_with_errors|systemfailed|unknownfailure|down|hang|interrupted|nodelost"
     r"|imagepullbackoff|errimagepull|crashloopbackoff|createcontainer\w*error|containercannotrun|not_?responding)$"
 )
 """States of a failure."""
-ENDED = re.compile(r"(?i)(?:job_?state_)?(?:complet(?:e|ed)|finished|done|ended|terminated)$")
+ENDED = pattern_of(r"(?i)(?:job_?state_)?(?:complet(?:e|ed)|finished|done|ended|terminated)$")
 """States of an end that may have been a failure, which a result inside the record decides."""
 EARLIER = _words("attempts retries history events previousattempts taskinstances jobhistory tries")
 """Keys of earlier attempts, which a later one has made good."""
-GOOD = re.compile(
+GOOD = pattern_of(
     r"(?i)(?:job_?state_)?(?:succe\w{0,20}|complet(?:e|ed|ing)|finished|done|running|active|ready|in_?service"
     r"|healthy|ok|passed|success|idle|allocated|mixed|up|online|starting|in_?progress)$"
 )
 """States of an end without failure, or of a job at work."""
-WAITING = re.compile(
+WAITING = pattern_of(
     r"(?i)(?:job_?state_)?(?:pend(?:ing)?|queued?|waiting|unschedulable|held|hold|suspended|requeue_?hold)$"
 )
 CONDITIONS_OF_FAILURE = _words("failed failuretarget disruptiontarget evicted outofdisk")
@@ -105,20 +105,20 @@ CONDITIONS_OF_NODE = _words("ready")
 """Types of a condition of a Kubernetes node that is not `True`."""
 CONDITIONS_OF_START = _words("podscheduled quotareserved")
 """Types of a condition of a waiting pod or workload that is `False`."""
-NO_REASON = re.compile(
+NO_REASON = pattern_of(
     r"(?i)(?:none|null|n/?a|unknown|-|completed?|ok|success\w*|not set|"
     r"essential ?container ?(?:in task )?exited|error|failed|task failed to start"
     r"|terminated?|stopped|stopping|training|interrupted)?\.?"
 )
 """Reasons that state nothing more than the state does."""
-ON_PURPOSE = re.compile(
+ON_PURPOSE = pattern_of(
     r"(?i)\b(?:cancell?ed|stopped|terminated|deleted|aborted|killed) by "
     r"(?:the )?(?:user|admin|owner|caller|request)"
     r"|\buser[- ]?initiated|\buser ?requested\b|\bscaling activity\b|\bservice ?scheduler ?initiated\b"
     r"|\bscaled? (?:in|down)\b"
 )
 """Reasons of an end that a person asked for."""
-MARK = re.compile(
+MARK = pattern_of(
     rb'(?i)"?\b(?:stopped_?reason|status_?reason|failure_?reason|exit_?code|exit_?status|exitreason|stopcode'
     rb"|training_?job_?status|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
     rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|event_?type|conditions|provisioning_?state"

@@ -1,0 +1,1 @@
+"""Regular expressions of modules, compiled when they are first used."""
