@@ -63,7 +63,7 @@ def _moment(run: list[Alert]) -> Moment:
     ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
     nodes = {alert.node for alert in run}
     of_nodes = len(nodes) > 1 and any(alert.rank is None for alert in run)
-    what = _stated(max(run, key=lambda alert: len(alert.fields)))
+    what = _stated(max(run, key=lambda alert: len(alert.fields)), alone=len(run) == 1)
     dated = any(alert.timed or alert.bound != "undated" for alert in run)
     return Moment(
         at=run[0].first if dated else 0.0,
@@ -78,6 +78,7 @@ def _moment(run: list[Alert]) -> Moment:
     )
 
 
-def _stated(alert: Alert) -> str:
-    """Return the text of an alert without a doubt that does not refute it, which the alert itself states."""
-    return alert.text if alert.refuted or not alert.doubt else alert.text.removesuffix(f"; {alert.doubt}")
+def _stated(alert: Alert, *, alone: bool) -> str:
+    """Return the text of an alert, with its doubt only if that refutes it and no other alert is merged."""
+    refuted = alone and alert.refuted
+    return alert.text if refuted or not alert.doubt else alert.text.removesuffix(f"; {alert.doubt}")

@@ -67,7 +67,9 @@ def bundle_cells(bundle: Bundle, wall: float) -> Cells:
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
     place = plural(len(ranks), "rank") if ranks else plural(len(nodes), "node")
-    text = f"{first.title}; {ranks_text(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
+    text = f"{first.title}; {ranks_text(ranks) if ranks else fold(nodes)}"
+    if not ranks and len(nodes) == 1:
+        place, text = nodes[0], first.title
     last = wall - max(alert.last for alert in bundle.alerts)
     return Cells(
         worst, _standing_text(first), first.code, place, text, bundle.count, wall - first.first, last

@@ -151,7 +151,8 @@ class LinksScreen(LiveScreen):
         return frozenset(idle | {"new_probe"} if stage == "start" else idle)
 
     def labels(self) -> Mapping[str, str]:
-        return {"choose": {"start": "Set up", "inventory": "Start", "results": "Open"}[self.stage()]}
+        stage = self.stage()
+        return {} if stage == "results" else {"choose": "Set up" if stage == "start" else "Start"}
 
     def running(self) -> int | None:
         """Return the index in the session's list of the probe that has not ended; None if all have."""
