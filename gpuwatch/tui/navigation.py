@@ -13,6 +13,7 @@ from textual import on
 from textual.app import App
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after, location_of, ranks_of
@@ -130,7 +131,7 @@ class Navigation(App[None]):
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
-        elif alert.rank is not None and self.workspace.has_rank(alert.rank, alert.job):
+        elif alert in EXITS and alert.rank is not None and self.workspace.has_rank(alert.rank, alert.job):
             self.show_logs(ranks=(alert.rank,), at=alert.first, incident=incident)
         elif node := self.view_state.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)

@@ -447,3 +447,15 @@ async def test_the_page_of_an_incident_tells_the_checkpoint_to_restart_from() ->
         shown = flat(app)
     assert "step 41,000" in shown
     assert "344 steps lost" in shown
+
+
+async def test_enter_on_the_end_of_a_rank_without_a_line_opens_the_log_of_the_rank() -> None:
+    ended = structs.replace(xid_alert(), id="a-end", code="rank.exit_error", gpu=None, proof=())
+    app = incident_app(StillBook([], [ended]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        incidents_of(app).alerts.focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.where == "logs"
+        assert [source.rank for source in app.workspace.sources] == [85]
