@@ -50,6 +50,8 @@ RunEnd: TypeAlias = "tuple[float, str]"
 
 LAUNCHER_S = 120.0
 """A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
+TOGETHER_S = 3.0
+"""Folders of one run id whose ranks are unknown end within this many seconds, where they are of one run."""
 HANG_S = 2400.0
 """A hung job's launcher ends up to this many seconds after its ranks' last line (time-outs: 600 to 1,800)."""
 
@@ -248,14 +250,15 @@ def _named_by_id(
     """Return folder -> run id; an older run of the same id keeps the name of its folder.
 
     Agents of several nodes that share a `--log-dir` make a folder each: folders of other ranks that ended at
-    the same time as the newest run belong to it.
+    the same time as the newest run belong to it, and folders of unknown ranks that ended within `TOGETHER_S`.
     """
     named: dict[str, str] = {}
     taken: dict[str, tuple[float, set[int]]] = {}
     for folder, (name, last) in sorted(runs.items(), key=lambda run: run[1][1], reverse=True):
         ranks = {rank for file in folders[folder] for rank in file.ranks}
         newest, known = taken.setdefault(name, (last, set()))
-        if not known or (ranks and newest - last <= LAUNCHER_S and not ranks & known):
+        others = ranks and newest - last <= LAUNCHER_S and not ranks & known
+        if not known or others or (not ranks and known == {-1} and newest - last <= TOGETHER_S):
             named[folder] = name
             known |= ranks or {-1}
     return named
