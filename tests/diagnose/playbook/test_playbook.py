@@ -130,12 +130,21 @@ def test_an_id_is_found_and_words_find_topics_rules_and_metrics(known: list[Expl
 
 
 def test_every_code_that_is_raised_has_an_explanation(known: list[Explanation]) -> None:
-    """Codes of conditions and signs in the source, and the flags of traces, memory and topologies."""
+    """Codes of conditions, signs and the library's warnings; flags of traces, memory and topologies."""
     raised = set()
     for path in (Path(__file__).parents[3] / "gpuwatch").glob("diagnose/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISES:
                 raised |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+    for path in (Path(__file__).parents[3] / "gpuwatch").glob("telemetry/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "warn"
+            ):
+                raised |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+    assert {"data.mask", "params.no_grad"} <= raised
     raised |= {"trace.gpu_idle", "memory.fragmented", "topology.nvlinks", "job.hang", "node_lost"}
     assert len(raised) > 30
     unknown = [code for code in raised if not (found := find(str(code), known)).exact and not found.others]
