@@ -12,7 +12,9 @@ import paramiko
 from paramiko.common import (
     MSG_CHANNEL_DATA,
     MSG_CHANNEL_EXTENDED_DATA,
+    MSG_DEBUG,
     MSG_EXT_INFO,
+    MSG_IGNORE,
     MSG_KEXINIT,
     MSG_USERAUTH_INFO_REQUEST,
 )
@@ -24,6 +26,7 @@ MAX_PACKET_BYTES = 128 * 1024
 """RFC 4253 asks for 35,000; a channel of ours takes 32,768 of data at a time."""
 MAX_GREETING_BYTES = 64 * 1024
 """Bytes before and in the line with the version."""
+NUMBER_BYTES = 8
 MAX_ENTRIES = 256
 """Extensions or prompts in one packet."""
 WINDOWS = 2
@@ -57,6 +60,21 @@ class BoundedTransport(paramiko.Transport):
         return BoundError(f"it sent a packet that has no place there ({type(error).__name__})")
 
 
+class _WholeMessage(paramiko.Message):
+    def get_bytes(self, n: int) -> bytes:
+        """Return the next `n` bytes; a number that is missing is 0.
+
+        Raises:
+            BoundError: the packet ends before; paramiko would fill up to 1 MiB with zeros.
+        """
+        if n <= NUMBER_BYTES:
+            return super().get_bytes(n)
+        data = self.packet.read(n)
+        if len(data) < n:
+            raise BoundError("it sent a packet that is cut off")
+        return data
+
+
 class _BoundedPacketizer(Packetizer):
     def __init__(self, sock: Any, transport: paramiko.Transport) -> None:  # noqa: ANN401 - a socket or channel
         super().__init__(sock)
@@ -88,6 +106,9 @@ class _BoundedPacketizer(Packetizer):
             BoundError: the packet is too large, has too many entries, or more than the channel's window.
         """
         kind, message = super().read_message()
+        message.__class__ = _WholeMessage
+        if kind == MSG_DEBUG:
+            return MSG_IGNORE, message  # paramiko would format its text byte by byte
         if kind in (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA):
             self._check_window(message)
         elif kind in (MSG_EXT_INFO, MSG_USERAUTH_INFO_REQUEST):

@@ -21,7 +21,7 @@ from tests.sshd import Client, make_key, public_key
 BUFFERS = 16 << 20
 """Bytes that sockets of the loopback hold at most."""
 GREETING = b"SSH-2.0-OpenSSH_9.6\r\n"
-EXT_INFO, NEW_KEYS, INFO_REQUEST, DATA, ERRORS = 7, 21, 60, 94, 95
+DEBUG, EXT_INFO, NEW_KEYS, INFO_REQUEST, GLOBAL_REQUEST, DATA, ERRORS = 4, 7, 21, 60, 80, 94, 95
 ENDLESS = 0xFFFFFFFF
 
 
@@ -129,6 +129,35 @@ def test_key_exchanges_without_an_end_end_the_link(client: Client, host_key: Pat
             carrier.recv(65536)
         carrier.close()
     assert hostile.sent < 100
+
+
+@pytest.mark.parametrize("kind", [DEBUG, GLOBAL_REQUEST, DATA])
+def test_a_length_that_is_not_there_is_not_made_up(client: Client, host_key: Path, kind: int) -> None:
+    """Of 1 MiB, which paramiko would fill with zeros for a packet of some bytes, and print byte by byte."""
+    claimed = (1 << 20) - 1
+
+    def disturb(channel: paramiko.Channel) -> None:
+        started.wait(20)
+        for _ in range(2000):
+            message = packet(kind)
+            message.add_bytes(b"\0" if kind == DEBUG else b"")
+            message.add_bytes(struct.pack(">II", channel.remote_chanid, claimed)[4 * (kind != DATA) :])
+            send(channel.get_transport(), message)
+        channel.close()
+
+    started, hostile = threading.Event(), Hostile(at_command=disturb)
+    with (
+        hostile_server(hostile, host_key),
+        dialing(known(client, hostile, host_key), client.options()) as dial,
+    ):
+        carrier = dial("true")
+        started.set()
+        data = b""
+        with contextlib.suppress(OSError):
+            while chunk := carrier.recv(65536):
+                data += chunk
+        carrier.close()
+    assert data == b""
 
 
 @pytest.mark.parametrize("kind", [200, NEW_KEYS, INFO_REQUEST])
