@@ -20,8 +20,16 @@ from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
+from gpuwatch.runs.placement.owners import may_be_host
 from gpuwatch.wire import Finding
 
+OF_MACHINES = ("gpu.", "host.", "net.", "storage.")
+"""Prefixes of the classes of parts of a machine."""
+_ON_HOST = re.compile(
+    r"(?i)\b(?:on|of|at) (?:(?:node|host) )?"
+    r"(?P<name>(?!(?:mlx|bnxt|ens|enp|eno|eth|ib|bond|nvme|sd|md|gpu|cuda|port|rank|dev)[a-z]?\d)"
+    r"(?=[a-z0-9.-]*\d)[a-z][a-z0-9.-]{1,60})(?![\w:/-])"
+)
 _GPU = re.compile(r"(?i)\b(?:GPU|cuda|device)[ #:_]?(\d{1,3})\b")
 
 
@@ -33,9 +41,10 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """
     finding = found.finding
     if finding.rule == SIGNED:
-        return _lost(found, packs)
+        lost = _lost(found, packs)
+        return None if lost is None else _on_its_host(lost)
     if SIGN not in finding.fields or _is_stated(finding):
-        return found
+        return found if SIGN not in finding.fields else _on_its_host(found)
     return _as_error(found, packs)
 
 
@@ -53,6 +62,15 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
         fields["gpu"] = int(gpu[1])
     lost = structs.replace(finding, rule=loss.code, severity="warning", role=rule.role, fields=fields)
     return replace(found, finding=lost)
+
+
+def _on_its_host(found: LocatedFinding) -> LocatedFinding:
+    """Return the finding with the host that its line names as the place of a part of the machine."""
+    finding = found.finding
+    named = _ON_HOST.search(_line(finding)) if finding.rule.startswith(OF_MACHINES) else None
+    if found.node is not None or finding.host is not None or named is None or not may_be_host(named["name"]):
+        return found
+    return replace(found, finding=structs.replace(finding, host=named["name"]))
 
 
 def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:

@@ -52,6 +52,8 @@ _LASTS = re.compile(r"(?i)\b(?:is|are|was|were) (?:lost|discarded|gone|dead)\b")
 """What lasts whatever it is about."""
 _PASSING = re.compile(r"(?i)\b(?:connections?|sockets?|requests?|responses?|packets?|messages?|sessions?)\b")
 """What is lost and made again."""
+_SETTING = re.compile(r"\s{2,}(?:- )?[\w.-]{1,60}: [\"'].*[\"']\s*$")
+"""An entry of a settings file: an indented name with a quoted value."""
 _FOR_GOOD = re.compile(r"(?i)\b(?:permanently|for good|irrecoverabl[ey]|irretrievabl[ey]|beyond repair)\b")
 _GENERIC = re.compile(
     r"(?i)\b(?:any \w+|whose \w+|that|which|who)\s$|\b(?:that|which|who) (?:is|are|has|have|do|does)\b"
@@ -73,7 +75,7 @@ class Loss(NamedTuple):
 def stated_loss(line: str) -> Loss | None:
     """Return the lasting loss that a line states; None: it states none, or its level is info or debug."""
     level = own_level(line)
-    if level in MILD or len(line) > MAX_LINE_CHARS or _DISMISSED.search(line):
+    if level in MILD or len(line) > MAX_LINE_CHARS or _SETTING.match(line) or _DISMISSED.search(line):
         return None
     aged = AGED.search(line)
     if aged is not None and is_event(line, aged.start()):

@@ -68,3 +68,4 @@ def test_a_lasting_loss_has_the_class_of_what_is_lost(line: str, code: str) -> N
 def test_harmless_sentences_state_no_loss() -> None:
     lines = [harmless for *_, harmless in STATED] + HARMLESS
     assert [line for line in lines if stated_loss(f"2026-03-02 10:00:03 {line}") is not None] == []
+    assert stated_loss('    message: "worker 3 is lost"') is None
