@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,9 @@ def exporter(
             serve(session, server, scraper, delivery)
     except KeyboardInterrupt:
         return exit_codes.HEALTHY
+    except SystemExit as end:
+        if end.code != 128 + signal.SIGTERM:
+            raise
     finally:
         server.close()
     return exit_codes.HEALTHY

@@ -32,6 +32,7 @@ def exporter(*options: str) -> Iterator[str]:
             yield found[1]
         finally:
             process.terminate()
+        assert process.wait(60) == 0
 
 
 @contextlib.contextmanager
