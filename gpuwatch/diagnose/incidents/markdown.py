@@ -58,6 +58,23 @@ def offset_text(seconds: float) -> str:
     return f"{sign}{size / 60:.0f}m" if size < 6000 else f"{sign}{size / 3600:.0f}h"
 
 
+def since_cause(moment: Moment, incident: Incident) -> str:
+    """Return the time since the cause, `+30.1s`, or `after` if the line has no timestamp, only a bound."""
+    if moment.bound is not None:
+        return moment.bound
+    return offset_text(moment.at - _zero(incident))
+
+
+def _zero(incident: Incident) -> float:
+    """Return the time from which the offsets in the timeline count (unix seconds).
+
+    A cause without a timestamp has no time of its own: the first timed event counts instead.
+    """
+    if incident.cause is None or incident.cause.timed:
+        return incident.first
+    return next((each.at for each in incident.timeline if each.bound is None and each.at), incident.first)
+
+
 def who(moment: Moment) -> str:
     """Return `rank 85 on gpu-003`, `127 ranks: 0-84, 86-127`, the node, or ""."""
     if len(moment.ranks) == 1:
@@ -125,7 +142,7 @@ def _sections(incident: Incident, *, recorded: bool) -> Iterator[str]:
     if incident.timeline:
         yield from ("", "### Timeline", "")
     for moment in incident.timeline[:MAX_MOMENTS]:
-        at = f"{clock(moment.at)} {offset_text(moment.at - incident.first)}"
+        at = f"{clock(moment.at)} {since_cause(moment, incident)}"
         yield f"- {at} {_escaped(moment.what)}: {_escaped(who(moment))}"
     if left := len(incident.timeline) - MAX_MOMENTS:
         yield from ([f"- and {plural(left, 'more event')}"] if left > 0 else ())

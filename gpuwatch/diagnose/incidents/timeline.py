@@ -8,7 +8,9 @@ from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.text import collective
+from gpuwatch.diagnose.model.timing import PRECISE_WITHIN_S
 from gpuwatch.number_text import plural
+from gpuwatch.wire import TimeBound
 
 FOLD_S = 60.0
 """Seconds within which the watchdogs of one hang fire."""
@@ -20,12 +22,12 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     The start of a hang has an entry of its own, long before any line is printed.
     """
     folded: dict[tuple[object, ...], list[list[Alert]]] = {}
-    ordered = sorted(alerts, key=lambda each: (each.first, each.id))
+    ordered = sorted(alerts, key=lambda each: (_placed_at(each), each.id))
     spots = _spots(ordered)
     for alert in ordered:
         spot = spots.get(collective(alert.fields), "") if alert.role != "echo" else ""
         runs = folded.setdefault((alert.code, alert.role, spot, _fold_key(alert)), [])
-        if runs and alert.first - runs[-1][-1].first <= FOLD_S:
+        if runs and _placed_at(alert) - _placed_at(runs[-1][-1]) <= FOLD_S:
             runs[-1].append(alert)
         else:
             runs.append([alert])
@@ -37,6 +39,16 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
         at = hang.began if hang.dated else 0.0
         moments.append(Moment(at, at, text, "hint", "hang", None, hang.victims, len(hang.victims) or 1))
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.code)))
+
+
+def _placed_at(alert: Alert) -> float:
+    """Return the time at which an alert stands in the timeline (unix seconds).
+
+    A line without a timestamp stands at the one above it, as in its file: what it explains came later.
+    """
+    if not alert.timed and alert.bound == "after" and alert.not_before is not None:
+        return alert.not_before
+    return alert.first
 
 
 def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
@@ -59,6 +71,12 @@ def _fold_key(alert: Alert) -> str | None:
     return f"{alert.node} {alert.gpu}" if alone else None
 
 
+def _bound(alert: Alert) -> TimeBound | None:
+    """Return what the place of an alert is to its time; None: it is its time, to within a minute."""
+    precise = alert.not_before is not None and alert.first - alert.not_before <= PRECISE_WITHIN_S
+    return None if alert.timed or (precise and alert.bound == "before") else alert.bound
+
+
 def _moment(run: list[Alert]) -> Moment:
     ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
     nodes = {alert.node for alert in run}
@@ -66,7 +84,7 @@ def _moment(run: list[Alert]) -> Moment:
     what = _stated(max(run, key=lambda alert: len(alert.fields)), alone=len(run) == 1)
     dated = any(alert.timed or alert.bound != "undated" for alert in run)
     return Moment(
-        at=run[0].first if dated else 0.0,
+        at=_placed_at(run[0]) if dated else 0.0,
         until=max(alert.last for alert in run) if dated else 0.0,
         what=f"{what} on {len(nodes)} nodes" if of_nodes else what,
         role=run[0].role,
@@ -75,6 +93,7 @@ def _moment(run: list[Alert]) -> Moment:
         ranks=() if of_nodes else ranks,
         count=len(ranks) if len(ranks) > 1 and not of_nodes else sum(alert.count for alert in run),
         alert=run[0].id,
+        bound=_bound(run[0]),
     )
 
 

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.wire import Role, Severity
+from gpuwatch.wire import Role, Severity, TimeBound
 
 UNKNOWN = "unknown"
 """Class of an incident whose cause is not in the logs."""
@@ -33,6 +33,8 @@ class Moment(msgspec.Struct, frozen=True):
     count: int = 1
     alert: str = ""
     """Id of the first of its alerts."""
+    bound: TimeBound | None = None
+    """What `at` is to a line without a timestamp; None: its time, to within a minute."""
 
 
 class HangCheck(msgspec.Struct, frozen=True):

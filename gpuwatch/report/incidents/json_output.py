@@ -217,6 +217,7 @@ def moment_facts(moment: Moment) -> Facts:
     """Return a timeline entry as data."""
     return {
         "at": moment.at or None,
+        "bound": moment.bound,
         "until": moment.until or None,
         "what": plain(moment.what),
         "class": moment.code,

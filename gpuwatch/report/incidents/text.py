@@ -133,7 +133,8 @@ def moment_text(moment: Moment) -> str:
     who = [moment.node] if moment.node else []
     who += [ranks_text(moment.ranks)] if moment.ranks else []
     count = f"  ({moment.count} times)" if moment.count > max(1, len(moment.ranks)) else ""
-    return plain(f"{clock(moment.at)}  {moment.role:5}  {' '.join(who)}  {moment.what}{count}")
+    bound = f" ({moment.bound})" if moment.bound in ("before", "after") else ""
+    return plain(f"{clock(moment.at)}{bound}  {moment.role:5}  {' '.join(who)}  {moment.what}{count}")
 
 
 def clock(at: float | None) -> str:

@@ -48,6 +48,11 @@ RECORDS = re.compile(
 RECORD_BYTES = 16_384
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
 """Characters that no row of numbers (NaN and infinity included) contains."""
+SETTINGS_TEXT = re.compile(
+    r"(?:[\w.-]{0,40}requirements?[\w.-]{0,40}|constraints|environment|pip[_-]?(?:freeze|list)|conda[_-]?list"
+    r"|cmakelists|licen[cs]e|readme|vocab|merges)\.txt$"
+)
+"""Text files beside logs that list packages, words or terms."""
 TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 
 
@@ -66,6 +71,8 @@ def kind_of_name(name: str) -> str | None:
         return SAVED_SCREEN
     if TENSORBOARD.match(plain):
         return "data"
+    if SETTINGS_TEXT.match(plain):
+        return "source or settings"
     if plain.endswith(".json") and plain not in JSON_LOGS:
         return "trace or profile" if "trace" in plain else "source or settings"
     return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path is not needed for a plain name

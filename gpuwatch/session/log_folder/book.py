@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
-from gpuwatch.session.log_folder.report import FolderReport
+from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport
 
 
 class FolderBook:
@@ -108,9 +108,10 @@ class FolderBook:
 
     def _ended_job(self) -> EndedJob:
         report = self._report
+        named = tuple(name for name in report.nodes if name != UNNAMED_NODE)
         return EndedJob(
             self._job,
-            tuple(report.nodes),
+            named or tuple(report.nodes),
             report.ranks,
             report.log_files,
             report.ended_at,

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpuwatch.diagnose.incidents.markdown import RECORDED, proof_place, proofs
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
-from gpuwatch.diagnose.model.text import clock
+from gpuwatch.diagnose.model.text import clock, when
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
@@ -75,12 +75,19 @@ class IncidentHead(ItemPage):
         facts = (
             standing_of(incident, named=True),
             incident.closed or incident.restarted,
-            f"{clock(incident.first, self.view_state.wall())}, {self.view_state.ago(incident.first)}",
+            self._began(incident),
             f"job {incident.job}" if incident.job else "",
             "" if incident.code == UNKNOWN else incident.code,
         )
         under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
         return PageItem("headline", (*rows, *under), incident.cause, clean(incident.headline))
+
+    def _began(self, incident: Incident) -> str:
+        """Return when the incident began and how long ago; of a line without a timestamp the bound."""
+        wall, cause = self.view_state.wall(), incident.cause
+        if cause is None or cause.timed or cause.first != incident.first:
+            return f"{clock(incident.first, wall)}, {self.view_state.ago(incident.first)}"
+        return when(cause, wall)
 
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
         severity, words = CONFIDENCE_TEXT[incident.confidence]

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.number_text import age_text, plural
+from gpuwatch.number_text import plural
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown, sign_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.log_folder import LogFolder
@@ -45,7 +45,7 @@ class IncidentList(ItemPage):
         )
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        reported, wall = self.view_state.snapshot, self.view_state.wall()
+        reported = self.view_state.snapshot
         if not reported.incidents:
             yield heading("Incidents", width, self.look)
             seen = watching(self.view_state.fleet, self.view_state.session.packs)
@@ -62,19 +62,18 @@ class IncidentList(ItemPage):
         shown = self.incident() or reported.incidents[0]
         for incident in reported.incidents:
             marked = incident.id == shown.id and len(reported.incidents) > 1 and not self.has_focus
-            row = self._line(incident, wall, width, marked=marked)
+            row = self._line(incident, width, marked=marked)
             yield PageItem(incident.id, (row,), incident.cause, clean(incident.headline))
 
-    def _line(self, incident: Incident, wall: float, width: int, *, marked: bool) -> Row:
+    def _line(self, incident: Incident, width: int, *, marked: bool) -> Row:
         """Return the line of one incident; `marked`: it is shown in full, but another pane has the cursor."""
         look, stands = self.look, standing_of(incident)
         sure = look.dim if stands else look.strong
-        age = age_text(max(0.0, wall - incident.first)).rjust(4)
         head = [
             Segment(look.glyph(sign_shown(incident)), look.severity[severity_shown(incident)]),
             Segment(look.glyphs.cursor, look.title) if marked else Segment(" "),
             Segment(f"#{incident.number}", sure),
-            Segment(f" {age} ago  ", look.dim),
+            Segment(f" {self.view_state.ago(incident.first):>8}  ", look.dim),
             Segment(f"{stands}  " if stands else "", look.dim),
             Segment(f"{incident.closed}  " if incident.closed else "", look.strong),
         ]

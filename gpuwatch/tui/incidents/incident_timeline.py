@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.incidents.markdown import offset_text, who
+from gpuwatch.diagnose.incidents.markdown import since_cause, who
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
@@ -45,7 +45,7 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
         severity: Severity = "critical" if cause else "warning" if moment.role != "hint" else "info"
         times = f" x{moment.count}" if moment.count not in (1, len(moment.ranks)) else ""
         dated = moment.at >= FIRST_DATE_S
-        head = f"{clock(moment.at)} {offset_text(moment.at - incident.first):>7}  " if dated else UNDATED
+        head = f"{clock(moment.at)} {since_cause(moment, incident):>7}  " if dated else UNDATED
         style = look.severity[severity] if cause else look.text
         start = (Segment(" "), look.mark(severity), Segment(f" {head}", look.dim))
         lines = hanging(start, moment.what + times, width, style)

@@ -17,6 +17,7 @@ from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text
 from gpuwatch.tui.chrome.status_bar import spread
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.charts import bar
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row
@@ -42,8 +43,9 @@ def seconds_long(value: float) -> str:
 class JobHeader:
     """Formats the numbers of a job; a stale one looks different and shows its age."""
 
-    def __init__(self, facts: JobFacts, look: StyleSet, now: float) -> None:
-        self._facts, self._look, self._now = facts, look, now
+    def __init__(self, facts: JobFacts, look: StyleSet, view_state: ViewState) -> None:
+        self._facts, self._look, self._now = facts, look, view_state.now
+        self._view_state = view_state
 
     def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
         """Return the segments of a title and a value, whose text is `text`; a dash if `fact` is None.
@@ -61,7 +63,9 @@ class JobHeader:
         step = self._facts.facts.get("step")
         own_age = step is None or fact.at < step.at - max(2.0, self._facts.gap_s or 0.0)
         if own_age and not (fact.computed and not late):
-            parts.append(Segment(f" {age_text(fact.age_s(self._now))} ago", look.dim))
+            parts.append(
+                Segment(f" {self._view_state.ago(self._view_state.wall() - fact.age_s(self._now))}", look.dim)
+            )
         return [*parts, Segment(" ")]
 
     def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
@@ -131,7 +135,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 (Segment(text, look.dim),),
                 (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
             ]
-        sheet = JobHeader(facts, look, self.view_state.now)
+        sheet = JobHeader(facts, look, self.view_state)
         lines = [
             self._who(facts, width),
             *self._scheduler(facts),
@@ -192,7 +196,11 @@ class TrainingHead(RebuiltPage, can_focus=False):
             late = facts.late(facts.stepped_at, now)
             age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
             stopped = late and facts.gap_s is not None
-            reported = f"no step for {span_text(age)} " if stopped else f"{age_text(max(0.0, age))} ago "
+            reported = (
+                f"no step for {span_text(age)} "
+                if stopped
+                else f"{self.view_state.ago(self.view_state.wall() - age)} "
+            )
             if stopped:
                 row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
             row.append(Segment(reported, look.severity["warning"] if stopped else look.dim))
@@ -207,7 +215,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
         last = self.view_state.snapshot.checkpoints.get(facts.job)
         if last is not None and last.step is not None:
-            when = "" if last.at is None else f", {age_text(max(0.0, self.view_state.wall() - last.at))} ago"
+            when = "" if last.at is None else f", {self.view_state.ago(last.at)}"
             when = " so far" if last.read_pct is not None else when
             broken = last.complete is False
             row.append(Segment("  checkpoint ", look.title))

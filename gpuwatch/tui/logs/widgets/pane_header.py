@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.number_text import age_text, folded
+from gpuwatch.number_text import folded
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import HOW, file_of
@@ -100,7 +100,7 @@ def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> 
         else f" rank {source.rank} "
     )
     place = source.node if source.gpu is None else f"{source.node} GPU {source.gpu}"
-    quiet = "no line yet" if age is None else f"{age_text(age)} ago"
+    quiet = "no line yet" if age is None else view_state.ago(view_state.wall() - age)
     rate = buffer.rate(view_state.now)
     pace = f" {rate:,.{0 if rate >= 10 else 1}f}/s" if rate else ""
     out = [
