@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"[0-9]")
 Words = tuple[str, ...]
 
 _LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
-_BROKEN = ("WorkNCCL", "collective operation", "ran for", "cpp")
+BROKEN = ("WorkNCCL", "collective operation", "ran for", "cpp")
 """Patterns with one of these may match a record that is split into several physical lines."""
 _IN_HEADS = frozenset(("rank", "nccl", "processgroupnccl", "watchdog", "pg"))
 """Words at the head of such a record, which may be a separate line."""
@@ -110,7 +110,7 @@ def _folds(pattern: str) -> bool:
 
 def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
     """Return the groups that are certain to be in the same physical line as the literal."""
-    if any(word in pattern for word in _BROKEN):
+    if any(word in pattern for word in BROKEN):
         return ()
     return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
 

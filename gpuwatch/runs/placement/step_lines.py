@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import TypeAlias
 
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect
 
@@ -18,6 +19,11 @@ BYTES_PER_LINE = 512 << 10
 MAX_SHAPES = 5_000
 RANK_LINES = 2048
 """In a file of many ranks, this many lines at the end of a stretch are distinguished by prefix."""
+RANKS_PARSED = 64
+"""Ranks of a file whose last line in every stretch is parsed.
+
+For more ranks the stretches take turns, and the last line of each rank in the file is parsed, too.
+"""
 KNOWN_ENDS = 4
 """Known kinds of lines whose last line in a block is parsed; a progress bar has dozens."""
 NEIGHBOUR_LINES = 2
@@ -38,6 +44,10 @@ _MAY_HOLD_RANK = re.compile(
 )
 
 
+RankKind: TypeAlias = tuple[bytes, bytes]
+"""A kind of line, and the prefix of a rank."""
+
+
 class LineChoice:
     """Chooses the lines of one file to parse, one stretch after the other."""
 
@@ -49,6 +59,11 @@ class LineChoice:
         self._barren: dict[tuple[str, ...], int] = defaultdict(int)
         """Dialects -> number of consecutive lines without values."""
         self._passed = 0
+        self._stretches = 0
+        self.deferred: dict[RankKind, int] = {}
+        """Last lines of many ranks in the newest stretch; parsed if no later one follows."""
+        self.replaced: set[RankKind] = set()
+        """Ranks of which a line of that stretch is parsed, so that no earlier one is needed."""
 
     def choose(
         self,
@@ -65,6 +80,7 @@ class LineChoice:
             paced: Shape -> the dialects that its lines may be of.
             size: Bytes of the stretch.
         """
+        self.deferred, self.replaced = {}, set()
         share = size // BYTES_PER_LINE
         chosen = sorted(self._chosen(lines, shapes, paced, share + self._credit))
         self._credit = max(0, self._credit - max(0, len(chosen) - share))
@@ -110,6 +126,7 @@ class LineChoice:
         step = len(lines) / max(1, wanted)
         spread = (int(number * step) for number in range(wanted))
         chosen.update(index for index in spread if shapes[index] in paced)
+        of_ranks: dict[RankKind, int] = {}
         for index in list(chosen):
             shape = shapes[index]
             if lasts[kinds[shape]] != index:
@@ -117,11 +134,22 @@ class LineChoice:
             if kinds[shape] not in self._seen or ODD.search(shape):
                 chosen.add(firsts[kinds[shape]])
             if _MAY_HOLD_RANK.search(shape):
-                chosen.update(last_of_ranks(lines, shapes, kinds, index))
+                last = last_of_ranks(lines, shapes, kinds, index)
+                of_ranks.update(((kinds[shape], rank), at) for rank, at in last.items())
+        chosen.update(self._of_turn(of_ranks))
         if len(self._seen) > MAX_SHAPES:
             self._seen.clear()
         self._seen.update(lasts)
         return chosen
+
+    def _of_turn(self, of_ranks: dict[RankKind, int]) -> Iterable[int]:
+        """Return the last lines of the ranks if it is this stretch's turn; else defer them."""
+        self._stretches += 1
+        if self._stretches % max(1, -(-len(of_ranks) // RANKS_PARSED)):
+            self.deferred = of_ranks
+            return ()
+        self.replaced = set(of_ranks)
+        return of_ranks.values()
 
     def _is_passed(
         self, shape: bytes, kinds: Mapping[bytes, bytes], paced: Mapping[bytes, list[CompiledDialect]]
@@ -136,8 +164,11 @@ class LineChoice:
 
 def last_of_ranks(
     lines: Sequence[bytes], shapes: Sequence[bytes], kinds: Mapping[bytes, bytes], last: int
-) -> Iterable[int]:
-    """Return the index of each rank's last line among the `RANK_LINES` lines of one kind up to `last`."""
+) -> dict[bytes, int]:
+    """Return each rank's last line among the `RANK_LINES` lines of one kind up to `last`.
+
+    It is its prefix -> its index.
+    """
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
     alike = {shape for shape, each in kinds.items() if each == kind}
@@ -146,7 +177,7 @@ def last_of_ranks(
     if own and (prefix := _RANK_PREFIX.search(lines[own[-1]], 0, 200)) is not None:
         place = itemgetter(slice(*prefix.span()))
         if set(map(place, map(lines.__getitem__, own))) == {prefix.group()}:
-            return own[-1:]  # mostly one rank writes them all
+            return {prefix.group(): own[-1]}  # mostly one rank writes them all
     start, end, before = 0, 0, b"?"
     for index in reversed(own):
         line = lines[index]
@@ -156,4 +187,4 @@ def last_of_ranks(
         if prefix is not None:
             start, end, before = prefix.start(), prefix.end(), prefix.group()
             found.setdefault(before, index)
-    return found.values()
+    return found

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.runs.model.record import Row, StepsBetween
-from gpuwatch.runs.placement.step_lines import MAX_SHAPES, LineChoice
+from gpuwatch.runs.placement.step_lines import MAX_SHAPES, LineChoice, RankKind
 
 FIRST_LINES, MIN_FIRST_LINES = 1_000, 40
 """Lines parsed in addition, shared among the files of a scan; small logs are parsed completely."""
@@ -32,6 +32,8 @@ KEPT_TIMINGS = 5
 MAX_LINE = 8_192
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
 """Keys of `wire.Finding` that distinguish the writers of a file."""
+MAX_DEFERRED = 8_192
+"""Last lines of ranks that wait for the end of the file."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
 
@@ -134,14 +136,20 @@ class StepSeries(Struct):
             self.points[-1] = self.points[-1]._replace(**more)  # type: ignore[arg-type]
 
 
+WaitingLine: TypeAlias = tuple[int, float, bytes, bytes, list[CompiledDialect]]
+"""Offset, arrival (unix seconds), line, shape and dialects of a line to parse."""
+
+
 class StepRecorder:
     """Samples the steps of a file; it replaces the agent's `ProgressReader`, which reads the newest lines."""
 
     def __init__(self, progress: ProgressReader, first_lines: int) -> None:
         self._progress = progress
         self._choice = LineChoice(first_lines)
-        self._found: list[tuple[int, bytes, bytes, list[CompiledDialect]]] = []
-        self._waiting: deque[tuple[int, float, bytes, bytes, list[CompiledDialect]]] = deque()
+        self._found: list[tuple[int, bytes, bytes, list[CompiledDialect], RankKind | None]] = []
+        self._waiting: deque[WaitingLine] = deque()
+        self._deferred: dict[RankKind, WaitingLine] = {}
+        """The last line so far of each of many ranks."""
         self._fitting: dict[bytes, list[CompiledDialect]] = {}
         self.own = True
         """False while the input belongs to another part of the file."""
@@ -166,18 +174,32 @@ class StepRecorder:
         if not self.own:
             return
         chosen = self._choice.choose(lines, shapes, paced, size)
-        at = before = 0
+        for key in self._choice.replaced:
+            self._deferred.pop(key, None)
+        later: dict[int, RankKind | None] = {index: key for key, index in self._choice.deferred.items()}
         for index in chosen:
+            later[index] = None
+        at = before = 0
+        for index in sorted(later):
             at += sum(map(len, lines[before:index])) + index - before
             before = index
             if len(lines[index]) <= MAX_LINE:
-                self._found.append((at, lines[index], shapes[index], paced[shapes[index]]))
+                self._found.append((at, lines[index], shapes[index], paced[shapes[index]], later[index]))
 
     def place(self, offset_of: Callable[[int], int], arrived: float, backlog: bool) -> None:  # noqa: ARG002 - as `Newest` has it
         """Queue the lines chosen by `take` with their file offsets."""
-        for at, line, shape, dialects in self._found:
-            self._waiting.append((offset_of(at), arrived, line, shape, dialects))
+        for at, line, shape, dialects, key in self._found:
+            waiting = (offset_of(at), arrived, line, shape, dialects)
+            if key is None or (len(self._deferred) >= MAX_DEFERRED and key not in self._deferred):
+                self._waiting.append(waiting)
+            else:
+                self._deferred[key] = waiting
         self._found.clear()
+
+    def take_deferred(self) -> None:
+        """Queue the last lines of ranks that were deferred: the file, or the own part of it, has ended."""
+        self._waiting.extend(sorted(self._deferred.values(), key=itemgetter(0)))
+        self._deferred.clear()
 
     def frames(self, local_ranks: bool) -> list[dict[str, Any]]:
         """Parse the queued lines into the series; return no frames."""
@@ -193,7 +215,7 @@ class StepRecorder:
                 series = self.series.get(key)
                 if series is None and len(self.series) < KEPT_SERIES:
                     series = self.series[key] = StepSeries(rank, local_rank, host, index, index_of)
-                if series is not None:
+                if series is not None and not (series.points and offset < series.points[-1].offset):
                     series.take(offset, at, reading)
         if sum(len(each.points) for each in self.series.values()) > KEPT_IN_ALL:
             for each in self.series.values():

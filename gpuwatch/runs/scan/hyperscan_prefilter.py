@@ -1,17 +1,37 @@
-"""A prefilter that uses Hyperscan: the same result as the agent's word sets, several times faster."""
+"""A prefilter that uses Hyperscan for dense text: the same shapes and phrases as the word sets, faster.
+
+A log that repeats its lines with other numbers has few new shapes. In text of which most lines are new
+(source code, prompts, dumps of settings) the words of each would be looked up. Hyperscan finds all phrases
+at once.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
-from collections.abc import Set as AbstractSet
+import os
+import platform
+from bisect import bisect_right
+from collections.abc import Sequence
+from importlib.metadata import version
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
-from gpuwatch.runs.scan.seen_shapes import PieceSieve
+from gpuwatch.own_folders import cache_folder, make_own
+from gpuwatch.runs.scan.piece_sieve import PieceSieve
+from gpuwatch.whole_file import read_own, write_whole
 
 if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase
+
+MANY_BYTES = 64 << 10
+"""Bytes of new shapes in a piece from which on Hyperscan is faster than the words."""
+WORTH_BYTES = 16 << 20
+"""Bytes of new shapes that are looked up by words before a database is compiled: that takes seconds."""
+MAX_CACHE_BYTES = 64 << 20
+MAX_CACHE_FILES = 3
 
 
 def installed() -> bool:
@@ -19,62 +39,97 @@ def installed() -> bool:
     return importlib.util.find_spec("hyperscan") is not None
 
 
-class HyperSieve:
-    """Finds the phrases of a rule set; replaces `agent.logs.matching.prefilter.Sieve`."""
+class HyperSieve(PieceSieve):
+    """A `PieceSieve` that looks for phrases in many new shapes at once."""
 
     def __init__(self, ruleset: RuleSet) -> None:
-        import hyperscan  # noqa: PLC0415  an extra: only who asks for it needs it
+        super().__init__(ruleset)
+        self._texts: dict[tuple[bytes, bool], list[Phrase]] = {}
+        for phrase in ruleset.phrases:
+            self._texts.setdefault((self._bare[phrase], phrase.fold), []).append(phrase)
+        self._by_number = list(self._texts.values())
+        self._database: Any = None
+        self._looked = 0
+        """Bytes of new shapes so far, while there is no database."""
 
-        self._phrases = [phrase for phrase in ruleset.phrases if phrase.leads_to_findings]
-        self._steps = PieceSieve(ruleset, [phrase for phrase in ruleset.phrases if phrase.dialects])
-        fold, exact = hyperscan.HS_FLAG_CASELESS, 0
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=[phrase.text for phrase in self._phrases],
-            ids=list(range(len(self._phrases))),
-            elements=len(self._phrases),
-            flags=[fold if phrase.fold else exact for phrase in self._phrases],
-            literal=True,
-        )
-        self._scratch = hyperscan.Scratch(self._database)
-        self._database.scratch = self._scratch
-
-    def no_progress(self, shape: bytes) -> None:
-        """Record that lines of this shape contain no progress."""
-        self._steps.no_progress(shape)
-
-    def distinct(self, data: bytes) -> AbstractSet[bytes]:
-        """Return the different shapes of the lines."""
-        return self._steps.distinct(data)
-
-    def hits(
-        self,
-        data: bytes,
-        newest: Any = None,  # noqa: ANN401 - the agent's type
-        known: set[int] | None = None,  # noqa: ARG002 - all is searched
-    ) -> list[tuple[int, Phrase]]:
-        """Return (offset, phrase) in order; one hit per line and phrase. `newest`: as in `Sieve.hits`."""
-        if newest is not None:
-            self._steps.hits(data, newest)
+    def _found(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]] | None:
+        """Return the phrases of each of these shapes that has some; None: look them up by their words."""
+        size = sum(map(len, shapes))
+        if size < MANY_BYTES:
+            return None
+        if self._database is None:
+            self._looked += size
+            self._database = database_of(list(self._texts), may_compile=self._looked > WORTH_BYTES)
+            if self._database is None:
+                return None
         ends: list[tuple[int, int]] = []
 
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             ends.append((end, number))
 
-        if has_escapes(data):
-            data = unescaped(data)
-        self._database.scan(data, match_event_handler=on_match)
-        found = [(end - len(self._phrases[number].text), number) for end, number in ends]
-        return [(at, self._phrases[number]) for at, number in once_a_line(data, sorted(found))]
+        self._database.scan(b"\n".join(shapes), match_event_handler=on_match)
+        starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
+        held: dict[int, dict[int, None]] = {}
+        for end, number in ends:
+            held.setdefault(bisect_right(starts, end - 1) - 1, {})[number] = None
+        found: dict[bytes, list[Phrase]] = {}
+        for index, numbers in held.items():
+            shape = shapes[index]
+            lowered = shape.lower()
+            phrases = [
+                each for number in numbers for each in self._by_number[number] if each.may_match(lowered)
+            ]
+            found[shape] = phrases
+        return found
 
 
-def once_a_line(data: bytes, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the hits without repeats of a phrase within a line."""
-    kept: list[tuple[int, int]] = []
-    line_end: dict[int, int] = {}
-    for at, number in found:
-        if at >= line_end.get(number, 0):
-            kept.append((at, number))
-            end = data.find(b"\n", at)
-            line_end[number] = len(data) if end < 0 else end
-    return kept
+def database_of(texts: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> Any:  # noqa: ANN401 - no types
+    """Return the Hyperscan database of texts, each with whether its case is ignored; None: there is none yet.
+
+    It is kept in the cache folder. The file's name is a digest of the texts, of Hyperscan's version and of
+    the processor, whose instructions the database uses; the file begins with a digest of the rest.
+    """
+    import hyperscan  # noqa: PLC0415 - an extra: only who asks for it needs it
+
+    stated = [version("hyperscan"), platform.machine(), processor(), repr(texts)]
+    name = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:32]
+    file = cache_folder() / f"phrases-{name}.hyperscan"
+    database = None
+    with contextlib.suppress(OSError, hyperscan.HyperscanError):
+        whole = read_own(file, MAX_CACHE_BYTES, follow=False)
+        if whole[:64] == _seal(name, whole[64:]):
+            os.utime(file)  # the files that are used stay
+            database = hyperscan.loadb(whole[64:], hyperscan.HS_MODE_BLOCK)
+    if database is None and may_compile:
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[text for text, _ in texts],
+            ids=list(range(len(texts))),
+            elements=len(texts),
+            flags=[hyperscan.HS_FLAG_CASELESS if fold else 0 for _, fold in texts],
+            literal=True,
+        )
+        with contextlib.suppress(OSError):
+            data = hyperscan.dumpb(database)
+            make_own(file.parent)
+            write_whole(file, _seal(name, data) + data)
+            files = sorted(file.parent.glob("phrases-*.hyperscan"), key=lambda each: each.stat().st_mtime)
+            for old in files[:-MAX_CACHE_FILES]:
+                old.unlink(missing_ok=True)
+    if database is not None:
+        database.scratch = hyperscan.Scratch(database)
+    return database
+
+
+def _seal(name: str, data: bytes) -> bytes:
+    """Return a digest of a database, bound to its name."""
+    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
+
+
+def processor() -> str:
+    """Return the instructions that the processor has, as Linux lists them; "" elsewhere."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - one line of many
+            return next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return ""

@@ -36,6 +36,7 @@ from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matche
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.partial_lines import joined_partials
+from gpuwatch.runs.scan.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.seen_shapes import SeenShapes
 from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
@@ -116,9 +117,8 @@ def stored_parts(log: LogPath) -> list[int]:
     return starts
 
 
-def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[FilePart, Dial], PartRead]:
+def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
-    sieve = new_sieve(ruleset)
     marks = SeenShapes(MARKS)
     rules = {rule.id: rule for rule in ruleset.rules}
 
@@ -216,6 +216,7 @@ def read_part(
         read.trouble = "the rest is not read"
     else:
         scan.feed(*sections.end(), part.log.until)
+    steps.take_deferred()
     scan.finish()
     read.series = steps.series
     if part.end is None:

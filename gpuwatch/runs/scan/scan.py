@@ -24,14 +24,15 @@ from gpuwatch.runs.placement.step_series import (
 )
 from gpuwatch.runs.scan import hyperscan_prefilter
 from gpuwatch.runs.scan.assembly import whole
+from gpuwatch.runs.scan.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
-from gpuwatch.runs.scan.seen_shapes import PieceSieve
-from gpuwatch.runs.scan.workers import Counter, Workers
+from gpuwatch.runs.scan.workers import Counter, Dial, Workers
 
 WORKER_MEMORY = 2 << 30
 """Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""
+WARM_BYTES = 1 << 16
 SMALL_BYTES = 4 << 20
 """Bytes below which a scan in this process is faster than starting workers."""
 
@@ -146,10 +147,28 @@ class Begin:
         """The compiled rules, built once per process."""
         return RuleSet(self.compiled)
 
-    def __call__(self) -> Callable[..., PartRead]:
+    def warm(self, part: FilePart) -> None:
+        """Read the beginning of a file in this process, before workers are forked off.
+
+        The patterns that it needs are compiled then, and the shapes of its lines known: half a second of each
+        worker.
+        """
+        self.reader(replace(part, start=0, end=WARM_BYTES), Counter())
+
+    def __reduce__(self) -> tuple[type[Begin], tuple[list[dict[str, Any]], Engine]]:
+        """For workers that are not forked: without what this process has prepared."""
+        return Begin, (self.compiled, self.engine)
+
+    def __call__(self) -> Callable[[FilePart, Dial], PartRead]:
         """Return the function that reads a part."""
-        sieve = hyperscan_prefilter.HyperSieve if self.engine == "hyperscan" else PieceSieve
-        return reader(self.ruleset, sieve)
+        return self.reader
+
+    @cached_property
+    def reader(self) -> Callable[[FilePart, Dial], PartRead]:
+        """The function that reads a part, made once per process."""
+        if self.engine == "hyperscan":
+            return reader(self.ruleset, hyperscan_prefilter.HyperSieve(self.ruleset))
+        return reader(self.ruleset, PieceSieve(self.ruleset))
 
 
 def done_parts(
@@ -164,6 +183,8 @@ def done_parts(
     if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
         yield from in_this_process(parts, begin, watch, report)
         return
+    if parts[-1].log.packing is None:
+        begin.warm(parts[-1])
     workers: Workers[FilePart, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
     try:
 

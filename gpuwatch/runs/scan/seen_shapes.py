@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
-
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from typing import Protocol
 
 MAX_BYTES = 4 << 20
 """Bytes of all remembered shapes."""
@@ -19,30 +17,8 @@ _WORD = re.compile(rb"[A-Za-z]+")
 _LETTERS = bytes(char if chr(char).isalpha() and char < 128 else 32 for char in range(256))
 
 
-class PieceSieve(Sieve):
-    """A prefilter that keeps the shapes of the piece read last, because several stages need them."""
-
-    def __init__(self, *settings: Any) -> None:  # noqa: ANN401 - those of `Sieve`
-        super().__init__(*settings)
-        self._piece = b""
-        self._shapes: list[bytes] = []
-        self._distinct: frozenset[bytes] = frozenset()
-
-    def shapes(self, data: bytes) -> list[bytes]:
-        """Return the shape of each line."""
-        if data is not self._piece:
-            self._piece, self._shapes = data, super().shapes(data)
-            self._distinct = frozenset(self._shapes)
-        return self._shapes
-
-    def distinct(self, data: bytes) -> AbstractSet[bytes]:
-        """Return the different shapes of the lines."""
-        self.shapes(data)
-        return self._distinct
-
-
 class Shapes(Protocol):
-    """Either prefilter."""
+    """A prefilter."""
 
     def distinct(self, data: bytes) -> AbstractSet[bytes]:
         """Return the different shapes of the lines."""

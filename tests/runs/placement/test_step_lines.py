@@ -56,3 +56,18 @@ def test_a_loss_that_is_no_number_is_read_among_lines_that_report_nothing() -> N
 def test_the_last_line_of_each_rank_is_read() -> None:
     lines = [f"[rank{at % 8}]: step {at} key {at * 40503:x}".encode() for at in range(2_000)]
     assert set(range(1_992, 2_000)) <= set(chosen(LineChoice(0), lines))
+
+
+def test_of_many_ranks_the_stretches_take_turns_and_no_last_line_is_lost() -> None:
+    choice, last = LineChoice(0), 0
+    parsed, deferred = 0, 0
+    for _ in range(8):
+        lines = [f"[rank{at % 512}]: step {at}".encode() for at in range(last, last + 2_048)]
+        last += 2_048
+        parsed += len(chosen(choice, lines))
+        waiting = {lines[index] for index in choice.deferred.values()}
+        assert len(waiting) in (0, 512)
+        assert not waiting or waiting == set(lines[-512:])
+        deferred += bool(waiting)
+    assert deferred == 7
+    assert 512 <= parsed < 700

@@ -17,7 +17,8 @@ from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines
 from gpuwatch.runs.placement.step_lines import last_of_ranks
 from gpuwatch.runs.saved_outputs.sections import MARKS
-from gpuwatch.runs.scan.seen_shapes import PieceSieve, SeenShapes
+from gpuwatch.runs.scan.piece_sieve import PieceSieve
+from gpuwatch.runs.scan.seen_shapes import SeenShapes
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -76,8 +77,8 @@ def test_the_last_line_of_each_rank_is_found_in_a_file_of_one_and_of_many() -> N
         lines = [b"[rank%d]: step %d" % (n % ranks, n) for n in range(100)]
         shapes = [b"[rank]: step "] * 100
         kinds = {shapes[0]: b"k"}
-        assert sorted(last_of_ranks(lines, shapes, kinds, 99)) == list(range(100 - ranks, 100))
-        assert sorted(last_of_ranks(lines, shapes, kinds, 50)) == list(range(51 - ranks, 51))
+        assert sorted(last_of_ranks(lines, shapes, kinds, 99).values()) == list(range(100 - ranks, 100))
+        assert sorted(last_of_ranks(lines, shapes, kinds, 50).values()) == list(range(51 - ranks, 51))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ MAX_NAMES = 4
 GRAVE = ("error", "critical")
 MILD = ("info", "debug")
 
-_LEVELS = {
+LEVELS = {
     "fatal": "critical", "critical": "critical", "crit": "critical", "panic": "critical", "emerg": "critical",
     "error": "error", "erro": "error", "err": "error", "eror": "error", "severe": "error", "alert": "error",
     "warning": "warning", "warn": "warning", "info": "info", "notice": "info", "debug": "debug",
@@ -43,14 +43,14 @@ _WORD = pattern_of(
     r"|notice|debug"
     r"|trace))(?=\s{0,8}[\]|>])"
 )
-_FIELD = pattern_of(
+FIELD = pattern_of(
     r"(?:\"(?:[Ll]evel|lvl|severity(?:Text)?|levelname|level_name|log_level|loglevel|log\.level|L)\"\s?:\s?\""
     r"|(?:^|\s)(?:level|lvl|severity)=\"?)([A-Za-z]{3,9})\b|\"(?:level|severity(?:Number)?)\"\s?:\s?([2-6]0|1[37]|21)\b"
 )
 _MESSAGE = pattern_of(
     r"\"(?:[Mm]essage|msg|log|event|body|error|textPayload|line|M)\"\s?:|(?:^|\s)(?:msg|message|event|error|err)="
 )
-_LETTER = pattern_of(
+LETTER = pattern_of(
     r"(?:^|[\[\s:])([FEWICD])\d{3,8} \d\d:\d\d:\d\d|\[([FEWICD])(?= \w+\.\w{1,4}:\d+\])"
     r"|(?:^|\s)\[([FEWI])\] (?=\w)|\d: ([FEWI]) (?=[\w./-]{1,160}:\d+\])"
 )
@@ -63,7 +63,7 @@ _BEHIND = pattern_of(r"\s?(?:[\]\[:|>)!-]|\W{2,})|\s(?:\S+\s+){2,}\S")
 _DELIMITERS = frozenset(("-", "--", "|", ":", "::", ">", ">>", "#", "*"))
 
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}"
-_FORMS = (
+FORMS = (
     (
         "critical",
         pattern_of(
@@ -117,7 +117,7 @@ def own_level(text: str, raw: "str | None" = None) -> "str | None":
     if found is not None:
         return found
     text = text.lstrip()
-    return next((name for name, form in _FORMS if form.match(text)), None)
+    return next((name for name, form in FORMS if form.match(text)), None)
 
 
 def is_fatal(text: str, raw: str) -> bool:
@@ -132,7 +132,7 @@ def has_stamp(text: str) -> bool:
 
 def _in_head(text: str) -> "str | None":
     head = text[:LEVEL_CHARS]
-    letter = _LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
+    letter = LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
     if letter is not None and not head[: letter.start()].strip():
         return _LETTERS[letter.group(letter.lastindex or 0)]
     lowered = head.lower()
@@ -140,12 +140,12 @@ def _in_head(text: str) -> "str | None":
         if letter is not None and found.start() > letter.start():
             break
         if _is_head(head[: found.start()], head[found.end() :]):
-            return _LEVELS[found.group().strip().lower()]
+            return LEVELS[found.group().strip().lower()]
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]
-    field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
+    field = FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
     if field is not None and _MESSAGE.search(text, 0, 4096):
-        return _LEVELS.get((field.group(1) or field.group(2)).lower())
+        return LEVELS.get((field.group(1) or field.group(2)).lower())
     return None
 
 

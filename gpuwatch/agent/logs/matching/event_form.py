@@ -102,7 +102,7 @@ _GOES_ON = pattern_of(
     r"|recover(?:ed|ing))\b"
 )
 """Wording in an error line which states that the program continues."""
-_GAVE_UP = pattern_of(
+GAVE_UP = pattern_of(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
     r"|went away|(?:worker|rank|process|peer|node) #?\d{1,6} is gone|crashed|abort(?:ed|ing)|cannot continue"
     r"|(?:exited|ended|left|leaving|quit) with (?:exit )?(?:code|status) [1-9])\b"
@@ -226,7 +226,7 @@ def is_continuing(text: str) -> bool:
 
 def has_given_up(text: str) -> bool:
     """Return True if a line states that a process ended or gave up, and not that it continues."""
-    return _GAVE_UP.search(text) is not None and not is_continuing(text)
+    return GAVE_UP.search(text) is not None and not is_continuing(text)
 
 
 def _is_setting(before: str) -> bool:

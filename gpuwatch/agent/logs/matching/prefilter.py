@@ -15,7 +15,7 @@ from ..lines.json_lines import has_escapes, unescaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
     from ..progress.dialect import CompiledDialect
     from ..progress.latest_lines import Newest
@@ -145,19 +145,10 @@ class Sieve(object):
                 fresh.append(shape)
         if not fresh:
             return searched_shapes
-        together = b" ".join(fresh)
-        anywhere = [each for each in self._anywhere if self._bare[each] in together]
-        literal = set(together.translate(_LETTERS).split()) - self._plain_words
-        if literal:
-            self._learn(literal.difference(self._literal_words))
-            literal -= self._plain_words
-        few = self._few(literal, anywhere)
-        for shape in fresh:
-            phrases = _NO_HITS
-            if (literal or anywhere) and (few is None or _holds(shape, few)):
-                phrases = self._phrases(shape, literal, anywhere)
+        held = self._phrases_in(fresh)
+        self._remember_plain([shape for shape in fresh if not held.get(shape)])
+        for shape, phrases in held.items():
             if not phrases:
-                self._remember(shape, phrases, _NO_HITS)
                 continue
             searched = [phrase for phrase in phrases if phrase.leads_to_findings]
             if searched:
@@ -167,6 +158,24 @@ class Sieve(object):
                 shape, searched, [each for each in self._dialects if each in led] if led else _NO_HITS
             )
         return searched_shapes
+
+    def _phrases_in(self, shapes: "Sequence[bytes]") -> "dict[bytes, list[Phrase]]":
+        """Return the phrases of each of these shapes that has some."""
+        together = b" ".join(shapes)
+        anywhere = [each for each in self._anywhere if self._bare[each] in together]
+        literal = set(together.translate(_LETTERS).split()) - self._plain_words
+        if literal:
+            self._learn(literal.difference(self._literal_words))
+            literal -= self._plain_words
+        few = self._few(literal, anywhere)
+        held: dict[bytes, list[Phrase]] = {}
+        if literal or anywhere:
+            for shape in shapes:
+                if few is None or _holds(shape, few):
+                    phrases = self._phrases(shape, literal, anywhere)
+                    if phrases:
+                        held[shape] = phrases
+        return held
 
     def _few(self, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[bytes] | None":
         """Return the texts of which a shape must contain one; None: too many to search directly."""
@@ -187,6 +196,11 @@ class Sieve(object):
                 if self._bare[phrase] in (lowered if phrase.fold else shape) and phrase.may_match(lowered):
                     phrases[phrase] = None
         return list(phrases)
+
+    def _remember_plain(self, shapes: "list[bytes]") -> None:
+        """Remember shapes without a phrase."""
+        for shape in shapes:
+            self._remember(shape, _NO_HITS, _NO_HITS)
 
     def _remember(self, shape: bytes, phrases: "list[Phrase]", dialects: "list[CompiledDialect]") -> None:
         if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):

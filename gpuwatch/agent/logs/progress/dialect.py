@@ -86,6 +86,11 @@ class CompiledDialect(object):
         self.steady = bool(plain.get("steady"))
         """True if its patterns treat all digits alike."""
 
+    @property
+    def patterns(self) -> "list[str]":
+        """The patterns of which one matches each line of this dialect."""
+        return list(self._plain["match"])
+
     def read(self, text: str) -> "ProgressReading | None":
         """Return the values of a line of this dialect; None: it does not match, or has none.
 

@@ -1,0 +1,73 @@
+"""The prefilter of a scan: the agent's, with the shapes of a piece kept, and patterns tried on shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
+
+from gpuwatch.agent.logs.lines.json_lines import has_escapes
+from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Sieve
+from gpuwatch.runs.scan.shape_filter import ShapeFilter
+
+if TYPE_CHECKING:
+    from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
+
+
+class PieceSieve(Sieve):
+    """A prefilter that keeps the shapes of the piece read last, because several stages need them."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        super().__init__(ruleset)
+        self._piece = b""
+        self._shapes: list[bytes] = []
+        self._distinct: frozenset[bytes] = frozenset()
+        self._filter = ShapeFilter(ruleset)
+        self._escaped = False
+        """True if the piece had escapes of JSON, which are blanks in its shapes."""
+
+    def shapes(self, data: bytes) -> list[bytes]:
+        """Return the shape of each line."""
+        if data is not self._piece:
+            self._piece, self._shapes = data, super().shapes(data)
+            self._distinct = frozenset(self._shapes)
+        return self._shapes
+
+    def distinct(self, data: bytes) -> AbstractSet[bytes]:
+        """Return the different shapes of the lines."""
+        self.shapes(data)
+        return self._distinct
+
+    def hits(
+        self,
+        data: bytes,
+        newest: Any = None,  # noqa: ANN401 - the agent's type
+        known: set[int] | None = None,
+    ) -> list[tuple[int, Phrase]]:
+        """Return (offset, phrase) where a phrase occurs in a line that its rules may match."""
+        self._escaped = has_escapes(data)
+        return super().hits(data, newest, known)
+
+    def _remember_plain(self, shapes: list[bytes]) -> None:
+        """Remember shapes without a phrase, all at once: of dense text they are nearly all lines."""
+        short = [shape for shape in shapes if len(shape) <= MAX_SHAPE]
+        self._bytes += sum(map(len, short))
+        if self._bytes > MAX_BYTES or len(self._plain_shapes) + len(short) > MAX_SHAPES:
+            self._plain_shapes.clear()
+            self._rule_shapes.clear()
+            self._progress_shapes.clear()
+            self._bytes = sum(map(len, short))
+        self._plain_shapes.update(short)
+
+    def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
+        found = self._found(shapes)
+        if found is None:
+            found = super()._phrases_in(shapes)
+        if not self._escaped:
+            for shape, phrases in found.items():
+                found[shape] = self._filter.kept(phrases, shape)
+        return found
+
+    def _found(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]] | None:  # noqa: ARG002 - see `HyperSieve`
+        """Return the phrases of each of these shapes that has some; None: look them up by their words."""
+        return None

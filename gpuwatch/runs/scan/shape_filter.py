@@ -1,0 +1,99 @@
+"""Leaves out phrases that a shape of lines contains by chance: none of their rules can match such a line.
+
+A phrase is a short part of a rule's pattern: `reduce`, ` 0 bytes`, `Error`. Most lines that hold one are
+ordinary ones, and to prepare a line for the rules takes a tenth of a millisecond. Here the whole pattern is
+tried first, on the shape, once for all lines of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuwatch.agent.logs.lines.levels import FIELD, FORMS, GRAVE, LETTER, LEVELS
+from gpuwatch.agent.logs.matching.event_form import GAVE_UP
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet
+from gpuwatch.rules.compiling.literals import BROKEN
+from gpuwatch.rules.compiling.shape_patterns import shape_pattern
+
+MAX_TRIED = 2_000
+"""Longest shape that is tried, in bytes: of a longer line only a part around a phrase is searched."""
+_DIFFERENT = re.compile(
+    rb"(?i)\{\s*\"|\]<std|kernel|\[ *\.\]|\[[a-z]{3} [a-z]{3} |^<>|,,,[-c+]"
+    rb"|rank.*rank|default.*(?:rank|default)"
+)
+"""Shapes of lines that are taken apart before they are searched: JSON, mpirun's tags, the kernel's lines, two
+prefixes of ranks."""
+_BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
+
+
+class ShapeFilter:
+    """The patterns of each phrase, compiled at its first shape."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        self._ruleset = ruleset
+        self._patterns: dict[Phrase, list[tuple[str, re.Pattern[bytes]]] | None] = {}
+        self._known: dict[str, re.Pattern[bytes] | None] = {}
+
+    def kept(self, phrases: list[Phrase], shape: bytes) -> list[Phrase]:
+        """Return the phrases of a shape of which a rule or dialect may match its lines."""
+        if not phrases or len(shape) > MAX_TRIED or _DIFFERENT.search(shape):
+            return phrases
+        return [phrase for phrase in phrases if self._may_match(phrase, shape)]
+
+    def _may_match(self, phrase: Phrase, shape: bytes) -> bool:
+        if phrase not in self._patterns:
+            compiled = [(rule, self._compiled(text)) for rule, text in patterns_of(phrase)]
+            every = [(rule, each) for rule, each in compiled if each is not None]
+            self._patterns[phrase] = every if len(every) == len(compiled) else None
+        patterns = self._patterns[phrase]
+        if patterns is None:
+            return True
+        ruleset = self._ruleset
+        for rule, pattern in patterns:
+            if rule in ruleset.suspended:
+                return True
+            if ruleset.entered is not None:  # a search without an end is blamed on the rule
+                ruleset.entered(rule)
+            found = pattern.search(shape)
+            if ruleset.left is not None:
+                ruleset.left()
+            if found:
+                return True
+        return False
+
+    def _compiled(self, text: str) -> re.Pattern[bytes] | None:
+        """Return the pattern for shapes, None: any shape may match."""
+        if text not in self._known:
+            broken = any(word in text for word in BROKEN)  # may match across the lines of a wrapped record
+            loosened = None if broken else shape_pattern(text)
+            self._known[text] = None if loosened is None else re.compile(loosened)
+        return self._known[text]
+
+
+def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
+    """Yield the patterns of which one matches each line that the phrase leads to, with their rules."""
+    for rule in phrase.rules:
+        for text in unexplained_patterns() if rule.fallback else rule_patterns(rule):
+            yield rule.id, text
+    for rule in phrase.recoveries:
+        if rule.recovery is not None:
+            yield rule.id, rule.recovery.text
+    for dialect in phrase.dialects:
+        for text in dialect.patterns:
+            yield dialect.id, text
+
+
+def rule_patterns(rule: CompiledRule) -> Iterator[str]:
+    """Yield the patterns of which one matches each line that a rule finds."""
+    for pattern in rule.match + rule.general:
+        yield pattern.text
+
+
+def unexplained_patterns() -> Iterator[str]:
+    """Yield patterns of which one matches each line that is an error by its level, or states an end."""
+    grave = sorted(name for name, level in LEVELS.items() if level in GRAVE and name.isalpha())
+    yield "|".join(name.upper() for name in grave)
+    yield _BRACKETED % "|".join(grave)
+    yield from (FIELD.pattern, LETTER.pattern, GAVE_UP.pattern)
+    yield from (form.pattern for level, form in FORMS if level in GRAVE)

@@ -1,0 +1,104 @@
+"""Patterns tried on shapes leave out no line that a rule matches, and lines that hold a word by chance."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.rules.compiling.compile import compiled
+from gpuwatch.rules.compiling.shape_patterns import shape_pattern
+from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.runs.scan import hyperscan_prefilter
+from gpuwatch.runs.scan.piece_sieve import PieceSieve
+from tests.corpus.score import CORPUS
+
+EVERY = 8
+"""Of so many examples one is searched in `make test`; together they take seconds."""
+NO_EXAMPLE = "INFO [rank5] comm.py:88: all_reduce bucket 0 bytes=4711 took 0.1 ms, errors=0"
+
+
+@pytest.fixture(scope="module")
+def ruleset() -> RuleSet:
+    return RuleSet(compiled(load_packs().all))
+
+
+def led_to(sieve: Sieve, data: bytes) -> set[tuple[int, str]]:
+    """Line number and rule of each hit."""
+    hits = sieve.hits(data)
+    return {(data.count(b"\n", 0, at), rule.id) for at, phrase in hits for rule in phrase.rules}
+
+
+def examples(start: int, step: int) -> list[tuple[str, str]]:
+    """Rule and line of the examples of one line, without JSON, which is not tried by its shapes."""
+    rules = [rule for rule in load_packs().rules if isinstance(rule, Rule)]
+    every = [
+        (rule.id, text)
+        for rule in rules
+        for text in rule.examples
+        if "\n" not in text.strip() and '{"' not in text
+    ]
+    return every[start::step]
+
+
+@pytest.mark.parametrize("start", [0, *(pytest.param(at, marks=pytest.mark.long) for at in range(1, EVERY))])
+def test_no_example_of_a_rule_is_left_out(ruleset: RuleSet, start: int) -> None:
+    chosen = examples(start, EVERY)
+    data = "\n".join(text for _, text in chosen).encode()
+    plain, filtered = led_to(Sieve(ruleset), data), led_to(PieceSieve(ruleset), data)
+    own = {(number, rule) for number, (rule, _) in enumerate(chosen)}
+    assert len(own & plain) > 50
+    assert own & plain - filtered == set()
+    assert filtered < plain
+
+
+def test_an_ordinary_line_with_the_words_of_rules_is_left_out(ruleset: RuleSet) -> None:
+    line = NO_EXAMPLE.encode()
+    assert {rule for _, rule in led_to(Sieve(ruleset), line)} >= {"ckpt.corrupt", "c10d.op_failed"}
+    assert not {rule for _, rule in led_to(PieceSieve(ruleset), line)} & {"ckpt.corrupt", "c10d.op_failed"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "found"),
+    [
+        (r"^err (\d{1,3})x{2,}(?!y)", b"an err xxx", True),
+        (r"^err (\d{1,3})x{2,}", b"an err x", False),
+        (r"(?i)\bno  room\b", b"No\troom", True),
+        (r"caf[e\u00e9]{1,2} (?:on|off)$", "caf\u00e9 off".encode(), True),
+        (r"rank 7 (?P<why>.{1,9})?died", b"rank  died", True),
+        (r"rank 7 (?P<why>.{1,9})?died", b"rank  lived", False),
+    ],
+)
+def test_a_pattern_for_shapes_finds_what_the_pattern_may_find(pattern: str, line: bytes, found: bool) -> None:
+    loosened = shape_pattern(pattern)
+    assert loosened is not None
+    assert (re.search(loosened, line) is not None) == found
+
+
+def test_a_pattern_of_a_look_ahead_alone_leaves_nothing_out() -> None:
+    assert shape_pattern(r"^\s*(?=[\w-]{3,60}$)") is None
+
+
+@pytest.mark.skipif(not hyperscan_prefilter.installed(), reason="the extra hyperscan is not installed")
+def test_hyperscan_finds_the_phrases_that_the_words_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(hyperscan_prefilter, "MANY_BYTES", 1)
+    monkeypatch.setattr(hyperscan_prefilter, "WORTH_BYTES", 0)
+    few = RuleSet(compiled(load_packs().all[::12]))
+    text = b"\n".join(
+        file.read_bytes()[:20_000] for file in sorted((CORPUS / "failures").glob("*/*.log"))[::25]
+    )
+    assert hyperscan_prefilter.installed()
+    for _ in range(2):  # compiled, and loaded from the cache folder
+        fast = hyperscan_prefilter.HyperSieve(few)
+        found = led_to(fast, text)
+        assert fast._database is not None
+        assert found == led_to(PieceSieve(few), text)
+        assert found
+    assert len(list(tmp_path.glob("gpuwatch/phrases-*.hyperscan"))) == 1
