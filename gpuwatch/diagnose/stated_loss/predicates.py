@@ -10,14 +10,14 @@ import re
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "state", "ended", "omitted", "few", "all", "fewer", "nan", "differ", "alone", "void", "leak"
+    "state", "ended", "omitted", "few", "all", "fewer", "nan", "differ", "alone", "void", "leak", "same"
 ]
 
 _AUX = (
     r"(?:is|are|was|were|has|have|had|been|got|gets|went|goes|stays?|stayed|remains?|remained|became|becomes"
     r"|turned|looks|keeps?)"
 )
-_ADVERBS = r"(?: (?:now|still|already|again|all|both|been|gone|marked(?: as)?|declared|\w{2,12}ly))*"
+_ADVERBS = r"(?: (?:now|still|already|again|all|both|been|gone|marked(?: as)?|declared|being|\w{2,12}ly))*"
 STATES = (
     r"inactive|dead|down(?! (?:to|by|from|for maintenance)\b)|offline|unreachable|unavailable|unresponsive"
     r"|unhealthy|excluded|dropped(?! out\b)|dropped out|discarded|lost|left (?:out|behind)"
@@ -25,7 +25,8 @@ STATES = (
     r"|desynchroni[sz]ed|stale|incomplete|gone|missing(?! (?:labels?|keys?|fields?|values?|captions?"
     r"|columns?)\b)"
     r"|broken|defective|faulty|unusable|fenced|drained|isolated|black-?listed|quarantined|removed|detached"
-    r"|evicted|failed(?! (?:to|with|over)\b)|failing|absent|corrupt(?:ed)?|damaged|truncated|unreadable"
+    r"|evicted|thrown away|empty|taken (?:offline|out of service)|failed(?! (?:to|with|over)\b)|failing"
+    r"|absent|corrupt(?:ed)?|damaged|truncated|unreadable"
     r"|overwritten|wiped|degraded"
     r"|stopped|stuck|frozen|disconnected|unplugged|deactivated|powered off|shut off|disabled|ejected|crashed"
     r"|diverged|half[- ]written|zeroed|garbled|beyond repair|out of service|unusable|cut off|orphaned"
@@ -43,7 +44,8 @@ OMITTED = (
     r"|averaged"
     r"|reduced|replicated|wrapped|shuffled|applied|included|computed?|detect(?:ed)?|found|seen"
     r"|recogni[sz]ed|answer(?:s|ed|ing)?|respond(?:s|ed|ing)?|respawned|spin(?:ning|s)?|join(?:ed)?|present"
-    r"|finish(?:ed)?|complete[d]?|finali[sz]ed?|read|decoded|exchanged|broadcast|come back|came back"
+    r"|finish(?:ed)?|complete[d]?|finali[sz]ed?|read|decoded|exchanged|gathered|opened|arrive[d]?"
+    r"|broadcast|come back|came back"
     r"|transmitted"
 )
 """What a program does with its state, data and members: denied, that is a loss."""
@@ -103,7 +105,8 @@ PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("state", _pattern(rf"\b{_AUX}{_ADVERBS} (?:{STATES})\b")),
     # `pod trainer-7 lost`, `Power Supply 2: failure detected`, `port 3 down`
     ("ended", _pattern(
-        r"\b(?:died|dies|vanished|disappeared|crashed|gave up|gives up|giving up|fell off|dropped off"
+        r"\b(?:died|dies|vanished|disappeared|crashed|gave up|gives up|giving up|fell off|dropped o(?:ff"
+        r"|ut)|drops out"
         r"|fell out"
         r"|stopped (?:posting|sending|answering|reporting|responding|turning|spinning|working|accepting"
         r"|writing"
@@ -134,6 +137,8 @@ PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         r"|garbage|nothing"
         r"|empty \w+)(?: only)?\b|\bnothing (?:to train|trainable)\b|\bno (?:trainable"
         r"|learnable) (?:param|weight|layer)"
+        r"|\bno (?:parameters?|layers?|weights?) (?:receives?|gets?|has|have) (?:an? |any )?gradients?\b"
+        r"|\b(?:model|network|run) does not (?:learn|train)\b"
         r"|\b(?:has|have|with) no (?:effect|gradients?)\b"
     )),
     # `wrote 0 of 64 shards`, `17 of 18 links up`
@@ -150,6 +155,12 @@ PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("all", _pattern(
         rf"(?P<bad>{_NUMBER}){_OF}(?P<whole>{_NUMBER}) (?:[a-zA-Z][\w-]{{1,20}} ){{0,3}}?"
         rf"(?:are |is |were |was |have |has |had |been |held |hold |contain )*(?:{_AWAY})\b"
+    )),
+    ("all", _pattern(
+        rf"\b(?:lost|lacks|dropped|missing|without) (?P<bad>{_NUMBER}){_OF}(?P<whole>{_NUMBER})\b"
+    )),
+    ("same", _pattern(
+        r"\bkeeps? (?:returning|reading|yielding|giving|serving) the same\b"
     )),
     ("leak", _pattern(
         rf"\b(?:contamination|leak(?:age)?|overlap)\b.{{0,40}}?(?P<bad>{_NUMBER}){_OF}(?P<whole>{_NUMBER})"
@@ -169,6 +180,10 @@ PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         rf"|running with)(?: only)?"
         rf" (?P<have>{_NUMBER})\b"
     )),
+    ("fewer", _pattern(
+        rf"(?P<have>{_NUMBER})(?: [a-zA-Z][\w-]{{1,16}}){{0,3}}[,;] (?P<want>{_NUMBER})"
+        rf"(?: [a-z][\w-]{{1,16}}){{0,2}} (?:was|were|had been) {_ASKED}\b"
+    )),
     # `embedding.weight holds 1024 NaN values`
     ("nan", _pattern(
         r"\b(?:holds?|contains?|has|have|found|are|is|became|turned|went|of which) (?:(?P<bad>\d{1,9}) "
@@ -179,6 +194,11 @@ PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("differ", _pattern(
         rf"\b(?:differs?|(?:do|does|did)(?: not|n't) (?:match|agree)|mismatch(?:es|ed)?|disagrees?|unequal"
         rf"|(?:is|are) (?:different|inconsistent|unequal)|diverged?)\b.{{0,30}}?\b{_BETWEEN}\b"
+    )),
+    ("differ", _pattern(
+        r"\b(?:holds?|has|have|uses?|computes?) (?:other|different) (?:weights|parameters|gradients"
+        r"|versions?)"
+        r" (?:than|from)\b"
     )),
     ("differ", _pattern(
         r"\b(?:each|every)(?: one)?(?: of (?:the |its )?(?:\d{1,5} )?)? ?(?:process(?:es)?|ranks?"

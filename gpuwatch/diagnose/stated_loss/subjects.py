@@ -45,7 +45,8 @@ _GONE_WORDS = (
     r"|disappeared|offline|inactive|down|failed|failing|died|removed|isolated|quarantined|detached"
     r"|ejected|defective"
     r"|broken|unhealthy|unresponsive|not respond\w*|stopped \w+|unavailable|unusable|absent|drained|unplugged"
-    r"|degraded|stuck|crashed|evicted|fenced|gave up|giving up|left (?:out|behind)|disconnected|cut off"
+    r"|degraded|taken \w+.*|dropped out|drops out|stuck|crashed|evicted|fenced|gave up|giving up"
+    r"|left (?:out|behind)|disconnected|cut off"
     r"|blacklisted|powered off|shut off|out of service|stopped|frozen|faulty|diverged|detected"
 )
 _GONE = _words(r".*(?:" + _GONE_WORDS + r").*")
@@ -71,7 +72,8 @@ SUBJECTS: tuple[LossSubject, ...] = (
     LossSubject(
         "host.part_failed",
         _words(
-            r"power suppl(?:y|ies)|psu ?\d*s?|fans?|pumps?|dimms?\w*|coolant|cooling|chassis|backplane"
+            r"power suppl(?:y|ies)|power feeds?|memory banks?(?: \w+)?|psu ?\d*s?|fans?|pumps?|dimms?\w*"
+            r"|coolant|cooling|chassis|backplane"
             r"|riser|bmc"
             r"|redundancy|batter(?:y|ies)|vrm|memory (?:modules?|channels?)|cpu sockets?|pdus?|crac"
             r"|cooling loop"
@@ -106,10 +108,11 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|damaged|missing"
             r"|unreadable|failed|failing|died|dead|gave up|gives up|giving up|crashed|stopped.*"
             r"|overwritten|gone|broken"
-            r"|unusable|stuck|half[- ]written|zeroed|vanished|disappeared|orphaned"
+            r"|unusable|stuck|half[- ]written|thrown away|zeroed|vanished|disappeared|orphaned"
         ),
         _words(
-            r".*(?:sav|writ|stor|persist|upload|sync|flush|commit|kept|backed|archiv|copied|restor|resum"
+            r".*(?:sav|writ|stor|gather|persist|upload|sync|flush|commit|kept|backed|archiv|copied"
+            r"|restor|resum"
             r"|finish"
             r"|complet|finali|read|transmit)\w*"
         ),
@@ -121,10 +124,10 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|log (?:records|entries)|benchmarks?|predictions?|test sets?|validation sets?"
         ),
         _STATE,
-        _words(r"incomplete|lost|losing|loses|left out|discarded|missing|dropped|stale|overwritten"
+        _words(r"incomplete|empty|lost|losing|loses|left out|discarded|missing|dropped|stale|overwritten"
             r"|failed|corrupt\w*"
                r"|gave up|gone|unusable"),
-        _words(r".*(?:evaluat|validat|scor|comput|sync|upload|writ|sav|finish|complet|kept|restor"
+        _words(r".*(?:evaluat|validat|arriv|scor|comput|sync|upload|writ|sav|finish|complet|kept|restor"
             r"|includ)\w*"),
     ),
     LossSubject(
@@ -178,6 +181,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
 OF_KIND: dict[Kind, str] = {
     "nan": "num.values_nan", "differ": "num.replicas_differ", "alone": "launch.too_few",
     "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
+    "same": "data.samples_lost",
 }  # fmt: skip
 """The class of a predicate that needs no subject of a class."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
@@ -225,7 +229,7 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
         return OF_KIND[kind] if SIZED.search(before + sign + behind) else None
     if kind == "nan":
         return OF_KIND[kind] if TENSORS.search(before) else None
-    if kind in ("alone", "void", "leak", "differ") and not _seeded(before + behind):
+    if kind in ("alone", "void", "leak", "same", "differ") and not _seeded(before + behind):
         return "cuda.no_device" if kind == "alone" and "single" not in sign.lower() else OF_KIND[kind]
     near = [
         (far, row)
