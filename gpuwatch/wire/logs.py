@@ -40,7 +40,7 @@ class LogFile(FramePart, frozen=True):
     reason: Text | None = None
     """Why it is not followed."""
     source: Literal["process", "glob", "option", "slurm", "kernel", "found"] = "process"
-    """How it was found; found: by a search for the logs of ended jobs."""
+    """How it was found; found: by a search for logs of ended jobs and of unlisted processes."""
     size: Count | None = None
     lines: Count = 0
     """Number of lines read since the agent started, without the scan of older content."""

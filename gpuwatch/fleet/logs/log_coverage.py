@@ -18,6 +18,35 @@ class Unlogged(Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
+class Unranked(Struct, frozen=True):
+    """The processes of one node that write logs of a training, and of which no rank is known."""
+
+    node: str
+    pids: tuple[int, ...]
+    files: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """`n1: 2 processes write training logs (/r/a.log and 1 more), no rank is known`."""
+        count, more = len(self.pids), len(self.files) - 1
+        which = f"{self.files[0]} and {more} more" if more else self.files[0]
+        verb = "processes write" if count > 1 else "process writes"
+        return f"{self.node}: {count} {verb} training logs ({which}), no rank is known"
+
+
+def unranked(nodes: Iterable[Node]) -> list[Unranked]:
+    """Return, for each node, the processes that write training logs and are not listed there."""
+    found = []
+    for node in nodes:
+        files = [file for file in node.logs if file.source == "found" and file.pids]
+        listed = {process.pid for process in node.processes}
+        pids = sorted({pid for file in files for pid in file.pids} - listed) if files else []
+        if pids and node.link.phase == "live":
+            paths = tuple(file.path for file in files if not listed.issuperset(file.pids))
+            found.append(Unranked(node.name, tuple(pids), paths))
+    return found
+
+
 def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
     """Return the unlogged ranks of each job, on nodes whose processes and log files are known.
 

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.logs.written_elsewhere import WrittenElsewhere
 from gpuwatch.wire import LogFile, Logs, SharedFolder
 
 MAX_FILES = 40_000
@@ -28,6 +29,7 @@ class SharedIdentities:
         self._first: dict[tuple[str, str], str] = {}
         """(identity, fingerprint) -> the node that first reported both."""
         self._twins = Twins()
+        self._elsewhere = WrittenElsewhere()
         self._groups: dict[str, dict[str, str]] = {}
         """Identity -> node -> the first node that sees the same file."""
         self._firsts: NodeShares[tuple[str, str]] = NodeShares(MAX_FILES, MAX_CHARACTERS)
@@ -49,7 +51,7 @@ class SharedIdentities:
                 del self._groups[identity][other]
                 if not self._groups[identity]:
                     del self._groups[identity]
-        return changed - {node}
+        return (changed | self._elsewhere.take(node, logs.files)) - {node}
 
     def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
         """Return the node that first reported this identity and fingerprint, which may be this one."""
@@ -74,7 +76,13 @@ class SharedIdentities:
         return f"{stated} of {self._groups.get(stated, {}).get(node, node)}"
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """Return the files of a node with these identities; local files with those of `Twins`."""
+        """Return the files of a node with these identities; local files with those of `Twins`.
+
+        A file that a process of another node writes is not of an ended job.
+        """
+        return self._elsewhere.marked(node, self._identified(node, files), self._identified)
+
+    def _identified(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
         shared = [
             file
             if file.identity is None

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from gpuwatch import __version__
 from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_coverage import unranked
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, hang_check_facts, incident_facts
@@ -99,6 +100,10 @@ def fleet_facts(
     facts["jobs"] = training_facts(fleet, now, time)
     facts["servers"] = servers_as_facts(fleet, now)
     facts["cut_searches"] = [node.name for node in fleet.nodes.values() if node.search_cut]
+    facts["unranked"] = [
+        {"node": each.node, "pids": list(each.pids), "files": [plain(file) for file in each.files]}
+        for each in unranked(fleet.nodes.values())
+    ]
     facts["checkpoints"] = job_checkpoint_facts(stands.checkpoints)
     facts["ended_jobs"] = ended_facts(stands.ended, stands.of_ended, stands.checkpoints)
     facts["unread_logs"] = [

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_coverage import unranked
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural, ranges
 from gpuwatch.plain import plain
@@ -36,6 +37,11 @@ def notice_lines(fleet: Fleet) -> list[ReportLine]:
             if notice.severity == "info":
                 holds.setdefault(notice, []).append(node.name)
     return [labelled("info", f"{fold(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
+
+
+def unranked_lines(fleet: Fleet) -> list[ReportLine]:
+    """Return a line for each node with processes that write training logs and whose ranks are unknown."""
+    return [labelled("info", plain(each.text)) for each in unranked(fleet.nodes.values())]
 
 
 def notice_text(notice: Notice) -> str:
@@ -227,7 +233,9 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     cut = any(node.search_cut for node in nodes)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
     no_job = "no running job"
-    if busy_unseen(fleet):
+    if unranked(nodes):
+        no_job = "processes write training logs, and no rank is known"
+    elif busy_unseen(fleet):
         no_job = "the processes that use the GPUs are not visible"
     elif hidden := processes_hidden(fleet):
         no_job = (

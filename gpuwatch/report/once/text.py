@@ -33,6 +33,7 @@ from gpuwatch.report.once.problem_lines import (
     reported_kinds,
     silent_lines,
     stepless_lines,
+    unranked_lines,
     unread_lines,
     unreadable_lines,
 )
@@ -78,6 +79,7 @@ def report(
         nodes=[node_block(node, now) for node in fleet.nodes.values()],
         notices=[
             *notice_lines(fleet),
+            *unranked_lines(fleet),
             *unreadable_lines(fleet),
             *allocation_lines(fleet, time),
             *server_lines(fleet, now),

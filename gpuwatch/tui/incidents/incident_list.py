@@ -113,6 +113,8 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
         yield from _unseen("no log file found on", seen.silent, width, look)
     if seen.unlogged:
         yield from _unseen("no log followed for", seen.unlogged, width, look)
+    for text in seen.unranked:
+        yield from wrapped(clean(text), width, look.dim, indent=3)
     for reason, names in seen.unreadable:
         yield from _unseen(f"{reason}:", names, width, look)
     yield ()

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.text import job_text, ranks_text
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.log_coverage import unlogged
+from gpuwatch.fleet.logs.log_coverage import unlogged, unranked
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import plural
 from gpuwatch.wire import KERNEL_LOG
@@ -34,6 +34,8 @@ class Watching(Struct, frozen=True):
     """Connected nodes without any known log file."""
     unlogged: tuple[str, ...]
     """Ranks whose logs are not followed, by job."""
+    unranked: tuple[str, ...]
+    """The processes that write training logs and whose ranks are unknown, by node."""
     unreadable: tuple[tuple[str, tuple[str, ...]], ...]
     """(reason, affected files or nodes)."""
 
@@ -63,9 +65,9 @@ def watching(fleet: Fleet, packs: RulePacks) -> Watching:
     without = tuple(
         f"{ranks_text(each.ranks)} ({job_text(each.job)})" for each in unlogged(fleet.nodes.values())
     )
-    return Watching(
-        files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog, tuple(silent), without, found
-    )
+    strangers = tuple(each.text for each in unranked(fleet.nodes.values()))
+    counts = files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog
+    return Watching(*counts, tuple(silent), without, strangers, found)
 
 
 def _kernel_is_read(node: Node) -> bool:

@@ -27,7 +27,7 @@ def test_it_searches_soon_and_not_only_a_minute_later(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(discovery, "ENDED_S", 0.0)
     monkeypatch.setattr(discovery, "APART_S", 0.0)
-    monkeypatch.setattr("gpuwatch.agent.logs.discovery.tail.LogTail.is_training", lambda *_: True)
+    monkeypatch.setattr("gpuwatch.agent.logs.discovery.tail.LogTail.is_training", lambda *_, **__: True)
     added: list[str] = []
     catalog: Any = SimpleNamespace(
         starts=list, entries={}, blocked={}, add=lambda path, *_rest: added.append(path)

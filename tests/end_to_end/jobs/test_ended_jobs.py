@@ -268,13 +268,16 @@ def test_a_log_that_is_still_written_is_of_no_ended_job_at_first(alone: Path, tm
     ):
         (tmp_path / "proc" / str(cat.pid)).symlink_to(f"/proc/{cat.pid}")
         with Session(PLAN) as session:
-            watch(session, lambda _fleet, _now: bool(_found(session)) and searched(session))
-            files = _found(session)
+            watch(session, lambda _fleet, _now: len(_found(session)) > 1 and searched(session))
+            held = {file.path: file.pids for file in session.fleet.nodes["a"].logs if file.source == "found"}
+            files = {file for job in session.book.ended_jobs for file in job.files}
             cat.kill()
             cat.wait()
             (tmp_path / "proc" / str(cat.pid)).unlink()
-            cluster.watch(session, lambda _fleet, _now: len(_found(session)) > 1, 2 * FIRST_SEARCH_S)
-    assert files == [str(alone / "running" / "rank1.log")]
+            watch(session, lambda _fleet, _now: any(len(job.files) > 1 for job in session.book.ended_jobs))
+    running, over = (str(alone / "running" / f"rank{rank}.log") for rank in (0, 1))
+    assert held == {running: [cat.pid], over: []}
+    assert files == {("a", over)}
 
 
 def watch(session: Session, until: Callable[[Fleet, float], bool]) -> None:

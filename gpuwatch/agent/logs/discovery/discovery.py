@@ -6,21 +6,22 @@ import time
 
 from ...base.path_ranks import ranks_of_path
 from ...base.procfs import clean
+from .holders import held_files, is_same_file, still_held
 from .siblings import sibling_logs
-from .start_folders import start_folders, written_by_others
+from .start_folders import start_folders
 from .tail import LogTail
-from .walk import WINDOW_S, Walk
+from .walk import WINDOW_S, LogCandidate, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
     from ..files.catalog import Catalog
+    from ..files.entry import FileEntry
     from ..files.mounts import Mounts
     from ..ipc.activity_marker import ActivityMarker
     from ..matching.prefilter import Sieve
     from ..matching.ruleset import RuleSet
-    from .walk import LogCandidate
 
 ANSWER_S = 2.0
 """Seconds to wait for the cockpit's assignment of a network file system."""
@@ -33,6 +34,8 @@ ENDED_S = 2.0
 APART_S = 15.0
 """Shortest interval of such searches."""
 MAX_SOON = 6
+HOLDERS_S = 2.0
+"""Seconds between checks whether the unlisted processes that write a log still run."""
 STEP_S = 0.02
 BUDGET_S = 2.0
 """CPU seconds per search in total; the walk through the folders takes at most half of them."""
@@ -78,6 +81,7 @@ class Discovery(object):
         """Number of repeats after `SOON_S`."""
         self._held = False
         """True if the last search met unfollowed files that are being written."""
+        self._holders_due = 0.0
         self.cut = False
         """True if a limit ended the last search early."""
 
@@ -113,6 +117,9 @@ class Discovery(object):
 
     def step(self) -> bool:
         """Search for a moment; return True if there is more to do now."""
+        if self._on and time.monotonic() >= self._holders_due:
+            self._holders_due = time.monotonic() + HOLDERS_S
+            self._check_holders()
         if not self._on or (self._work is None and time.monotonic() < self._due):
             return False
         if self._work is None:
@@ -151,13 +158,18 @@ class Discovery(object):
         new = [one for one in walk.found if self._is_new(one)]
         self.cut = walk.cut or len(new) > MAX_TAILS
         new = sorted(new, key=lambda one: -one.modified)[:MAX_TAILS]
-        held = written_by_others(self._proc, frozenset(one.path for one in new))
-        self._held = bool(held)
+        held = held_files(self._proc, frozenset(one.path for one in new))
+        self._held = any(one.path in held for one in new)
         yield
         for one in new:
             if one.path not in held and not self._is_blocked(one.path):
                 self._enter(one.path)
-                self._take(one)
+                self._take(one, {})
+                yield
+        for path, holders in held.items():
+            if not self._is_blocked(path):
+                self._enter(path)
+                self._take_held(path, holders)
                 yield
 
     def _folders(self) -> "list[str]":
@@ -193,21 +205,55 @@ class Discovery(object):
         if entry is not None:
             entry.last_lines = tail.lines
 
-    def _take(self, one: "LogCandidate") -> None:
-        """Add a file if it is the log of a recently ended training."""
+    def _take_held(self, path: str, holders: "dict[int, str]") -> None:
+        """Add a log that processes write which are not listed: its job runs, with unknown ranks."""
+        entry = self._catalog.entries.get(path)
+        if entry is not None:
+            if entry.source == "found":
+                entry.holders = holders
+            return
+        try:
+            one = LogCandidate(path, os.lstat(path))
+        except OSError:
+            return
+        if self._is_new(one) and is_same_file(self._proc, path, holders):
+            self._take(one, holders)
+
+    def _check_holders(self) -> None:
+        """Drop holders that ended; a log without any is that of an ended job from then on."""
+        for entry in self._catalog.entries.values():
+            if not entry.holders:
+                continue
+            entry.holders = still_held(self._proc, entry.path, entry.holders)
+            if not entry.holders and entry.source == "found" and not self._is_blocked(entry.path):
+                self._enter(entry.path)
+                self._note_end(entry)
+
+    def _note_end(self, entry: "FileEntry") -> None:
+        try:
+            tail = LogTail(entry.path)
+        except OSError:
+            return
+        entry.last_at, entry.last_lines = tail.at or tail.modified, tail.lines
+        entry.lines_at_end = entry.lines
+
+    def _take(self, one: "LogCandidate", holders: "dict[int, str]") -> None:
+        """Add a file if it is the log of a recently ended training, or of one that `holders` still write."""
         try:
             tail = LogTail(one.path)
         except OSError:
             return
         last = one.modified if tail.at is None else tail.at
-        if last < time.time() - WINDOW_S or not tail.is_training(self._ruleset, self._sieve):
+        old = last < time.time() - WINDOW_S and not holders
+        if old or not tail.is_training(self._ruleset, self._sieve, steps_only=bool(holders)):
             self._known[one.path] = _state(one)
             return
         of_one = ranks_of_path(one.path)[1] is not None
         self._catalog.add(one.path, "found", tail.rank() if of_one else None)
         entry = self._catalog.entries.get(one.path)
         if entry is not None:
-            entry.last_at, entry.last_lines, entry.owner = last, tail.lines, self._user(one.uid)
+            entry.last_lines, entry.owner, entry.holders = tail.lines, self._user(one.uid), holders
+            entry.last_at = None if holders else last
 
     def _user(self, uid: int) -> str:
         if uid not in self._users:

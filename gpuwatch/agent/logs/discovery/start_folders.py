@@ -66,25 +66,6 @@ def is_system(folder: str) -> bool:
     return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
 
 
-def written_by_others(proc: str, paths: "frozenset[str]") -> "set[str]":
-    """Return those paths that a process has open for writing, as far as descriptors are readable."""
-    found: set[str] = set()
-    for pid in names(proc):
-        folder = os.path.join(proc, pid, "fd")
-        for number in names(folder) if pid.isdigit() and paths else ():
-            target = read_link(os.path.join(folder, number))
-            if target in paths and target not in found and _writes(os.path.join(proc, pid, "fdinfo", number)):
-                found.add(target)
-    return found
-
-
-def _writes(fdinfo: str) -> bool:
-    for line in (read_bytes(fdinfo, 4096) or b"").splitlines():
-        if line.startswith(b"flags:"):
-            return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
-    return False
-
-
 def _torchelastic() -> "list[str]":
     """Return the default log folders of torchrun, newest first."""
     base = tempfile.gettempdir()

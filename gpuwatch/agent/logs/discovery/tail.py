@@ -61,13 +61,15 @@ class LogTail(object):
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
-    def is_training(self, ruleset: "RuleSet", sieve: "Sieve") -> bool:
-        """Return True if it contains steps, or an exception of a training program."""
+    def is_training(self, ruleset: "RuleSet", sieve: "Sieve", *, steps_only: bool = False) -> bool:
+        """Return True if it contains steps, or (unless `steps_only`) an exception of a training program."""
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()
         if any("step" in frame["fields"] for frame in frames):
             return True
+        if steps_only:
+            return False
         found += scanner.end()
         failed = _TRACEBACK in self.data or any(one["severity"] in _GRAVE for one in found)
         return failed and _TRAINING.search(self.data) is not None

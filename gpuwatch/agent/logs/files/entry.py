@@ -58,7 +58,13 @@ class StepSize(object):
 
 
 class FileEntry(object):
-    """A file by its path."""
+    """A file by its path.
+
+    `pids`: the ranks or launchers that write it; `holders`: pid -> descriptor of other processes that do.
+    """
+
+    lines_at_end = 0
+    """`lines` when the last holder ended."""
 
     def __init__(self, path: str, source: str, rank: "int | None" = None) -> None:
         self.path = path
@@ -97,6 +103,7 @@ class FileEntry(object):
         self.arrivals: deque[tuple[float, int]] = deque(maxlen=KEPT_ARRIVALS)
         """(unix seconds, offset), at most one per second."""
         self.pids: list[int] = []
+        self.holders: dict[int, str] = {}
         self.found_job: str | None = None
         """Its job, from the way it was found."""
         self.last_at: float | None = None
@@ -209,11 +216,11 @@ class FileEntry(object):
             "rank_from": spoken.get("rank_from", "process" if self._ranks else None),
             "local_rank": spoken.get("local_rank"),
             "job": spoken.get("job"),
-            "pids": self.pids,
+            "pids": self.pids or sorted(self.holders),
             "identity": self.identity,
             "fingerprint": None if follower is None else follower.fingerprint(),
-            "last_at": self.last_at if not self.lines else None,
-            "last_lines": self.last_lines if not self.lines else [],
+            "last_at": self.last_at if self.lines == self.lines_at_end else None,
+            "last_lines": self.last_lines if self.lines == self.lines_at_end else [],
             "owner": self.owner,
         }
         return {

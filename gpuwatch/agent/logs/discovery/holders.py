@@ -1,0 +1,66 @@
+"""Finds the files that running processes have open for writing, whether or not they are listed as ranks."""
+
+import os
+import re
+
+from ...base.procfs import names, read_bytes, read_link
+
+MAX_DESCRIPTORS = 256
+"""Descriptors per process that are read."""
+MAX_HELD = 64
+"""Most files that one search adds because they are written; those below the start folders count as well."""
+_LOG_NAME = re.compile(r"\.(?:log|txt|out|err|stdout|stderr)(?:[.-]\d{1,6})?$")
+_SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/usr/", "/etc/", "/var/log/", "/var/lib/", "/boot/")
+
+
+def held_files(proc: str, paths: "frozenset[str]") -> "dict[str, dict[int, str]]":
+    """Return path -> pid -> descriptor of files open for writing, as far as descriptors are readable.
+
+    Those among `paths`, and besides at most `MAX_HELD` that are the output of a process or a log by name.
+    """
+    found: dict[str, dict[int, str]] = {}
+    others = 0
+    for pid in names(proc):
+        folder = os.path.join(proc, pid, "fd")
+        for number in names(folder)[:MAX_DESCRIPTORS] if pid.isdigit() else ():
+            target = read_link(os.path.join(folder, number))
+            if target is None or not target.startswith("/") or target.startswith(_SYSTEM):
+                continue
+            may_be_log = number in ("1", "2") or _LOG_NAME.search(target) is not None
+            new = target not in paths and target not in found
+            if (new and not (may_be_log and others < MAX_HELD)) or not _writes(proc, pid, number):
+                continue
+            others += new
+            found.setdefault(target, {}).setdefault(int(pid), number)
+    return found
+
+
+def still_held(proc: str, path: str, holders: "dict[int, str]") -> "dict[int, str]":
+    """Return those of the `holders` (pid -> descriptor) that still have the file open."""
+    return {
+        pid: number
+        for pid, number in holders.items()
+        if read_link(os.path.join(proc, str(pid), "fd", number)) == path
+    }
+
+
+def is_same_file(proc: str, path: str, holders: "dict[int, str]") -> bool:
+    """Return True if the path is here what the first holder has open; in a container it may be another."""
+    here = _status(path)
+    opened = [_status(os.path.join(proc, str(pid), "fd", number)) for pid, number in holders.items()]
+    known = [each for each in opened if each is not None]
+    return here is not None and bool(known) and os.path.samestat(here, known[0])
+
+
+def _status(path: str) -> "os.stat_result | None":
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _writes(proc: str, pid: str, number: str) -> bool:
+    for line in (read_bytes(os.path.join(proc, pid, "fdinfo", number), 4096) or b"").splitlines():
+        if line.startswith(b"flags:"):
+            return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
