@@ -36,7 +36,7 @@ KINDS = (
         "HPU", False, "hl-smi", None,
         pattern_of(
             r"\bHPU\b|\bhpu:\d|\b[Hh]abana|\bHABANA|\bGaudi\d?\b|\bPT_(?:DEVMEM|BRIDGE|HPU)\b|\bhl-smi\b"
-            r"|\bsyn(?:StatusCode|Fail|OutOf)\w{1,40}"
+            r"|\bsyn(?:StatusCode|Fail|OutOf)\w{1,40}|\bsynStatus ?= ?\d|\bsyn[A-Z]\w{1,40} failed\b"
         ),
     ),
     DeviceKind(

@@ -125,3 +125,36 @@ def test_a_disabled_flight_recorder_dumps_nothing(tmp_path: Path) -> None:
         "potentially because FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE.\n",
     )
     assert "nccl.flight_recorder_dump" not in {alert.code for alert in incident.alerts}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "hidden"),
+    [
+        ("OSError: [Errno 122] Disk quota exceeded", "isk quota exceeded", "Errno"),
+        ("OSError: [Errno 116] Stale file handle", "tale file handle", "Errno"),
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of "
+            "memory in memory space vmem. Used 33.02M of 16.00M vmem. Exceeded vmem capacity by 17.02M.",
+            "33.02M used of 16.00M",
+            "permanent",
+        ),
+        ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 71 got signal: 1", "(SIGHUP)", ": 1"),
+        ("Received Signals.SIGUSR2 death signal, shutting down workers", "(SIGUSR2)", "death"),
+        ("n4:7:9 [2] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error", "(port error)", "NET/IB"),
+        ("/opt/ext/libfused.so: undefined symbol: _ZN9fused_opEv", "/opt/ext/libfused.so: symbol _ZN9", "undefined"),
+        (
+            "[rank2]: torch.AcceleratorError: CUDA error: unspecified launch failure in kernel 'k_1', please check the "
+            "stack trace above for the root cause",
+            "",
+            "please check",
+        ),
+        ("RuntimeError: synAcquireDevice failed, synStatus=8 [Device not found] Device acquire failed.", "HPU", "GPU"),
+    ],
+)  # fmt: skip
+def test_the_sentence_has_the_particular_and_states_nothing_twice(
+    tmp_path: Path, text: str, shown: str, hidden: str
+) -> None:
+    incident = first(tmp_path, text)
+    assert shown in incident.headline
+    assert hidden not in incident.headline
+    assert "older" not in incident.because

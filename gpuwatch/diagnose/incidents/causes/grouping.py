@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, of_kinds
+from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, explains, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.diagnose.model.timing import (
     APART_S,
@@ -279,9 +279,12 @@ def _is_past(group: AlertGroup, alert: Alert) -> bool:
 
 
 def _goes_on(group: AlertGroup, alert: Alert) -> bool:
-    """Return True if the kernel of the same node reports the same file system again."""
-    return alert.code.startswith("storage.") and any(
-        (each.code, each.node) == (alert.code, alert.node) and onset(alert) - each.last < OUTAGE_S
+    """Return True if the kernel of the same node reports the same file system again, or a task that waits."""
+    return any(
+        each.node == alert.node
+        and onset(alert) - each.last < OUTAGE_S
+        and each.code.startswith("storage.")
+        and (each.code == alert.code or (alert.code == "kernel.hung_task" and explains(each, alert)))
         for each in group.alerts
     )
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
+from gpuwatch.diagnose.incidents.culprits.cause_confidence import confidence_of
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together, node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
@@ -27,7 +25,6 @@ from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
     EXITS,
-    GENERIC_EXCEPTIONS,
     OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
@@ -36,7 +33,6 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 from gpuwatch.number_text import plural
 
 
@@ -68,7 +64,7 @@ def chosen_culprit(
         because = f"{who} reports it for the job: which rank was first is not known"
         blame = CulpritChoice(confidence="medium", because=because)
     else:
-        confidence, because = _confidence(cause, found.named, alerts)
+        confidence, because = confidence_of(cause, found.named, alerts)
         blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
@@ -126,53 +122,6 @@ def _is_of_unknown_job(blame: CulpritChoice, where: RankIndex, job: str | None) 
     These ranks are then not its own.
     """
     return job is None and where.places.live and all(place.job is not None for place in where.on(blame.node))
-
-
-def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
-    if named:
-        return "high", "the job itself names the ranks"
-    if cause.code == HANG:
-        return _reported_with(cause), "based on GPU and process state; no log line shows it"
-    if cause.code == UNKNOWN:
-        return _reported_with(cause), "the logs end early; no line states why"
-    if cause.kernel and not cause.doubt:
-        return _confidence_of_kernel(cause)
-    if cause in EXITS or cause in GENERIC_EXCEPTIONS:
-        return _confidence_of_end(cause, alerts)
-    if cause.role == "first":
-        return (
-            "medium",
-            "no earlier cause found, but it may itself be the consequence of something not logged",
-        )
-    return "high", "a root cause, and older than the other reports"
-
-
-def _confidence_of_kernel(cause: Alert) -> tuple[Confidence, str]:
-    if not cause.writer_unknown:
-        return "high", "reported by the kernel or the driver"
-    name = PurePosixPath(cause.proof[0].file or "").name
-    return "medium", f"{name} has the line, but the job's user may have written that file"
-
-
-def _reported_with(cause: Alert) -> Confidence:
-    stated = cause.fields.get("confidence")
-    return "high" if stated == "high" else "medium" if stated == "medium" else "low"
-
-
-def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
-    if raised_by(cause, alerts) is not None:
-        others = {each.rank for each in alerts if each in GENERIC_EXCEPTIONS} - {cause.rank}
-        if not others:
-            return "high", "it raised an exception, and no other rank did"
-        return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
-    if cause.code in SIGNALLED_ENDS and cause.role == "first":
-        return (
-            "medium",
-            "no launcher reports that it sent the signal, and the others only lost their connections",
-        )
-    if end_weight(cause) >= 2:
-        return "low", "an abort usually follows from something else, which is not logged"
-    return "medium", "only how the process ended is known, not why"
 
 
 def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from signal import Signals
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
@@ -19,23 +20,24 @@ MAX_DETAIL = 170
 """Most characters of the detail in a sentence."""
 
 FORMS: tuple[tuple[str, ...], ...] = (
-    ("{size} asked, {free} free of {total}", "{size} asked, {free} free", "{size} asked of {total}",
-     "{size} asked", "{request} asked", "tried to allocate {tried}"),
+    ("{used} used of {total}", "{size} asked, {free} free of {total}", "{size} asked, {free} free",
+     "{size} asked of {total}", "{size} asked", "{request} asked", "tried to allocate {tried}"),
     ("{device}",),
     ("process {victim}", "process {process}"),
     ("{rss_kb} resident",),
     ("limit {limit_kb}",),
     ("{peer}: {reason}", "{host}:{port}", "port {port}", "{peer}", "{server}", "{host}"),
     ("row remapping {remapping}: replace the GPU",),
-    ("{hca}: {async_event}", "{hca}", "{ifname}", "PCI {bus_id}"),
+    ("{hca}: {async_event}", "{async_event}", "{hca}", "{ifname}", "PCI {bus_id}"),
     ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
-    ("symbol {missing_symbol}", "{library}"),
+    ("{library}: symbol {missing_symbol} is missing", "symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
     ("{count} processes", "pod {pod}: {status}", "pod {pod}"),
     ("low on {resource}", "{lack}", "quota {quota}"),
     ("node {k8s_node}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),
+    ("{signal}",),
     ("iteration {iteration}",),
 )  # fmt: skip
 """For each group, the first form whose fields are all known is used."""
@@ -54,14 +56,16 @@ MESSAGE = pattern_of(
     r"(?:^|[\s:])(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Refused|Timeout))"
     r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
 )
-SENTENCE_END = pattern_of(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
+SENTENCE_END = pattern_of(
+    r"[.;] (?=[A-Z])|[,;.]? [Pp]lease (?:check|see|refer|read|look)\b|\", \"|\.$| \(and \d+ more"
+)
 SPECIFIC = pattern_of(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
 """Marks of a specific message: numbers, names, paths."""
 URL = pattern_of(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
 HOST = pattern_of(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
 """Host of a failed download."""
-ERRNO = pattern_of(r"^\[Errno -?\d+\] [^:]{1,80}: ")
-"""An errno prefix that repeats the title."""
+ERRNO = pattern_of(r"^\[Errno -?\d+\] (?:[^:]{1,80}(?:: |$))?")
+"""An errno with its text, which repeats the title."""
 CUDA = pattern_of(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
@@ -70,7 +74,8 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
     if SIGN in cause.fields:
         return cause.text  # it quotes the line
     address = pci_address(cause) if gpu is None else ""
-    if (cause in MAX_REPORTED and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
+    stated = "pod" in cause.fields or (cause in SCHEDULER and "signal" in cause.fields)
+    if (cause in MAX_REPORTED and not stated) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
     forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MAX_FORMS]
@@ -110,6 +115,8 @@ def readable(name: str, value: str | float) -> str:
 
     A process numbers the devices in CUDA_VISIBLE_DEVICES (its device 1 may be GPU 3): `device 1`.
     """
+    if name == "signal":
+        return signal_name(str(value))
     if not name.endswith("_kb") or not isinstance(value, (int, float)):
         text = PORT.sub("", str(value).strip("'\"`,;"))
         return f"device {text}" if name == "device" and text.isdecimal() else text
@@ -119,6 +126,12 @@ def readable(name: str, value: str | float) -> str:
             break
         size, unit = size / 1024, larger
     return f"{size:.3g} {unit}"
+
+
+def signal_name(value: str) -> str:
+    """Return the name of a signal that a line numbers, such as SIGHUP for 1; else the value unchanged."""
+    numbers = {str(each.value): each.name for each in Signals}
+    return numbers.get(value, value)
 
 
 def message_of(proof: Proof) -> str:
