@@ -42,7 +42,8 @@ class Process(FramePart, frozen=True):
     rank_source: Literal["path", "command", "order"] | None = None
     """For a rank that its program numbers itself, the source of its number.
 
-    The path of its log, an argument, or only the order in which the processes were started. None: its
+    The path of its log, an argument, or only inferred: from the order in which the processes were started,
+    and if each was started by itself, from the GPU that it may use or a number of its log. None: its
     environment.
     """
     local_rank: Rank | None = None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .process_table import Stat
 
 MAX_PROCESSES = 1024
+MAX_APART = 256
+"""Most processes with a parent of their own that are compared with each other."""
 SCAN_EVERY_S = 4.5
 """Shortest interval in seconds of searches for ranks; processes on a GPU are read every time."""
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
@@ -54,6 +56,7 @@ class ProcessReader(object):
         self._ends: dict[str, list[str]] = {}
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
+        self._separate = SpawnGroups()
         self._scan_every_s = scan_every_s
         self._scan_due = monotonic()
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -97,7 +100,9 @@ class ProcessReader(object):
         listed = listed[:MAX_PROCESSES]
         found.update((pid, read_stat(self._proc, pid)) for pid in listed if pid not in found)
         above = {pid: self._processes.launcher(pid) for pid in listed}
-        above.update((pid, one["launcher"]) for pid, one in numbered.items() if pid in above)  # type: ignore[misc]
+        for pid in set(numbered).intersection(above):
+            launcher = numbered[pid].get("launcher", above[pid])
+            above[pid] = launcher if isinstance(launcher, int) else None
         started = sorted({pid for pid in above.values() if pid is not None})
         self.starters = {
             pid: (self._known[pid].name, self._known[pid].start)
@@ -143,11 +148,40 @@ class ProcessReader(object):
         ]
         parents = Counter(self._known[pid].parent for pid in free)
         beside = [pid for pid in free if self._known[pid].parent > 1 < parents[self._known[pid].parent]]
-        self._processes.learn_details(beside, now)
+        apart = self._apart(free, beside, candidates)
+        self._processes.learn_details(beside + apart, now)
         siblings = [one for one in map(self._sibling, beside) if one is not None]
-        return self._groups.ranks(
-            siblings, on_gpu, self._processes.is_distributed, self._processes.has_library
-        )
+        asked = self._processes.is_distributed, self._processes.has_library
+        separate = [one for one in map(self._sibling, apart) if one is not None and not one.ended]
+        users = [(self._user(one.pid), one) for one in separate]
+        found = self._separate.separate(users, *asked)
+        found.update(self._groups.ranks(siblings, on_gpu, *asked))
+        return found
+
+    def _apart(self, free: "list[int]", beside: "list[int]", candidates: "set[int]") -> "list[int]":
+        """Return the programs that were started from a shell of their own, at most `MAX_APART`.
+
+        RANK alone in the environment is counted: others that run the same command have it too.
+        """
+        alone = [
+            pid
+            for pid, one in self._known.items()
+            if one.variables
+            and "RANK" in one.variables
+            and pid not in candidates
+            and pid != self._me
+            and may_be_program(one.name)
+        ]
+        programs = set(free).union(alone)
+        launchers = {above for pid in candidates for above in self._processes.ancestors(pid)}
+        found = programs.difference(beside, launchers)
+        return [pid for pid in sorted(found) if pid > 1 and self._known[pid].parent not in programs][
+            :MAX_APART
+        ]
+
+    def _user(self, pid: int) -> "str | None":
+        details = self._known[pid].details
+        return None if details is None else details.user
 
     def _sibling(self, pid: int) -> "Sibling | None":
         """Return the process as a `Sibling`; None: its details are unknown, or it ended well."""
@@ -159,7 +193,11 @@ class ProcessReader(object):
         if one.details is None:
             return None
         logs = written(one.details, self._ends)
-        return Sibling(pid, one.parent, one.start_ticks, one.details.command or "", logs)
+        found_here = Sibling(pid, one.parent, one.start_ticks, one.details.command or "", logs)
+        found_here.own_rank = identity({"RANK": (one.variables or {}).get("RANK", "")}).get("rank")  # type: ignore[assignment]
+        gpu = (one.variables or {}).get("CUDA_VISIBLE_DEVICES", "")
+        found_here.own_gpu = int(gpu) if gpu.isdecimal() and len(gpu) < 5 else None
+        return found_here
 
     def _outputs(
         self, wanted: "Iterable[int]", above: "dict[int, int | None]"

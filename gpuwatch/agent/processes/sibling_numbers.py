@@ -25,10 +25,11 @@ MAX_NUMBERS = 16
 class Sibling(object):
     """A process without a known rank; `start` in clock ticks since boot, `logs`: the files that it writes.
 
-    `ended`: a zombie, of which only the start is known.
+    `ended`: a zombie, of which only the start is known. `own_rank`, `own_gpu`: RANK and the only number in
+    CUDA_VISIBLE_DEVICES of its own environment.
     """
 
-    __slots__ = ("command", "ended", "logs", "parent", "pid", "start")
+    __slots__ = ("command", "ended", "logs", "own_gpu", "own_rank", "parent", "pid", "start")
 
     def __init__(
         self, pid: int, parent: int, start: int, command: str, logs: "list[str]", ended: bool = False
@@ -39,6 +40,8 @@ class Sibling(object):
         self.command = command
         self.logs = logs
         self.ended = ended
+        self.own_rank: int | None = None
+        self.own_gpu: int | None = None
 
 
 def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
@@ -55,6 +58,29 @@ def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
     if len(living) < len(members) and all(places[pid] == rank for pid, rank in known.items()):
         return places, source
     return known, source
+
+
+def separate_numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str | None]":
+    """Return pid -> rank of processes that were started apart, and its source; None: their environment.
+
+    What each states takes precedence. Else their ranks are inferred (`order`): by the number in which their
+    logs differ, by the GPU that each may use, by the order of their starts.
+    """
+    by_environment = _distinct({one.pid: one.own_rank for one in members})
+    if by_environment:
+        return by_environment, None
+    stated = _stated(members)
+    if stated is not None:
+        return stated
+    gpus = _distinct({one.pid: one.own_gpu for one in members})
+    by_gpu = {pid: place for place, pid in enumerate(sorted(gpus, key=gpus.__getitem__))}
+    return numbered_logs(members) or by_gpu or _places(members), "order"
+
+
+def _distinct(reported: "dict[int, int | None]") -> "dict[int, int]":
+    """Return the numbers if every process has one of its own; else none."""
+    known = {pid: number for pid, number in reported.items() if number is not None}
+    return known if len(known) == len(reported) == len(set(known.values())) else {}
 
 
 def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":

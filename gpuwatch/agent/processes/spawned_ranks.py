@@ -2,18 +2,21 @@
 
 Their environment names no rank. Processes that one parent started form a group if they take part in
 torch.distributed (by their threads' names, or spawned and on a GPU), or have loaded a training library and
-write own logs that differ in one number. `sibling_numbers` determines the rank of each.
+write own logs that differ in one number. Processes that were each started from a shell of their own form one
+if one user runs the same command in them, apart from numbers, with logs in the same folder, and they take
+part in torch.distributed or state a rank. `sibling_numbers` determines the rank of each.
 """
 
 import os
+import re
 from collections import Counter
 
 from ..base.procfs import names, read_bytes, read_text
-from .sibling_numbers import numbered_logs, numbers
+from .sibling_numbers import numbered_logs, numbers, separate_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Sequence
+    from typing import Callable, Hashable, Iterable, Mapping, Sequence
 
     from .sibling_numbers import Sibling
 
@@ -27,14 +30,15 @@ SPAWNED = "spawn_main"
 LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
 """Path parts of libraries that a training process has mapped."""
 MAX_MAPS = 8 << 20
+_NUMBER = re.compile(r"\d+")
 
 
 class SpawnGroups(object):
     """Remembers the ranks assigned to a group while members end."""
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, dict[str, object]]] = {}
-        """Parent -> pid -> its assignment."""
+        self._known: dict[Hashable, dict[int, dict[str, object]]] = {}
+        """Parent, or key of `separate`, -> pid -> its assignment."""
 
     def __contains__(self, pid: object) -> bool:
         """Return True if a process was assigned a rank."""
@@ -53,28 +57,55 @@ class SpawnGroups(object):
         `on_gpu`: pids that use a GPU. `distributed`, `trains`: as `is_distributed` and `has_library`, called
         for processes with siblings.
         """
-        groups: dict[int, list[Sibling]] = {}
+        groups: dict[Hashable, list[Sibling]] = {}
         for one in siblings:
             if one.parent > 1 and one.parent not in on_gpu:
                 groups.setdefault(one.parent, []).append(one)
-        self._known = {parent: self._known[parent] for parent in groups if parent in self._known}
+        given: dict[Hashable, dict[int, dict[str, object]]] = {
+            parent: _given(_members(group, on_gpu, distributed, trains), group[0].parent)
+            for parent, group in groups.items()
+        }
+        return self._assigned(groups, given)
+
+    def separate(
+        self,
+        processes: "Iterable[tuple[str | None, Sibling]]",
+        distributed: "Callable[[int], bool]",
+        trains: "Callable[[int], bool]",
+    ) -> "dict[int, dict[str, object]]":
+        """Return the same, without `launcher`, for processes that were started apart; with each its user."""
+        groups: dict[Hashable, list[Sibling]] = {}
+        for user, one in processes:
+            folder = os.path.dirname(one.logs[0]) if one.logs else ""
+            key = user, _NUMBER.sub("#", one.command), _NUMBER.sub("#", folder)
+            groups.setdefault(key, []).append(one)
+        given: dict[Hashable, dict[int, dict[str, object]]] = {
+            key: _given(_separate(group, distributed, trains)) for key, group in groups.items()
+        }
+        return self._assigned(groups, given)
+
+    def _assigned(
+        self,
+        groups: "Mapping[Hashable, list[Sibling]]",
+        given: "Mapping[Hashable, dict[int, dict[str, object]]]",
+    ) -> "dict[int, dict[str, object]]":
+        self._known = {key: self._known[key] for key in groups if key in self._known}
         found: dict[int, dict[str, object]] = {}
-        for parent, group in groups.items():
-            given = _given(parent, _members(group, on_gpu, distributed, trains))
-            kept = self._kept(parent, group, given)
+        for key, group in groups.items():
+            kept = self._kept(key, group, given[key])
             if kept:
-                self._known[parent] = kept
+                self._known[key] = kept
                 found.update(kept)
         return found
 
     def _kept(
-        self, parent: int, group: "list[Sibling]", given: "dict[int, dict[str, object]]"
+        self, key: "Hashable", group: "list[Sibling]", given: "dict[int, dict[str, object]]"
     ) -> "dict[int, dict[str, object]]":
         """Return the current assignments of a group.
 
         Ranks stay, unless evidence better than the order now gives others.
         """
-        before = self._known.get(parent, {})
+        before = self._known.get(key, {})
         stated = any(one["rank_source"] != "order" for one in given.values())
         guessed = any(one["rank_source"] == "order" for one in before.values())
         kept = {} if stated and guessed else {one.pid: before[one.pid] for one in group if one.pid in before}
@@ -126,17 +157,27 @@ def _members(
     return members + ended if members else []
 
 
-def _given(parent: int, members: "Sequence[Sibling]") -> "dict[int, dict[str, object]]":
+def _separate(
+    group: "list[Sibling]", distributed: "Callable[[int], bool]", trains: "Callable[[int], bool]"
+) -> "list[Sibling]":
+    """Return the ranks among processes that were started apart."""
+    if len(group) < 2:
+        return []
+    members = [one for one in group if distributed(one.pid)]
+    if len(members) < 2:
+        stated = separate_numbers(group)[1] != "order"
+        members = group if stated and all(trains(one.pid) for one in group) else []
+    return members
+
+
+def _given(members: "Sequence[Sibling]", parent: "int | None" = None) -> "dict[int, dict[str, object]]":
+    """Return the assignment of each member; `parent`: None if they were started apart."""
     if len(members) < 2:
         return {}
-    known, source = numbers(members)
+    known, source = separate_numbers(members) if parent is None else numbers(members)
+    facts: dict[str, object] = {} if parent is None else {"launcher": parent}
+    size = max(len(members), max(known.values()) + 1)
     return {
-        pid: {
-            "rank": rank,
-            "local_rank": rank,
-            "world_size": max(len(members), max(known.values()) + 1),
-            "launcher": parent,
-            "rank_source": source,
-        }
+        pid: dict(facts, rank=rank, local_rank=rank, world_size=size, rank_source=source)
         for pid, rank in known.items()
     }
