@@ -13,7 +13,7 @@ from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.diagnose.model.failure_classes import EXITS, PRECURSORS
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
 """Classes about starting, placing and ending processes; a scheduler retries these."""
@@ -40,6 +40,18 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
     recovery = Recovery(None, None, finished=True)
     return [
         softened(alert, recovery) if _is_event(alert, stepping) or _is_outlived(alert, tracks) else alert
+        for alert in alerts
+    ]
+
+
+def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
+    """Return the alerts; a precursor of a failure in training that finished without one becomes `info`."""
+    if end.state != "finished":
+        return list(alerts)
+    return [
+        structs.replace(alert, severity="info")
+        if alert.severity == "warning" and alert in PRECURSORS and alert.code.startswith("train.")
+        else alert
         for alert in alerts
     ]
 

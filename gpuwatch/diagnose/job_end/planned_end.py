@@ -87,8 +87,9 @@ def leave_of(lines: Sequence[str]) -> Leave:
 def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
     """Return the alerts; if the job saved its state before a requested end, that end is a warning.
 
-    It is `info` if the user ended the job or it was requeued, and so is the signal alone if the log then
-    states a good end. Any other failure leaves all alerts unchanged.
+    It is `info` if the user ended the job or it was requeued, and so are the signal and Slurm's cancellation
+    without a reason (scancel) if the log then states a good end. Any other failure leaves all alerts
+    unchanged.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -102,7 +103,9 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
         return alerts
     meant = any(leave.meant for leave in leaves if leave.saved)
     closed = any(leave.closed for leave in leaves if leave.saved)
-    return [_judged(alert, meant=meant or (closed and alert.code == TERMINATED)) for alert in alerts]
+    return [
+        _judged(alert, meant=meant or (closed and alert.code in (TERMINATED, CANCELLED))) for alert in alerts
+    ]
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:

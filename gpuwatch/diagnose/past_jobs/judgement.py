@@ -16,7 +16,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offse
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
-from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown
+from gpuwatch.diagnose.job_end.completed_run import with_completed_run, with_passed_pressure, without_teardown
 from gpuwatch.diagnose.job_end.failed_closing import failed_closing_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, ends_by_job
@@ -37,6 +37,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.past_jobs.cluster_events import with_started_pods
 from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words, with_last_words
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
@@ -82,6 +83,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     alerts = with_restarts(with_later_attempts(with_outcomes(placed, tracks), tracks), tracks)
     by_end = {alert.id for alert in alerts if alert.recovered and alert.recovered_step is None}
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
+    alerts = with_started_pods(alerts, around_in(scan.files))
     closings = closings_of(scan.files)
     growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)
     jobs: tuple[NamedEnd, ...] = ()
@@ -95,6 +97,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     judged_tracks = jobs[0].tracks if jobs else tracks
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
+    alerts = with_passed_pressure(alerts, end)
     saved_last = saved_at_end(main_tracks(tracks), closings)
     alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
     alerts = with_repairs(with_planned_ends(alerts, closings), around_in(scan.files))

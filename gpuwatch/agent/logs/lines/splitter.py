@@ -33,6 +33,9 @@ _BAR = re.compile(
     r"|(?<![\d.,])\d[\d.,]{0,20}[kMG]?(?:it|s|B|ba|ex|tok|step|batch\w*|sample\w*|example\w*)/(?:s|it)\b"
     r"|(?<!\d)\d{1,12}/\d{1,12} ?\[[\d:]{1,12}<"
 )
+_WHOLE_BAR = re.compile(r"\d{1,3}%\s?\|[^|]{0,200}\| ?[\d.?kMG]{1,16}/[\d.?kMG]{1,16} \[[^\[\]]{1,300}\]\s*$")
+_LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE)\b")
+_TROUBLE = re.compile(r"(?i)error|fatal|fail|exception|abort|crash|lost|dead|died|invalid")
 _BAR_END = re.compile(
     rb"(?:(?<![\d.,?])[\d?][\d.,]{0,20}[kMG]?[A-Za-z]{1,10}/(?:s|it)\b[^\]\r\n]{0,500}\]"
     rb"|%\|(?:\xe2\x96[\x80-\x9f]|[ #])*)(?=\s*[A-Za-z\[(*<])"
@@ -73,6 +76,15 @@ _long_text = lru_cache(maxsize=CACHED_LONG_LINES)(_text)
 def is_bar(text: str) -> bool:
     """Return True if a line is a state of a progress bar."""
     return _BAR.search(text) is not None
+
+
+def is_bare_bar(text: str) -> bool:
+    """Return True if a line ends with a whole progress bar, and its description names no error.
+
+    Collectors that take standard error for errors give such a line the level ERROR.
+    """
+    bar = _WHOLE_BAR.search(text)
+    return bar is not None and not _TROUBLE.search(_LEVEL.sub("", text[: bar.start()], count=1))
 
 
 def glued(line: bytes) -> int:

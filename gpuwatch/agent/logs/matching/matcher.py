@@ -5,6 +5,7 @@ import time
 
 from ..lines.levels import GRAVE, has_stamp, own_level
 from ..lines.normalise import known_messages
+from ..lines.splitter import is_bare_bar
 from .event_form import has_given_up, is_absent, is_event, is_quoted
 from .ruleset import typed
 
@@ -82,7 +83,7 @@ class LineMatcher(object):
             return False
         level = None if raised else own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS])
         ended = level is None and has_stamp(raw) and has_given_up(text[:SEARCHED_CHARS])
-        if not raised and level not in GRAVE and not ended:
+        if not raised and ((level not in GRAVE and not ended) or is_bare_bar(text[:SEARCHED_CHARS])):
             return False
         self.matched.append((rule, ""))
         return (

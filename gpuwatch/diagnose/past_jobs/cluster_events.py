@@ -1,0 +1,75 @@
+"""Kubernetes events that a later event of the same object answers: the pod started after all. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from gpuwatch.agent.patterns.module_pattern import pattern_of
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.runs.files.around import Around
+
+MAX_EVENT_CHARS = 1000
+"""Characters of a line that are searched."""
+MAX_READ = 100
+"""Alerts whose logs are read again."""
+_AGE = r"(?P<age>(?:\d{1,6}[dhms]){1,4})?(?: \(x\d{1,6} over [\dhmsd]{2,16}\))?"
+_OBJECT = r"(?P<object>[a-z]{2,20}/[\w.-]{1,253})"
+_NOT_STARTED = pattern_of(
+    rf"^\s*{_AGE}\s*Warning\s+(?:Failed\w*|ErrImage\w+|ImagePull\w+|InspectFailed|NetworkNotReady)\s+{_OBJECT}\s"
+)
+"""An event about a pod that could not be placed, prepared or started."""
+_STARTED = pattern_of(rf"^\s*{_AGE}\s*Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+
+
+def with_started_pods(alerts: Iterable[Alert], read: Reader) -> list[Alert]:
+    """Return the alerts; those whose lines are events about pods that then started become `info`.
+
+    `read`: returns the lines around an alert, None if they are unknown.
+    """
+    left = MAX_READ
+    found = []
+    for alert in alerts:
+        texts = [proof.text for proof in alert.proof if proof.kind == "line"]
+        if alert.severity != "info" and left > 0 and are_start_failures(texts):
+            left -= 1
+            around = read(alert)
+            if around is not None and started_later(texts, around):
+                found.append(structs.replace(alert, severity="info", recovered=True))
+                continue
+        found.append(alert)
+    return found
+
+
+def are_start_failures(texts: Sequence[str]) -> bool:
+    """Return True if all lines, at least one, are events about a pod that did not start."""
+    return bool(texts) and all(_NOT_STARTED.search(text, 0, MAX_EVENT_CHARS) for text in texts)
+
+
+def started_later(texts: Iterable[str], around: Around) -> bool:
+    """Return True if all pods that events of a file report as not started have started since.
+
+    Later is by the age in the first column, without one by the order of the lines.
+
+    Args:
+        texts: The lines of the error.
+        around: The lines of its file.
+    """
+    failed: dict[str, tuple[int, int]] = {}
+    started: dict[str, tuple[int, int]] = {}
+    for number, line in enumerate((*around.above, *texts, *around.below, *around.last)):
+        for pattern, found in ((_NOT_STARTED, failed), (_STARTED, started)):
+            event = pattern.search(line, 0, MAX_EVENT_CHARS)
+            if event is not None:
+                moment = (-seconds(event["age"]), number)
+                found[event["object"]] = max(moment, found.get(event["object"], moment))
+    return all(name in started and started[name] > moment for name, moment in failed.items())
+
+
+def seconds(age: str | None) -> int:
+    """Return the seconds of an age such as `9m12s`; 0 if there is none."""
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", age or ""))
