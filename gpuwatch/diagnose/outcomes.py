@@ -31,7 +31,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.timing import Resumed
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
-from gpuwatch.diagnose.sources.ended_pids import without_foreign_ends
+from gpuwatch.diagnose.sources.ended_pids import with_launcher_ends, without_foreign_ends
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -106,6 +106,7 @@ class Outcomes:
 
         `wall`: unix seconds.
         """
+        known = with_launcher_ends(known, self._reported.places.ranks)
         known = without_foreign_ends(known, self._reported.places.ranks)
         known = with_reporting_ranks(with_observed_ends(known), self._writers, self._reported.where.sizes)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))

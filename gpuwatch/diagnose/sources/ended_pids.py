@@ -12,13 +12,15 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, LAUNCHER
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, LAUNCHER, LAUNCHER_KILLED
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NEAR_S = 120.0
 """Most seconds between the two reports; a pid may be given again later."""
 STARTED_S = 10.0
 """Start times are exact to a second or two, and a restarted rank is no older than the end before it."""
+BY_SIGNAL = frozenset(("rank.killed", "rank.segfault", "rank.bus_error", "rank.abort"))
+"""Ends of processes by a signal, which a shell reports with the pid of what it started."""
 SIGNALS = frozenset(("launch.siblings_killed",))
 """A launcher's lines about the processes that it ends."""
 
@@ -40,6 +42,41 @@ def _with_rank(alert: Alert, end: Alert | None) -> Alert:
     if not end.first - NEAR_S <= alert.last <= end.last + NEAR_S:
         return alert
     return structs.replace(alert, rank=end.rank, rank_from="field", job=alert.job or end.job)
+
+
+def with_launcher_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> list[Alert]:
+    """Return the alerts; an end by a signal is the launcher's if the pid in the line is a launcher's.
+
+    Example: a shell prints `train.sh: line 3: 4711 Killed torchrun ...`, and the ranks below it train on.
+
+    `places`: where the ranks run.
+    """
+    stated = [
+        alert for alert in alerts if alert.code in BY_SIGNAL and isinstance(alert.fields.get("pid"), int)
+    ]
+    if not stated:
+        return list(alerts)
+    jobs: dict[tuple[str | None, object], str | None] = {
+        (place.node, place.launcher): place.job for place in places if place.launcher is not None
+    }
+    jobs.update((_process(alert), alert.job) for alert in alerts if alert.code == LAUNCHER_KILLED)
+    return [
+        _of_launcher(alert, jobs[key])
+        if alert.code in BY_SIGNAL and alert.rank is None and (key := _process(alert)) in jobs
+        else alert
+        for alert in alerts
+    ]
+
+
+def _process(alert: Alert) -> tuple[str | None, object]:
+    return alert.node, alert.fields.get("pid")
+
+
+def _of_launcher(alert: Alert, job: str | None) -> Alert:
+    text = f"the shell reports the end of a launcher, pid {alert.fields['pid']}"
+    return structs.replace(
+        alert, code=LAUNCHER_KILLED, severity="error", title="A launcher was killed", text=text, job=job
+    )
 
 
 def without_foreign_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> list[Alert]:

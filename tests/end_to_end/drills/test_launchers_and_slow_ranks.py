@@ -53,6 +53,15 @@ def test_a_killed_launcher_is_named_until_its_ranks_have_trained_on(
         pids = [process.pid for process in job.ranks().values()]
         try:
             job.launcher.kill()
+            with (job.folder / "launcher.out").open("a") as words:  # as the shell that started it
+                print(f"train.sh: line 3: {job.launcher.pid} Killed    python launch.py", file=words)
+            job.until(
+                lambda: any(
+                    alert.code == LAUNCHER_KILLED and "line" in {proof.kind for proof in alert.proof}
+                    for one in job.incidents()
+                    for alert in one.alerts
+                )
+            )
             job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [(LAUNCHER_KILLED, None)])
             job.until(lambda: [one.over for one in job.incidents()] == [True])
             assert sorted(process.pid for process in job.ranks().values()) == sorted(pids)
