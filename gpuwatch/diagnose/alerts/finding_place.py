@@ -298,6 +298,8 @@ def _local_place(
     place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
     if place is None and local == finding.fields.get("proc_index"):
         return where.spawned(node, local, finding.file, job), "index"
+    if place is None and local == finding.fields.get("local_rank"):
+        return where.of_one_node(node, local, job), "field"
     return place, "path"
 
 

@@ -14,12 +14,19 @@ from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, gpu_index, place_of
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device
-from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks, stated_class
+from gpuwatch.diagnose.model.failure_classes import (
+    KERNEL_RULES,
+    PRECURSORS,
+    UNEXPLAINED,
+    RulePacks,
+    stated_class,
+)
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.sources.child_ends import child_code
@@ -197,7 +204,15 @@ def _text(finding: Finding, title: str, key_line: str, stated: FailureClass | No
 def _role(finding: Finding, *, refuted: bool) -> Role:
     if refuted:
         return "hint"
+    if finding.role == "hint" and finding.rule in PRECURSORS and _is_raised(finding):
+        return "first"
     return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
+
+
+def _is_raised(finding: Finding) -> bool:
+    """Return True if a grave finding is the exception of a traceback: it ended its process."""
+    above = finding.lines[: finding.key]
+    return finding.severity in ("error", "critical") and any(TRACEBACK in line for line in above)
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:

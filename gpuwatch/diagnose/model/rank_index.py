@@ -30,6 +30,8 @@ Longer than the time-outs of collectives (600 to 1,800 s).
 LAST_WORDS_S = 120.0
 """Seconds after its ranks ended for which reports about a job still count; launchers wait 30 to 60 s."""
 
+MOST_ON_NODE = 8
+"""Ranks that one node usually has at most: one for each GPU."""
 MAX_WORLD = 1 << 16
 """Largest believable WORLD_SIZE; any user can set one in the environment of a process."""
 
@@ -131,6 +133,18 @@ class RankIndex:
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
         """Return the only rank of a job with this local rank (a single-node job); else None."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
+
+    def of_one_node(self, node: str | None, local_rank: int, job: str | None = None) -> RankPlace | None:
+        """Return the rank of a local rank that a launcher logs, if an ended job has one node; else None.
+
+        That is a job of known size, with no more ranks than one node usually runs, that names no other node.
+        """
+        places, size = self.ranks(job), self.size(job)
+        nodes = {place.node for place in places} | set(self.places.addresses.values())
+        moved = any(place.local_rank not in (None, place.rank) for place in places)
+        if self.places.live or moved or not local_rank < size <= MOST_ON_NODE or not nodes <= {"", node}:
+            return None
+        return self.of(local_rank, job) or RankPlace(local_rank, node or "", job)
 
     def spawned(self, node: str | None, number: int, file: str, job: str | None = None) -> RankPlace | None:
         """Return the rank of a torch.multiprocessing process whose index its parent logged.

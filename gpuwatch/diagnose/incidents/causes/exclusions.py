@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.deduplication.unexplained import AFTERMATH_S
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
-from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S
+from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S, is_own_error
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -147,6 +147,20 @@ def _is_torn_down(alert: Alert, among: Candidates) -> bool:
     )
 
 
+def _is_below_wait(alert: Alert, among: Candidates) -> bool:
+    """Return True for the end of an unknown rank below a timeout in its file, if no line between is a cause."""
+    if alert not in MILD_ENDS or alert.rank is not None or not alert.proof:
+        return False
+    proof = alert.proof[0]
+    here = [
+        each
+        for each in among.alerts
+        if (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
+        and (each.proof[0].offset or 0) < (proof.offset or 0)
+    ]
+    return any(each in TIMEOUTS for each in here) and not any(map(is_own_error, here))
+
+
 def _is_signalled(alert: Alert, among: Candidates) -> bool:
     return alert.code == SIGNALLED and alert.rank is not None and among.other_rank_failed
 
@@ -174,6 +188,7 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
         Exclusion("no error", _is_mild),
         Exclusion("barrier of another rank than 0", _is_other_sides_barrier),
         Exclusion("abort by a watchdog", _is_torn_down),
+        Exclusion("end of an unknown rank below a time-out", _is_below_wait),
     ),
     (Exclusion("stopped by its launcher", _is_signalled),),
     (

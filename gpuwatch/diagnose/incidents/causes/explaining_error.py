@@ -7,6 +7,7 @@ the NCCL error and on to the Xid, which no row leads further: the Xid is the cau
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 
 from msgspec import Struct, structs
@@ -110,7 +111,10 @@ def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Return the errors near a launcher's report that names no rank, if only one rank logged any; else []."""
+    """Return the errors near a launcher's report that names no rank, if only one rank logged any.
+
+    If several ranks did, the uppermost error above the report in its file; else [].
+    """
     raised = [
         alert
         for alert in alerts
@@ -118,7 +122,16 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         and (alert in GENERIC_EXCEPTIONS or is_own_error(alert))
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
-    return raised if len({alert.rank for alert in raised}) == 1 else []
+    if len({alert.rank for alert in raised}) == 1:
+        return raised
+    above = [
+        each for each in raised if _share_file(each, ended) and 0 < _bytes_above(each, ended) <= LOGGED_BYTES
+    ]
+    return sorted(above, key=lambda alert: alert.proof[0].offset or 0)[:1]
+
+
+def _bytes_above(error: Alert, ended: Alert) -> int:
+    return (ended.proof[0].offset or 0) - (error.proof[0].offset or 0)
 
 
 def is_own_error(alert: Alert) -> bool:
@@ -126,7 +139,7 @@ def is_own_error(alert: Alert) -> bool:
     return (
         alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
-        and alert not in NO_CAUSE
+        and (alert not in NO_CAUSE or (alert in PRECURSORS and not is_precursor(alert)))
         and not alert.kernel
     )
 
@@ -167,10 +180,10 @@ def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
     )
 
 
-def is_above(error: Alert, ended: Alert) -> bool:
+def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool:
     """Return True if an error of its own stands above a launcher's line about an end, in one file."""
-    between = (ended.proof[0].offset or 0) - (error.proof[0].offset or 0)
-    return ended in EXITS and is_own_error(error) and _share_file(error, ended) and between > 0
+    own = ended in EXITS and is_own_error(error)
+    return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
 
 def _share_file(one: Alert, other: Alert) -> bool:

@@ -18,6 +18,7 @@ from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence,
 from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
 from gpuwatch.diagnose.incidents.causes.explaining_error import (
     KERNEL_S,
+    LOGGED_BYTES,
     MILD_ENDS,
     SAME_MOMENT_S,
     explained,
@@ -66,7 +67,16 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
         untimed = [alert for alert in untimed if not _is_later(alert, best, limits)]
     found = RootCause()
     if untimed:
-        strongest = min(untimed, key=lambda alert: (precedence(alert), limits[alert.id][1]))
+        ended = best.rank if best is not None and best in EXITS else None
+        strongest = min(
+            untimed,
+            key=lambda alert: (
+                precedence(alert),
+                ended is not None and alert.rank != ended,
+                limits[alert.id][1],
+                alert.position,
+            ),
+        )
         if strongest in NAMES_CULPRIT and listed(strongest):
             strongest = _listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
         else:
@@ -158,6 +168,8 @@ def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
     A launcher that lists several ranks at one time does not know which was first.
     """
     own = ended in EXITS and ended.rank == cause.rank is not None
+    if ended in MILD_ENDS and ended.rank is None and is_above(cause, ended, LOGGED_BYTES):
+        return True
     return own or (may_be_of_another(ended, alerts) and is_above(cause, ended))
 
 

@@ -43,6 +43,10 @@ EXAMPLES: dict[str, tuple[Alert, tuple[Alert, ...]]] = {
     "no error": (alert("gpu.xid.remap", 0, 4, severity="warning"), (ECC,)),
     "barrier of another rank than 0": (alert("c10d.monitored_barrier", 3, 4), (ECC,)),
     "abort by a watchdog": (alert("rank.abort", 602, 2, "first"), (TIMEOUT, ECC)),
+    "end of an unknown rank below a time-out": (
+        alert("rank.exit_error", 602, None, "first"),
+        (alert("c10d.store_wait_timeout", 600, None, "first"), ECC),
+    ),
     "stopped by its launcher": (alert("launch.agent_signalled", 2, 4), (ECC,)),
     "aftermath of a time-out": (alert("cuda.launch_failure", 640, 6, "first"), (TIMEOUT, ECC)),
     "error that its rank survived": (
