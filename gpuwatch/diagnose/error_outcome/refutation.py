@@ -27,7 +27,7 @@ from gpuwatch.wire import Severity
 
 SIGN = "sign"
 """Field of findings by a program's own words: those that state the trouble."""
-HARDWARE = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc")
+HARDWARE = ("gpu.", "pcie.", "kernel.", "amd.", "intel.", "host.", "ecc")
 """Prefixes of classes of the hardware and the kernel."""
 VERDICTS = ("job.", "train.")
 """Prefixes of classes that rest on the steps themselves."""

@@ -137,8 +137,8 @@ OTHERS_ENDS = of_kinds("unresponsive_node")
 """The subset that others report about an unresponsive node; never about the reporting node."""
 SCHEDULER = of_kinds("ended_on_purpose")
 """The whole job was ended on purpose: no culprit."""
-OF_NO_RANK = SCHEDULER | (LAUNCHER_KILLED,)
-"""Causes that are outside of the ranks: none of them is the culprit."""
+OF_NO_RANK = SCHEDULER | (LAUNCHER_KILLED, "mpi.peer_gone")
+"""Causes outside of the ranks whose lines report them: none of these ranks is the culprit."""
 GPU_GONE = of_kinds("gpu_gone")
 """Reports of a GPU that is gone."""
 PRECURSORS = of_kinds("precursor")
@@ -146,7 +146,16 @@ PRECURSORS = of_kinds("precursor")
 HARMLESS = of_kinds("harmless")
 """Lines that healthy jobs print at every start; running jobs have no alert of them."""
 
-KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
+KERNEL_RULES = (
+    "gpu.xid.",
+    "gpu.nvswitch.",
+    "pcie.",
+    "kernel.",
+    "amd.",
+    "intel.",
+    "net.nic.",
+    "oom.host.kernel",
+)
 """Prefixes of rules for lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
 """An error line that no rule knows: a cause only where there is no other."""

@@ -23,6 +23,8 @@ _DETAIL = (
     ("mount", "{}"),
     ("path", "{}"),
     ("exitcode", "exit code {}"),
+    ("raised", "{}"),
+    ("operation", "{}"),
     ("server", "{}"),
     ("iteration", "iteration {}"),
     ("errors", "{} errors"),
@@ -33,7 +35,9 @@ _DETAIL = (
 """Fields that are appended to a headline, with their wording."""
 MAX_QUOTED_CHARS = 80
 """Characters of an exception in a headline."""
-NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
+NAMES = frozenset(
+    ("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid", "Intel")
+)
 """Names that keep their capital inside a sentence."""
 
 
@@ -62,10 +66,29 @@ def what(code: str, title: str, fields: Fields, stated: FailureClass | None = No
 def exception(fields: Fields) -> str:
     """Return `ValueError: sample 4711 has no label`, shortened for a headline."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
+    words[1:] = [message(each) for each in words[1:]]
     if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message is more useful than the module of its class
         words[0] = words[0].rpartition(".")[2] or words[0]
     stated = ": ".join(words)
     return stated if len(stated) <= MAX_QUOTED_CHARS else stated[: MAX_QUOTED_CHARS - 3].rstrip() + "..."
+
+
+_SOURCE = re.compile(
+    r"^(?:\w{1,40}:)?[\w./+-]{1,200}\.(?:cc|cpp|cu|cxx|hpp|h):\d{1,7}(?:\(\w{1,40}\))? ?:? {0,2}"
+)
+"""The place in a C++ source at the beginning of a message: `csrc/aio.cpp:281 `."""
+_STATUS = re.compile(r"^Check failed: .{1,400}? == \S{1,60}OK\(\) \((.{1,300}?) vs\. OK\)")
+"""A failed check of a status, with what the status states."""
+
+
+def message(raised: str) -> str:
+    """Return the message of an exception without the place in a C++ source that stands before it.
+
+    Of `Check failed: CALL == Status::OK() (Not found: No session vs. OK)` it is `Not found: No session`.
+    """
+    text = _SOURCE.sub("", raised) or raised
+    status = _STATUS.match(text)
+    return status[1] if status is not None else text
 
 
 HALVES = ("send", "recv")

@@ -15,7 +15,8 @@ MAX_CONTROL_SHARE = 0.05
 """Share of control characters above which data is not text: random bytes have 10 %, logs under 2 %."""
 YEAR = re.compile(
     rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
-    rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
+    rb"|(?:\[|^)[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8}(?: [A-Z]{3,4})? 20\d\d\b",
+    re.MULTILINE,
 )
 LOOK_TIMES = 20
 DAY_S = 86_400.0

@@ -27,7 +27,7 @@ class CausePrecedence(IntEnum):
     """An end that other failures also cause: an abort, or a signal from the launcher."""
 
 
-DEVICES = ("gpu.", "amd.", "pcie.", "cuda.ecc")
+DEVICES = ("gpu.", "amd.", "intel.", "pcie.", "cuda.ecc")
 """Prefixes of classes that state a fault of a device."""
 
 

@@ -148,7 +148,7 @@ def _is_torn_down(alert: Alert, among: Candidates) -> bool:
 
 
 def _is_below_wait(alert: Alert, among: Candidates) -> bool:
-    """Return True for the end of an unknown rank below a timeout in its file, if no line between is a cause."""
+    """Return True for the end of an unknown rank below a timeout in its file, without a cause above it."""
     if alert not in MILD_ENDS or alert.rank is not None or not alert.proof:
         return False
     proof = alert.proof[0]

@@ -250,7 +250,7 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
         and alert.severity in ("error", "critical")
         and explains(cause, alert)
     }
-    of_gpu = cause.code.startswith(("gpu.", "amd."))
+    of_gpu = cause.code.startswith(("gpu.", "amd.", "intel."))
     return structs.replace(cause, rank=effects.pop()) if of_gpu and len(effects) == 1 else cause
 
 
