@@ -20,7 +20,7 @@ _ANY_MONTH = r"[^\W\d_]{3,5}\.?"  # of another language
 _COLLECTED = r" {0,2}(?P<host>[A-Za-z0-9][\w.@-]{0,80})(?:/[\w.@-]{1,80})?"
 _DEVICE = (  # kernel and RDMA messages begin so; none of these is a host
     r"(?!(?:mlx|bnxt|irdma|eth|en[ops]|ibp?|ibs|bond|nvme|nvidia|sd|md|dm|amdgpu|i40e|ixgbe|ice|hfi|qp|cpu|"
-    r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:|nvidia-nvswitch\d)"
+    r"rank|worker|line|step|epoch|iter|cuda|CUDA|node|np|v|q|h)[\d_-]*:|gpu\d{1,2}:|python[\d.]{1,5}:|nvidia-nvswitch\d)"
 )
 _END = r"(?=[ \t\[:|,]|$)[:| ]?"
 

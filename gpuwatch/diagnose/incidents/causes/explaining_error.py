@@ -186,6 +186,25 @@ def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
 
+def first_report(best: Alert, alerts: Sequence[Alert]) -> Alert:
+    """Return the uppermost report of the same error above `best` in its file that names a rank, else `best`.
+
+    A watchdog repeats under `Last error:`, without a rank, what its NCCL printed with one.
+    """
+    if best.rank is not None or best.timed or best.kernel:
+        return best
+    above = [
+        each
+        for each in alerts
+        if each.code == best.code
+        and each.rank is not None
+        and each.fields.get("peer") == best.fields.get("peer")
+        and _share_file(each, best)
+        and 0 < _bytes_above(each, best) <= LOGGED_BYTES
+    ]
+    return min(above, key=lambda alert: alert.position, default=best)
+
+
 def _share_file(one: Alert, other: Alert) -> bool:
     return (one.proof[0].node, one.proof[0].file) == (other.proof[0].node, other.proof[0].file)
 

@@ -22,6 +22,7 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import (
     MILD_ENDS,
     SAME_MOMENT_S,
     explained,
+    first_report,
     is_above,
     may_be_of_another,
 )
@@ -96,6 +97,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
         if found.cause is not best:
             found.doubts.append("no rule knows this error")
         return found
+    best = first_report(best, candidates)
     found.rivals = _rivals(best, timed)
     cause = explained(best, alerts)
     found.cause, found.named = cause, listed(cause) or _minority_ranks(cause, alerts)
