@@ -32,37 +32,59 @@ HIDDEN = (".hydra",)
 
 def job_files(request: "dict[str, Any]") -> "dict[str, Any]":
     """Return `wire.JobFolders`: the files in the folders of these logs whose inner path fits a pattern."""
-    wanted = re.compile(request["wanted"], re.IGNORECASE)
-    until = time.time() + LISTING_S
+    listing = _Listing(re.compile(request["wanted"], re.IGNORECASE), time.time() + LISTING_S)
     rows: dict[str, dict[str, Any]] = {}
     refused = []
-    names, chars, files = 0, 0, 0
     for log in request["logs"][:MAX_LOGS]:
         try:
             folder, owner = _place(log)
         except (OSError, ValueError) as error:
             refused.append({"log": log, "why": clean(getattr(error, "strerror", None) or str(error), 200)})
             continue
-        if folder in rows:
-            continue
-        row = rows[folder] = {"log": log, "folder": folder, "files": [], "cut": False}
-        for parent, folders, inside in os.walk(folder):
-            folders[:] = sorted(each for each in folders if each[0] != "." or each in HIDDEN)
-            names += len(inside)
-            for name in sorted(inside):
-                inner = os.path.relpath(os.path.join(parent, name), folder)
-                if not wanted.search(inner) or clean(inner, 4096) != inner:
-                    continue
-                known = os.lstat(os.path.join(parent, name))
-                if stat.S_ISREG(known.st_mode) and known.st_uid == owner:
-                    row["files"].append(
-                        {"name": inner, "size_bytes": known.st_size, "mtime": round(known.st_mtime, 6)}
-                    )
-                    files, chars = files + 1, chars + len(inner)
-            if names > MAX_NAMES or files > MAX_FILES or chars > MAX_CHARS or time.time() > until:
-                row["cut"] = True
-                break
+        if folder not in rows:
+            files, cut = listing.files_in(folder, owner)
+            rows[folder] = {"log": log, "folder": folder, "files": files, "cut": cut}
     return {"folders": list(rows.values()), "refused": refused}
+
+
+class _Listing:
+    """Lists the files of folders within limits that hold for all folders together."""
+
+    def __init__(self, wanted: "re.Pattern[str]", until: float) -> None:
+        self._wanted = wanted
+        self._until = until
+        self._names = 0
+        self._files = 0
+        self._chars = 0
+
+    def files_in(self, folder: str, owner: int) -> "tuple[list[dict[str, Any]], bool]":
+        """Return the owner's files below a folder, and whether a limit cut their list."""
+        rows = []
+        for parent, folders, names in os.walk(folder):
+            folders[:] = sorted(each for each in folders if each[0] != "." or each in HIDDEN)
+            self._names += len(names)
+            for name in sorted(names):
+                row = self._row(folder, os.path.join(parent, name), owner)
+                if row:
+                    rows.append(row)
+            if self._is_over():
+                return rows, True
+        return rows, False
+
+    def _row(self, folder: str, path: str, owner: int) -> "dict[str, Any] | None":
+        inner = os.path.relpath(path, folder)
+        if not self._wanted.search(inner) or clean(inner, 4096) != inner:
+            return None
+        known = os.lstat(path)
+        if not stat.S_ISREG(known.st_mode) or known.st_uid != owner:
+            return None
+        self._files += 1
+        self._chars += len(inner)
+        return {"name": inner, "size_bytes": known.st_size, "mtime": round(known.st_mtime, 6)}
+
+    def _is_over(self) -> bool:
+        over = self._names > MAX_NAMES or self._files > MAX_FILES or self._chars > MAX_CHARS
+        return over or time.time() > self._until
 
 
 def job_piece(request: "dict[str, Any]") -> "dict[str, Any]":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from gpuwatch.cli.run.place import RunPlace
 from gpuwatch.runs.files.opening import open_below
 from gpuwatch.telemetry.base.json_files import open_regular
 from gpuwatch.telemetry.session.folder import (
+    SESSION_NAME,
     SessionFolder,
     create_session_folder,
     is_own,
@@ -31,7 +31,6 @@ SILENT_S = 900.0
 """A run that has written nothing for so many seconds has ended: summary and parts are renewed every 30 s."""
 MAX_TRIES = 100
 ID_CHARS = 16
-SESSION_NAME = re.compile(r"training_[0-9]{8}_[0-9]{6}(?:_[0-9]{1,4})?")
 MAX_SUMMARY_BYTES = 1 << 20
 MAX_PARTS_READ = 8
 """Parts read to see whether a run has ended, of which there is one for each node."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping
@@ -13,6 +14,9 @@ from ..base.records import record
 DIRECTORY_VARIABLE, RUN_VARIABLE = "GPUWATCH_RUN_DIR", "GPUWATCH_RUN_ID"
 """Set by `gpuwatch run`: the session folder that a script writes into, and the id of the run."""
 MAX_SAME_SECOND = 1000
+NAME_FORMAT = "training_%Y%m%d_%H%M%S"
+SESSION_NAME = re.compile(r"training_[0-9]{8}_[0-9]{6}(?:_[0-9]{1,4})?")
+"""The name of a session folder; a number follows where several sessions start in one second."""
 
 
 @record(frozen=True)
@@ -96,7 +100,7 @@ def create_session_folder(logs: Path, start: float) -> SessionFolder:
         OSError: it cannot be made.
     """
     logs.mkdir(parents=True, exist_ok=True)
-    name = time.strftime("training_%Y%m%d_%H%M%S", time.localtime(start))
+    name = time.strftime(NAME_FORMAT, time.localtime(start))
     for number in range(1, MAX_SAME_SECOND):
         path = logs / (name if number == 1 else f"{name}_{number}")
         try:
