@@ -194,12 +194,17 @@ _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
 """One read that did not succeed; the next may."""
 _FAILED = re.compile(r"(?i)\bfail(?:s|ed|ing)\b")
+_PREPOSITION = r"(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number|the|its|this|that)\b"
 _BETWEEN = re.compile(
-    r"(?i)(?:[\s:;,.()\[\]#-]|[^\s]*\d[^\s]*|(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number"
-    r"|the|its|this|that)\b(?: [^\s,;]+)?|/[^\s]+|\"[^\"]*\"|'[^']*'|(?:writer|saver|thread|process|uploads?"
-    r"|uploader|worker|statistics|stats|values|state|data|set|phys|ids?|input|power|is|was|has|which)\b)*"
+    r"(?i)[\s:;,.()\[\]#-]+|(?=[^\s\d]{0,80}\d)\S+|\"[^\"]*\"|'[^']*'|/\S+"
+    rf"|{_PREPOSITION}(?: {_PREPOSITION})*(?: (?![\"'])[^\s,;]+)?"
+    r"|(?:writer|saver|thread|process|uploads?|uploader|worker|statistics|stats|values|state|data|set|phys|ids?"
+    r"|input|power|is|was|has|which)\b"
 )
-"""What may stand between a noun and its predicate: names, numbers, places, but no other noun."""
+"""One piece of what may stand between a noun and its predicate: names, numbers, places, but no other noun.
+
+Pieces are taken one after the other, since a repeated alternation tries their splits without an end.
+"""
 MAX_WORDS_BEFORE = 7
 """Words between the beginning of a predicate and a noun behind it."""
 SIZED = _words(
@@ -272,12 +277,22 @@ def _distances(row: LossSubject, text: str, *, anywhere: bool) -> list[int]:
     ends = [
         (found.start(), found.end(), NAME_FAR if row.code == MEMBER and found.group()[-1].isdigit() else 0)
         for found in row.nouns.finditer(text)
-        if anywhere or _BETWEEN.fullmatch(text, found.end()) is not None
+        if anywhere or _is_between(text, found.end())
     ]
     far = (
         len(text) - end + (BEFORE if _PLACE.search(text[:start]) else 0) + more for start, end, more in ends
     )
     return sorted(far)[:1]
+
+
+def _is_between(text: str, start: int) -> bool:
+    """Return True if the text from `start` on consists of such pieces only."""
+    while start < len(text):
+        piece = _BETWEEN.match(text, start)
+        if piece is None:
+            return False
+        start = piece.end()
+    return True
 
 
 def _starts(row: LossSubject, text: str) -> list[int]:

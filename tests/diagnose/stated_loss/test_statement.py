@@ -69,3 +69,9 @@ def test_harmless_sentences_state_no_loss() -> None:
     lines = [harmless for *_, harmless in STATED] + HARMLESS
     assert [line for line in lines if stated_loss(f"2026-03-02 10:00:03 {line}") is not None] == []
     assert stated_loss('    message: "worker 3 is lost"') is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("between", ["0000:3b:00.0 ", "block: [7,0,0], ", "of a1 at b2 ", "is: ", "'x' of "])
+def test_a_long_way_between_noun_and_predicate_is_read_once(between: str) -> None:
+    assert stated_loss(f"WARNING GPU 3 {between * 300}x is down") is None
