@@ -23,6 +23,11 @@ _UNENDED = (
     "It keeps its GPU and its launcher until it ends."
 )
 
+_STOPPED = (
+    "Find who stopped it (`kill -STOP`, Ctrl-Z, a debugger); `kill -CONT PID` on its node lets it run on. "
+    "The others wait for it in their next collective."
+)
+
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
@@ -33,6 +38,8 @@ REMEDIES: dict[str, str] = {
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
+    "rank.suspended": _STOPPED,
+    "rank_suspended": _STOPPED,
     "rank.unended": _UNENDED,
     "rank_unended": _UNENDED,
     "job.silent": "Press `D`, or run `gpuwatch stacks`, to see where each rank is: in a collective, a data "

@@ -1,9 +1,10 @@
-"""Alerts for jobs whose ranks wait: at their start, or after the training finished."""
+"""Alerts for jobs whose ranks wait: at their start, after the training finished, or stopped by a signal."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
+from gpuwatch.diagnose.missing_ranks.stopped import StoppedRanks, stopped_ranks
 from gpuwatch.diagnose.missing_ranks.unended import UnendedRanks, unended_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedRanks, sleeping_jobs, unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S
@@ -12,9 +13,10 @@ from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.fleet.fleet import Fleet
 
 
-def waiting_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks | UnendedRanks]:
+def waiting_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks | UnendedRanks | StoppedRanks]:
     """Return all of them. `now`: monotonic seconds."""
-    return [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now), *unended_ranks(fleet, now)]
+    waiting = [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]
+    return [*waiting, *unended_ranks(fleet, now), *stopped_ranks(fleet, now)]
 
 
 class WaitingWatch(PeriodicWatch):
@@ -33,8 +35,9 @@ class WaitingWatch(PeriodicWatch):
         return before != waiting.keys()
 
 
-def _alert(name: str, one: UnstartedRanks | UnendedRanks, wall: float) -> Alert:
+def _alert(name: str, one: UnstartedRanks | UnendedRanks | StoppedRanks, wall: float) -> Alert:
     proof = Proof("value", f"{one.present} of {one.world_size} ranks were found", wall, node=one.node.name)
+    known = isinstance(one, StoppedRanks) and len(one.ranks) == 1 and not one.inferred
     return Alert(
         id=name,
         code=one.code,
@@ -43,6 +46,8 @@ def _alert(name: str, one: UnstartedRanks | UnendedRanks, wall: float) -> Alert:
         text=one.text,
         proof=(proof,),
         job=one.job,
+        rank=one.ranks[0] if known else None,
+        node=one.node.name if isinstance(one, StoppedRanks) else None,
         first=wall - one.silent_s,
         last=wall,
     )
