@@ -34,6 +34,8 @@ class StepTrack(Struct, frozen=True):
     """No other rank is known to write to the file."""
     per_epoch: bool = False
     """Steps start again with every epoch."""
+    epoch: int | None = None
+    """The epoch of the newest step, where steps start again with every epoch."""
 
     @property
     def complete(self) -> bool:

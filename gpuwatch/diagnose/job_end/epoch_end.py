@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
@@ -34,6 +34,19 @@ def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) 
         return None
     furthest = max(spans, key=lambda span: span.last)
     return furthest.last, furthest.total
+
+
+def place_in_epoch(tracks: Iterable[StepTrack]) -> tuple[int, int, int | None] | None:
+    """Return epoch, step in it and its steps (None: unknown) of the furthest log that counts steps by epoch.
+
+    None: no log does.
+    """
+    found = [
+        (track.epoch, track.marks[-1].step, track.total_steps)
+        for track in tracks
+        if track.per_epoch and track.marks and track.epoch is not None
+    ]
+    return max(found, key=lambda place: place[:2], default=None)
 
 
 def ends_on_purpose(closings: Mapping[str, LogEnd]) -> bool:

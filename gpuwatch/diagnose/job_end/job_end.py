@@ -18,7 +18,7 @@ from gpuwatch.diagnose.job_end.closing import (
     has_stalled,
     signal_of,
 )
-from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose
+from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose, place_in_epoch
 from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED, leave_of, with_interruption
 from gpuwatch.diagnose.job_end.stopped_ranks import (
     absent_from_collective,
@@ -74,6 +74,8 @@ class JobEnd(Struct, frozen=True):
     """True if a rule of the training (early stopping) ended it before the announced end."""
     epoch: tuple[int, int] | None = None
     """The last epoch in its log and the number of epochs, unless it is the last one."""
+    place: tuple[int, int, int | None] | None = None
+    """Epoch, last step in it and its steps (None: unknown), where steps start again with every epoch."""
     finished: tuple[int, ...] = ()
     """Ranks that reached the announced last step while those behind stopped far before it."""
     nodes: tuple[tuple[str, int], ...] = ()
@@ -89,7 +91,7 @@ class JobEnd(Struct, frozen=True):
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
         if self.epoch is not None:
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
-        at = total if self.step is None else f" at step {self.step:,}{total}"
+        at = self._place(total) if self.step is None else f" at step {self.step:,}{total}"
         if self.early and self.step is not None:
             return f"ended by its own early stopping{at}"
         if self.state == "finished":
@@ -102,6 +104,14 @@ class JobEnd(Struct, frozen=True):
         if self.state == "stopped":
             return self._stopped(at, total)
         return "how it ended is not logged" + (f",{at.removeprefix(' at')}" if at else "")
+
+    def _place(self, total: str) -> str:
+        """Return ` at step 700 of 744 in epoch 5`, for logs that count the steps of each epoch alone."""
+        if self.place is None:
+            return total
+        epoch, step, steps = self.place
+        of = "" if steps is None or step > steps else f" of {steps:,}"
+        return f" at step {step:,}{of}{total or f' in epoch {epoch:,}'}"
 
     def _stopped(self, at: str, total: str) -> str:
         if self.nodes:
@@ -181,6 +191,7 @@ def job_end(
         behind=behind if state == "stopped" else (),
         early=early and state == "finished" and not complete,
         epoch=epoch,
+        place=place_in_epoch(tracks) if furthest is None and state != "finished" else None,
         finished=tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
         nodes=tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
         signal=signal,

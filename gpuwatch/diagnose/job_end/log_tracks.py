@@ -117,7 +117,11 @@ def _track(file: LogScan, series: StepSeries) -> StepTrack:
     alone = len({each.rank for each in file.series}) == 1
     total = series.total_steps
     node = series.host or file.node
-    return StepTrack(node, file.name, rank, None, marks, total, alone, series.per_epoch)
+    epoch = series.values.get("epoch") if series.per_epoch else None
+    known = epoch is not None and math.isfinite(epoch)
+    return StepTrack(
+        node, file.name, rank, None, marks, total, alone, series.per_epoch, int(epoch or 0) if known else None
+    )
 
 
 def is_finite(point: StepPoint) -> bool:

@@ -28,6 +28,9 @@ _TRAINING = re.compile(
 """A word that only training programs print next to an exception."""
 _TORCHS_RANK = re.compile(rb"(?m)^\[rank(\d{1,6})\]: ")
 """torch's rank prefix on exception lines."""
+_SCREEN_HEAD = re.compile(rb"(?m)^[^\w\n]{0,16}gpuwatch {2,}\S")
+_SCREEN_KEYS = re.compile(rb"\? Help\b|\bq Quit\b|\besc [A-Z]")
+"""First and last line of a screen of gpuwatch, which shows lines of logs; a terminal's copy keeps both."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _GRAVE = ("error", "critical")
 
@@ -62,7 +65,12 @@ class LogTail(object):
         return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset: "RuleSet", sieve: "Sieve", *, steps_only: bool = False) -> bool:
-        """Return True if it contains steps, or (unless `steps_only`) an exception of a training program."""
+        """Return True if it contains steps, or (unless `steps_only`) an exception of a training program.
+
+        A copy of gpuwatch's own screen contains the lines of other logs, and is none.
+        """
+        if _SCREEN_HEAD.search(self.data) and _SCREEN_KEYS.search(self.data):
+            return False
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()
