@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, starmap
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
 from gpuwatch.diagnose.job_end.training_tracks import stride_of
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.runs.placement.job_folders import MAX_JOBS, job_folders
 
 GRAVEST = ("stopped", "unknown", "running", "finished")
 PART = re.compile(
@@ -22,6 +25,9 @@ PART = re.compile(
 """Names of parts of an experiment, each of which has to finish."""
 FIRST_STEPS = 2
 """A job that starts from scratch logs its first step within this many logged steps."""
+
+SAME_STEP_S, ZONE_S = 10.0, 1800.0
+"""Seconds within which a rank logs the same step into several files; the unit of time zones."""
 
 
 class NamedEnd(NamedTuple):
@@ -34,25 +40,66 @@ class NamedEnd(NamedTuple):
 
 
 def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Return folder -> its tracks if several folders each have the same ranks from their first steps.
+    """Return folder -> its tracks if several folders each have steps of the same rank from the first ones.
 
     Else {}.
 
-    A folder that continues another one, or ended at about the same step, belongs to the same job.
+    A folder that continues another one, or ended at about the same step, belongs to the same job; unless some
+    trained at the same time, and all logged each step at their own times.
     """
-    folders: dict[str, list[StepTrack]] = defaultdict(list)
-    for track in tracks:
-        if track.marks and track.total_steps is not None and not track.per_epoch:
-            folders[str(PurePath(track.file).parent)].append(track)
-    ranks = [{track.rank for track in group} for group in folders.values()]
-    same = len(ranks) > 1 and None not in ranks[0] and all(each == ranks[0] for each in ranks)
-    anew = all(
-        track.marks[0].step <= FIRST_STEPS * stride_of(track) for group in folders.values() for track in group
-    )
-    ends = [max(track.marks[-1].step for track in group) for group in folders.values()]
-    stride = max((stride_of(track) for group in folders.values() for track in group), default=1)
-    apart = max(ends, default=0) - min(ends, default=0) > APART_STEPS * stride
-    return dict(folders) if same and anew and apart else {}
+    own = [track for track in tracks if track.marks and track.total_steps is not None and not track.per_epoch]
+    ranks: dict[str, set[int | None]] = defaultdict(set)
+    for track in own:
+        ranks[track.file].add(track.rank)
+    folders = {
+        folder: [track for track in own if track.file in files]
+        for folder, files in job_folders(ranks).items()
+    }
+    groups = list(folders.values())
+    same = len({frozenset(track.rank for track in group) for group in groups}) == 1
+    anew = all(track.marks[0].step <= FIRST_STEPS * stride_of(track) for track in own)
+    last = sorted(groups, key=_end)
+    far = same and _end_apart(last[0], last[-1])
+    pairs = list(combinations(groups, 2)) if len(groups) <= MAX_JOBS else []
+    beside = any(starmap(_at_one_time, pairs)) and all(starmap(_step_apart, pairs))
+    return folders if anew and (far or beside) else {}
+
+
+def each_apart(folders: Mapping[str, Sequence[StepTrack]]) -> bool:
+    """Return True if no two folders with an unfinished job can be different logs of the same one."""
+    short = [group for group in folders.values() if not any(track.complete for track in group)]
+    return all(_end_apart(one, other) or _step_apart(one, other) for one, other in combinations(short, 2))
+
+
+def _end_apart(one: Sequence[StepTrack], other: Sequence[StepTrack]) -> bool:
+    return abs(_end(one) - _end(other)) > APART_STEPS * max(map(stride_of, (*one, *other)))
+
+
+def _end(group: Iterable[StepTrack]) -> int:
+    return max(track.marks[-1].step for track in group)
+
+
+def _at_one_time(one: Sequence[StepTrack], other: Sequence[StepTrack]) -> bool:
+    """Return True if two folders have steps of the same time."""
+    mine, theirs = _times(one).values(), _times(other).values()
+    return bool(mine and theirs) and max(min(mine), min(theirs)) <= min(max(mine), max(theirs))
+
+
+def _step_apart(one: Sequence[StepTrack], other: Sequence[StepTrack]) -> bool:
+    """Return True if each common step of a rank in two folders has its own time in each.
+
+    Times that differ by half hours may be those of two time zones.
+    """
+    mine, theirs = _times(one), _times(other)
+    late = [abs(mine[key] - theirs[key]) for key in mine.keys() & theirs.keys()]
+    return bool(late) and all(SAME_STEP_S < each % ZONE_S < ZONE_S - SAME_STEP_S for each in late)
+
+
+def _times(group: Iterable[StepTrack]) -> dict[tuple[int | None, int], float]:
+    """Return (rank, step) -> when it was logged (unix seconds)."""
+    return {
+        (track.rank, mark.step): mark.at for track in group for mark in track.marks if mark.at is not None
+    }
 
 
 def runs_that_stop(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
@@ -124,13 +171,33 @@ def ends_by_job(
     Arguments as for `job_end`.
     """
     found = []
-    for folder, group in (tracks_by_job(tracks) or runs_that_stop(tracks)).items():
-        files = {file for file in closings if folder in (file, str(PurePath(file).parent))}
+    jobs = tracks_by_job(tracks) or runs_that_stop(tracks)
+    names = names_of(jobs, closings)
+    for folder, group in jobs.items():
+        files = {file for file in closings if PurePath(file).is_relative_to(folder)}
         own = [alert for alert in alerts if any(proof.file in files for proof in alert.proof)]
         last = {file: closing for file, closing in closings.items() if file in files}
         end = job_end(group, own, last, growing=growing, settled=settled)
-        found.append(NamedEnd(_named(folder, closings), end, group))
-    return tuple(sorted(found, key=lambda each: GRAVEST.index(each.end.state)))
+        found.append(NamedEnd(names[folder], end, group))
+    return by_gravity(found)
+
+
+def by_gravity(ends: Iterable[NamedEnd]) -> tuple[NamedEnd, ...]:
+    """Return the ends of several jobs, failures first."""
+    return tuple(sorted(ends, key=lambda each: GRAVEST.index(each.end.state)))
+
+
+def names_of(places: Iterable[str], closings: Mapping[str, LogEnd]) -> dict[str, str]:
+    """Return place -> name of its job: its folder's, or its file's if several jobs are in one folder.
+
+    Of folders with one name, the name includes those above up to the first difference.
+    """
+    names = {place: _named(place, closings) for place in places}
+    alike = [place for place, name in names.items() if list(names.values()).count(name) > 1]
+    if len({PurePath(place).is_absolute() for place in alike}) != 1:
+        return names | {place: place for place in alike}
+    shared = os.path.commonpath(alike)
+    return names | {place: os.path.relpath(place, shared) for place in alike}
 
 
 def _named(place: str, closings: Mapping[str, LogEnd]) -> str:

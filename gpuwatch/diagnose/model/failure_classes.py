@@ -133,6 +133,8 @@ PEER_CONNECTION_ERRORS = of_kinds("peer_connection")
 """Usually the effect of a peer's end or a broken link; the address in the line is the suspect."""
 NODE_NAMING = of_kinds("names_node")
 """Lines that may name the node that they are about, and that are in another node's log."""
+NODE_FAILURES = of_kinds("node_failure")
+"""Failures of a whole node."""
 OTHERS_ENDS = of_kinds("unresponsive_node")
 """The subset that others report about an unresponsive node; never about the reporting node."""
 SCHEDULER = of_kinds("ended_on_purpose")

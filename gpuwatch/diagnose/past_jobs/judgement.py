@@ -67,7 +67,14 @@ class Judgement(Struct, frozen=True):
     """The last checkpoint in the logs."""
 
 
-def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] = ()) -> Judgement:
+def judge(
+    scan: Scan,
+    packs: RulePacks,
+    time: float,
+    dumps: Sequence[RankDump] = (),
+    *,
+    beside_finished: bool = False,
+) -> Judgement:
     """Return the alerts and incidents of a scan, and how its job ended.
 
     Args:
@@ -75,6 +82,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
         packs: The rules.
         time: Unix seconds now; shows with the times of the files whether the job still writes.
         dumps: The flight-recorder dumps beside the files.
+        beside_finished: Whether it is one of several jobs, of which others finished.
     """
     found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
     tracks = tracks_of(scan.files)
@@ -103,7 +111,7 @@ def judge(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] =
     alerts = with_repairs(with_planned_ends(alerts, closings), around_in(scan.files))
     alerts = with_lasting([alert for alert in alerts if alert.code != FINISHED], scan.files)
     alerts += of_progress(alerts, scan.files, end)
-    others_finished = any(each.end.state == "finished" for each in jobs)
+    others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     if not jobs:

@@ -15,7 +15,8 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END, judge
+from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
+from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import alert_facts, evidence, incident_facts, named
@@ -93,7 +94,7 @@ def judged(
 
     `time`: unix seconds of the report; `seconds`: duration of the scan.
     """
-    found = judge(scan, packs, time, dumps)
+    found = judge_folder(scan, packs, time, dumps)
     proofs = [proof for incident in found.incidents for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in found.outside if alert.proof]
     lines = lines_of(proofs, scan)
@@ -167,6 +168,15 @@ def scan_facts(report: ScanReport) -> Facts:
 def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
     """Return how the job ended, as data; of several jobs, `end` is the worst."""
     return {
+        **end_facts(end),
+        "jobs": [{"name": each.name, **end_facts(each.end)} for each in jobs],
+        "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
+    }
+
+
+def end_facts(end: JobEnd) -> Facts:
+    """Return how one job ended, without the last steps of its ranks, as data."""
+    return {
         "state": end.state,
         "text": end.text,
         "step": end.step,
@@ -174,8 +184,6 @@ def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
         "behind": list(end.behind),
         "early": end.early,
         "signal": end.signal,
-        "jobs": [{"name": each.name, "state": each.end.state, "text": each.end.text} for each in jobs],
-        "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.epochs import EpochSpan, epochs_in
+from gpuwatch.runs.placement.job_folders import MAX_JOBS, folder_of, job_folders
 from gpuwatch.runs.placement.job_ranks import merged, of_ranks, with_census
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
@@ -93,6 +95,48 @@ def whole(
         stopped,
         unfinished(samples),
     )
+
+
+def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile]], Scan]) -> Scan:
+    """Return the result for all files, and that of each folder if steps of a rank are in several.
+
+    A folder's result includes the files of no such folder, without those of a node that only others used.
+    Each is made of copies, because a result modifies what it is made of.
+    """
+    folders = job_folders({file.log.name: ranks for file in files if (ranks := ranks_with_steps(file))})
+    attempts = any(path_places(file.log.inner).attempt is not None for file in files)
+    if attempts or not 1 < len(folders) <= MAX_JOBS:
+        return made_of(files)
+    kept = {file.log.name: pickle.dumps(file) for file in files}
+    scan = made_of(files)
+    homes = {file.name: folder_of(file.name, folders) for file in scan.files}
+    nodes: dict[str, set[str | None]] = {folder: set() for folder in folders}
+    for each in scan.files:
+        if (home := homes[each.name]) is not None:
+            nodes[home] |= {each.node, *(series.host for series in each.series)}
+    used = set().union(*nodes.values()) - {None}
+    apart = {file.name for file in scan.files if file.node in used and homes[file.name] is None}
+    results = {}
+    for folder in folders:
+        names = [
+            file.name
+            for file in scan.files
+            if homes[file.name] == folder
+            or (homes[file.name] is None and (file.name not in apart or file.node in nodes[folder]))
+        ]
+        results[folder] = made_of([pickle.loads(kept[name]) for name in names])  # noqa: S301 - our own
+    return replace(scan, folders=results)
+
+
+def ranks_with_steps(file: ScanFile) -> set[int | None]:
+    """Return the ranks whose steps towards an announced last one a file has; None among them: unknown."""
+    owner = owner_of(file.log).rank
+    return {
+        owner if series.rank is None else series.rank
+        for read in file.in_order()
+        for series in read.series.values()
+        if series.points and series.total_steps is not None and not series.per_epoch
+    }
 
 
 def census_of(reads: Iterable[PartRead]) -> Census | None:

@@ -77,3 +77,8 @@ class Scan(Struct, frozen=True):
     """True if it was stopped early."""
     unfinished: Unfinished | None = None
     """An operation that one rank began and did not finish, by its lines."""
+    folders: dict[str, Scan] = field(default_factory=dict)
+    """Folder -> the result for its files and those of no such folder, if steps of a rank are in each.
+
+    Such folders may be those of several jobs, or hold different logs of one.
+    """

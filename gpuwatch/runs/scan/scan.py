@@ -23,7 +23,7 @@ from gpuwatch.runs.placement.step_series import (
     MIN_FIRST_LINES,
 )
 from gpuwatch.runs.scan import hyperscan_prefilter
-from gpuwatch.runs.scan.assembly import whole
+from gpuwatch.runs.scan.assembly import whole, with_folders
 from gpuwatch.runs.scan.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
@@ -127,7 +127,11 @@ class FolderScan:
 
     def _whole(self, files: list[ScanFile], *, stopped: bool) -> Scan:
         rules_by_id = {rule.id: rule for rule in self._begin.ruleset.rules}
-        return whole(files, rules_by_id, self._skipped, self._begin.engine, stopped=stopped)
+
+        def made_of(parts: Sequence[ScanFile]) -> Scan:
+            return whole(parts, rules_by_id, self._skipped, self._begin.engine, stopped=stopped)
+
+        return with_folders(files, made_of)
 
 
 @dataclass(frozen=True)

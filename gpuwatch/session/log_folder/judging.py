@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
+from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
+from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather
 from gpuwatch.runs.flight.dump_files import dumps_beside
@@ -105,13 +106,13 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
             continue
         began = time.monotonic()
         scan = running.result_so_far()
-        judgement = judge(scan, task.packs, time.time())
+        judgement = judge_folder(scan, task.packs, time.time())
         share = min(0.99, done / total)
         pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
         due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
     scan = running.result()
     dumps = dumps_beside(found)
-    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time(), dumps)))
+    pipe.send(report_of(found, scan, task.job, judge_folder(scan, task.packs, time.time(), dumps)))
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:

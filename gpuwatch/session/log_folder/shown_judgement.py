@@ -28,17 +28,21 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
     homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}
     jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
     found = msgspec.convert(sanitized_value(msgspec.to_builtins(replace(judgement, jobs=jobs))), Judgement)
+    folders = {None, *(each.name for each in found.jobs)}  # the screens list one job: the headline names them
     incidents = tuple(
         structs.replace(
             each,
-            job=each.job or job,
+            job=job if each.job in folders else each.job,
             headline=f"{so_far}{each.headline}",
             cause=None if each.cause is None else _shown(each.cause, job, homes),
             alerts=tuple(_shown(alert, job, homes) for alert in each.alerts),
         )
         for each in found.incidents
     )
-    outside = tuple(_shown(alert, job, homes) for alert in found.outside)
+    outside = tuple(
+        _shown(structs.replace(alert, job=None) if alert.job in folders else alert, job, homes)
+        for alert in found.outside
+    )
     return replace(found, incidents=incidents, outside=outside)
 
 
