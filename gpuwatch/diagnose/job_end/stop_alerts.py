@@ -22,7 +22,7 @@ from gpuwatch.diagnose.job_end.closing import (
     is_failed_end,
 )
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
-from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED
+from gpuwatch.diagnose.job_end.planned_end import CANCELLED, INTERRUPTED
 from gpuwatch.diagnose.job_end.training_tracks import is_run, main_tracks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import GRAVE
@@ -89,7 +89,7 @@ def stop_alerts(
 def with_stated_failure(end: JobEnd, alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> JobEnd:
     """Return how a job ended; `unknown` becomes `stopped` if a line states a failure that ended a process.
 
-    So it does if a failure is later than the last steps of all ranks.
+    So it does if a failure is later than the last steps of all ranks, or Slurm cancelled the job after one.
 
     Args:
         end: By the steps of the ranks and the last lines of their logs.
@@ -101,7 +101,9 @@ def with_stated_failure(end: JobEnd, alerts: Iterable[Alert], tracks: Sequence[S
     last = [track.marks[-1].at for track in main_tracks(tracks)]
     dated = [at for at in last if at is not None]
     until = max(dated) if dated and len(dated) == len(last) else math.inf
-    ended = any(
+    alerts = list(alerts)
+    cancelled = any(alert.code == CANCELLED for alert in alerts) and any(map(is_failure, alerts))
+    ended = cancelled or any(
         alert.severity in GRAVE
         and not alert.recovered
         and (

@@ -32,3 +32,13 @@ def test_steps_of_the_whole_run_come_first(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(whole + ERROR)
     end = report(tmp_path).end
     assert (end.step, end.place) == (30, None)
+
+
+def test_a_cancellation_after_a_failure_ends_the_job(tmp_path: Path) -> None:
+    whole = "".join(f"iter {at}: loss 2.1, time: 400.00ms\n" for at in range(70, 101))
+    port = "n3:71:90 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n"
+    (tmp_path / "slurm-71.out").write_text(
+        whole + port + "slurmstepd: error: *** STEP 71.0 ON n3 CANCELLED AT 2026-03-04T00:10:40 ***\n"
+    )
+    end = report(tmp_path).end
+    assert (end.state, end.step) == ("stopped", 100)
