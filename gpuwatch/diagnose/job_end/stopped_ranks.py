@@ -129,12 +129,12 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
             furthest[track.rank] = track
     ends = sorted(furthest.values(), key=lambda track: track.marks[-1].step)
     few = max(1, int(MAX_SHORT_SHARE * len(ends)))
+    gap = max((_gap(track, track.marks[-1].step) for track in ends), default=1)
     for count in range(1, few + 1):
         others = ends[count:]
         if len(others) < PEERS:
             break
         first, last = others[0].marks[-1].step, others[-1].marks[-1].step
-        gap = max(_gap(track, track.marks[-1].step) for track in ends)
         if first - ends[count - 1].marks[-1].step > max(APART_STEPS * gap, SPREADS * (last - first)):
             return tuple(sorted(track.rank for track in ends[:count] if track.rank is not None))
     return ()

@@ -34,11 +34,19 @@ class TimeLimit:
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
+        self._searches = self._searches_before = 0
+        """Searches begun so far: now, and when the limit was last checked."""
+        self._seconds = self._ends_at = 0.0
         ruleset.entered, ruleset.left = self._enter, self._leave
 
     @contextmanager
-    def of(self, seconds: float) -> Iterator[None]:
+    def of(self, seconds: float, in_all: float = 0.0) -> Iterator[None]:
         """Limit the `with` block to this CPU time; without effect outside the main thread.
+
+        Args:
+            seconds: With `in_all`, the limit of one search, or of what is done between two: work that goes on
+                is not ended because the machine is slow. It may take twice as long before it is noticed.
+            in_all: The limit of the whole block.
 
         Raises:
             EndlessError: It took longer.
@@ -47,6 +55,8 @@ class TimeLimit:
             yield
             return
         self._rule, self._least_s = "", IN_RULE_SHARE * seconds
+        self._seconds, self._searches_before = seconds, self._searches
+        self._ends_at = time.process_time() + in_all if in_all else 0.0
         before = signal.signal(signal.SIGPROF, self._ended)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
@@ -56,10 +66,15 @@ class TimeLimit:
             signal.signal(signal.SIGPROF, before)
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
+        if self._searches != self._searches_before and time.process_time() < self._ends_at:
+            self._searches_before = self._searches
+            signal.setitimer(signal.ITIMER_PROF, self._seconds)
+            return
         raise EndlessError(self._rule if time.process_time() - self._entered_at >= self._least_s else "")
 
     def _enter(self, rule: str) -> None:
         self._rule, self._entered_at = rule, time.process_time()
+        self._searches += 1
 
     def _leave(self) -> None:
         self._rule = ""

@@ -22,6 +22,8 @@ from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.placement.step_series import StepSeries
 
+RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")
+"""A rank at the end of a name."""
 TASK = "task"
 """The label of `srun -l`: each number is a separate process, whether a rank or not."""
 
@@ -60,7 +62,10 @@ def merged(parts: Iterable[Census]) -> Census:
                 mine |= theirs
             else:
                 for key, value in theirs.items():
-                    mine[key] = mine[key] | value if isinstance(value, set) else _joined(mine, key, value)
+                    if isinstance(value, set):
+                        mine[key] |= value  # in place: a copy for each of many files would grow with all
+                    else:
+                        mine[key] = _joined(mine, key, value)
     return whole
 
 
@@ -95,5 +100,11 @@ def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
     A host that is only a form of that rank (`r5` of rank 5) is removed.
     """
     rank = own.get(owner.file) if owner.rank is None else owner.rank
-    hosts = (re.sub(rf"(?:(?:^|[-_.])r|^[wp])0{{0,4}}{rank}$", "", host) for host in owner.hosts)
+    hosts = (_without_rank(host, rank) for host in owner.hosts)
     return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))
+
+
+def _without_rank(host: str, rank: int | None) -> str:
+    found = None if rank is None else RANK_AT_END.search(host)
+    is_own = found is not None and found[1] in {"0" * zeros + str(rank) for zeros in range(5)}
+    return host[: found.start()] if found is not None and is_own else host

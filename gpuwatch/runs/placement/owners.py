@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -140,6 +141,7 @@ class PathPlaces(Struct, frozen=True):
     """True if the name is that of a kernel log."""
 
 
+@lru_cache(maxsize=1 << 14)
 def path_places(path: str) -> PathPlaces:
     """Return what a path below the named folder shows, read from the file name outwards."""
     found = ATTEMPT.search(path)

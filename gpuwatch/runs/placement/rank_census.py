@@ -63,10 +63,10 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     for file, lines in samples:
         last: dict[str, int] = {}
         repeated = RepeatedLines()
+        before = extent(found)
         for number, raw in enumerate(lines):
             if number >= OPENING_LINES and repeated.holds(raw):
                 continue
-            before = extent(found)
             stated = [(text, by, read_message(text, by, raw)) for text, by in messages(raw)[0]]
             for text, by, reading in stated:
                 _count(found, file, text, by, reading)
@@ -76,7 +76,9 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
                 if number < OPENING_LINES:
                     own = set() if by.rank is None else {by.rank}
                     found.openings[file] |= set(_mentioned(text)) | own
-            repeated.note(raw, [each[1:] for each in stated], changed=extent(found) != before)
+            now = extent(found)
+            repeated.note(raw, [each[1:] for each in stated], changed=now != before)
+            before = now
         _count_node(found, file, lines)
     return found
 

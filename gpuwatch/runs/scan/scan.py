@@ -32,6 +32,11 @@ from gpuwatch.runs.scan.workers import Counter, Dial, Workers
 
 WORKER_MEMORY = 2 << 30
 """Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""
+SLOW_S = 0.5
+"""CPU seconds that a rule may take for one line: ten times those on a node, where little may be used.
+
+Which rules are suspended must not depend on the load of the machine, by which CPU times grow, too.
+"""
 WARM_BYTES = 1 << 16
 SMALL_BYTES = 4 << 20
 """Bytes below which a scan in this process is faster than starting workers."""
@@ -149,7 +154,7 @@ class Begin:
     @cached_property
     def ruleset(self) -> RuleSet:
         """The compiled rules, built once per process."""
-        return RuleSet(self.compiled)
+        return RuleSet(self.compiled, SLOW_S)
 
     def warm(self, part: FilePart) -> None:
         """Read the beginning of a file in this process, before workers are forked off.

@@ -28,7 +28,7 @@ BAIT = "ENDLESS " + "a" * 60 + "!\n"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_scan, "PIECE_S", 0.3)
+    monkeypatch.setattr(bounded_scan, "SEARCH_S", 0.3)
     monkeypatch.setattr(bounded_scan, "LINE_S", 0.2)
 
 
@@ -68,6 +68,46 @@ def test_a_rule_is_blamed_only_for_its_own_time(search_s: float, blamed: str) ->
                 pass
             ruleset.left()
     assert raised.value.rule == blamed
+
+
+@pytest.mark.parametrize(("in_all", "ends"), [(60.0, False), (0.15, True)])
+def test_work_that_goes_on_may_take_longer_than_one_search(in_all: float, ends: bool) -> None:
+    ruleset = RuleSet([])
+    limit = TimeLimit(ruleset)
+    assert ruleset.entered is not None
+    assert ruleset.left is not None
+    until, ended = time.process_time() + 0.4, False
+    try:
+        with limit.of(0.1, in_all):
+            while time.process_time() < until:
+                ruleset.entered("a.rule")
+                ruleset.left()
+    except EndlessError:
+        ended = True
+    assert ended is ends
+
+
+def test_lines_are_searched_once_and_found_alike_on_a_slow_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    class Slow(CandidateLine):
+        def __init__(self, chunk: Chunk, start: int, end: int, local_ranks: bool) -> None:
+            searched.append(start)
+            until = time.process_time() + spin_s
+            while time.process_time() < until:
+                pass
+            super().__init__(chunk, start, end, local_ranks)
+
+    monkeypatch.setattr("gpuwatch.agent.logs.scanning.line_findings.CandidateLine", Slow)
+    (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in range(100)))
+    spin_s = 0.0
+    fast, lines = scanned(tmp_path), list(searched)
+    searched.clear()
+    spin_s = 0.006
+    slow = scanned(tmp_path)
+    assert (searched, repr(slow)) == (lines, repr(fast))
 
 
 def test_the_lines_above_are_found_without_looking_at_all_that_came_before() -> None:

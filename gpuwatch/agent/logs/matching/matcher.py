@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 SEARCHED_CHARS = 4096
 """Characters of a line that are searched, around the phrase."""
-SLOW_S = 0.05
-"""CPU seconds that one rule may take for one line."""
 MAX_SLOW = 3
-"""Slow searches after which a rule is suspended in a file; one that took ten times `SLOW_S` suffices."""
+"""Slow searches after which a rule is suspended in a file; one that took ten times as long suffices."""
 
 
 class LineMatcher(object):
@@ -180,9 +178,9 @@ class LineMatcher(object):
         took = time.process_time() - began
         if self._ruleset.left is not None:
             self._ruleset.left()
-        if took > SLOW_S:
+        if took > self._ruleset.slow_s:
             count = self._slow[rule.id] = self._slow.get(rule.id, 0) + 1
-            if count >= MAX_SLOW or took > 10 * SLOW_S:
+            if count >= MAX_SLOW or took > 10 * self._ruleset.slow_s:
                 why = "took {:.0f} ms of CPU for one line of {}".format(took * 1e3, self._file)
                 self._ruleset.suspend(rule.id, why, self._file)
 

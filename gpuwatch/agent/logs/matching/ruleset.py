@@ -22,6 +22,8 @@ PROGRESS = "progress"
 
 MAX_FILES = 3
 """Files in which a rule may be suspended before it is suspended everywhere."""
+SLOW_S = 0.05
+"""CPU seconds that one rule may take for one line on a node."""
 MAX_LIKE = 4
 """Depth of dialects that extend each other."""
 
@@ -193,7 +195,9 @@ class Phrase(object):
 class RuleSet(object):
     """All rules of a node. A rule that takes too long in a file is suspended there, with the reason."""
 
-    def __init__(self, compiled: "list[dict[str, Any]]") -> None:
+    def __init__(self, compiled: "list[dict[str, Any]]", slow_s: float = SLOW_S) -> None:
+        """Prepare compiled rules; `slow_s`: CPU seconds that one may take for one line."""
+        self.slow_s = slow_s
         rules = [each for each in compiled if each.get("kind") != PROGRESS]
         dialects = [each for each in compiled if each.get("kind") == PROGRESS]
         self.rules = [CompiledRule(each) for each in rules]
