@@ -9,7 +9,7 @@ Example: `^\[rank(\d+)\]: (?!x)err.{0,200}` becomes `\[rank\]:[ \t]err`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -44,17 +44,40 @@ def shape_pattern(pattern: str) -> bytes | None:
 class _Part(str):
     """A part of the new pattern."""
 
-    __slots__ = ("blank", "least")
+    __slots__ = ("begins", "ends", "least")
     least: str
     """What of it is required at an edge of the pattern; "": nothing."""
-    blank: bool
-    """True for one character, or a repeat of it, that may be a blank."""
+    begins: bool
+    ends: bool
+    """True if its first or last character may be a blank."""
 
-    def __new__(cls, text: str, least: str | None = None, *, blank: bool = False) -> _Part:
+    def __new__(
+        cls, text: str, least: str | None = None, *, begins: bool = False, ends: bool = False
+    ) -> _Part:
         self = super().__new__(cls, text)
         self.least = text if least is None else least
-        self.blank = blank
+        self.begins, self.ends = begins, ends
         return self
+
+
+def _begins(parts: Iterable[_Part]) -> bool:
+    """Return True if the first character of a sequence may be a blank."""
+    for part in parts:
+        if part.begins:
+            return True
+        if part.least:
+            return False
+    return False
+
+
+def _ends(parts: Sequence[_Part]) -> bool:
+    """Return True if the last character of a sequence may be a blank."""
+    for part in reversed(parts):
+        if part.ends:
+            return True
+        if part.least:
+            return False
+    return False
 
 
 def _trimmed(parts: Sequence[_Part]) -> list[str]:
@@ -76,8 +99,8 @@ def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool) -> list[_Part]:
     parts: list[_Part] = []
     for code, argument in items:
         for part in _parts(code, argument, folded=folded):
-            again = part.blank and part.least and bool(parts) and parts[-1].blank
-            parts.append(_Part(f"(?:{part})?", "", blank=True) if again else part)
+            again = part.begins and part.least and _ends(parts)
+            parts.append(_Part(f"(?:{part})?", "", begins=True, ends=part.ends) if again else part)
     return parts
 
 
@@ -103,8 +126,8 @@ def _parts(code: Any, argument: Any, *, folded: bool) -> list[_Part]:
 def _branches(branches: Sequence[Sequence[_Part]]) -> _Part:
     texts = dict.fromkeys("".join(each) for each in branches)
     optional = not all(any(part.least for part in each) for each in branches)
-    blank = any(part.blank for each in branches for part in each)
-    return _Part(f"(?:{'|'.join(texts)})", "" if optional else None, blank=blank)
+    begins, ends = any(map(_begins, branches)), any(map(_ends, branches))
+    return _Part(f"(?:{'|'.join(texts)})", "" if optional else None, begins=begins, ends=ends)
 
 
 def _repeated(least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bool) -> list[_Part]:
@@ -115,11 +138,12 @@ def _repeated(least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bo
     if not parts:
         return []
     one = f"(?:{''.join(parts)})"
-    blank = any(part.blank for part in parts)
+    begins, ends = _begins(parts), _ends(parts)
     if not least or not any(part.least for part in parts):
-        return [_Part(f"{one}{_counted(0, most)}", "", blank=blank)]
-    least = 1 if blank else least
-    return [_Part(f"{one}{_counted(least, most)}", f"{one}{_counted(least, least)}", blank=blank)]
+        return [_Part(f"{one}{_counted(0, most)}", "", begins=begins, ends=ends)]
+    least = 1 if begins and ends else least
+    text = f"{one}{_counted(least, most)}"
+    return [_Part(text, f"{one}{_counted(least, least)}", begins=begins, ends=ends)]
 
 
 def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool) -> list[_Part]:
@@ -134,8 +158,9 @@ def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool) -> lis
     one = _class(own | _HIGH if high else own)
     least = min(least, 1) if blank else least
     if not least:
-        return [_Part(f"{one}{_counted(0, most)}", "", blank=blank)]
-    return [_Part(f"{one}{_counted(least, most)}", f"{one}{_counted(least, least)}", blank=blank)]
+        return [_Part(f"{one}{_counted(0, most)}", "", begins=blank, ends=blank)]
+    text = f"{one}{_counted(least, most)}"
+    return [_Part(text, f"{one}{_counted(least, least)}", begins=blank, ends=blank)]
 
 
 def _counted(least: int, most: Any) -> str:

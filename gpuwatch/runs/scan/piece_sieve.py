@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from gpuwatch.agent.logs.lines.json_lines import has_escapes
+from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
 from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Sieve
 from gpuwatch.runs.scan.shape_filter import ShapeFilter
 
@@ -23,8 +23,8 @@ class PieceSieve(Sieve):
         self._shapes: list[bytes] = []
         self._distinct: frozenset[bytes] = frozenset()
         self._filter = ShapeFilter(ruleset)
-        self._escaped = False
-        """True if the piece had escapes of JSON, which are blanks in its shapes."""
+        self._escaped: set[bytes] = set()
+        """Shapes of the piece's lines with escapes of JSON, which are blanks in them."""
 
     def shapes(self, data: bytes) -> list[bytes]:
         """Return the shape of each line."""
@@ -45,7 +45,10 @@ class PieceSieve(Sieve):
         known: set[int] | None = None,
     ) -> list[tuple[int, Phrase]]:
         """Return (offset, phrase) where a phrase occurs in a line that its rules may match."""
-        self._escaped = has_escapes(data)
+        self._escaped.clear()
+        if has_escapes(data):
+            lines = [line for line in data.replace(b"\r", b"\n").split(b"\n") if b"\\" in line]
+            self._escaped.update(super().shapes(unescaped(b"\n".join(lines))))
         return super().hits(data, newest, known)
 
     def _remember_plain(self, shapes: list[bytes]) -> None:
@@ -63,8 +66,8 @@ class PieceSieve(Sieve):
         found = self._found(shapes)
         if found is None:
             found = super()._phrases_in(shapes)
-        if not self._escaped:
-            for shape, phrases in found.items():
+        for shape, phrases in found.items():
+            if shape not in self._escaped:
                 found[shape] = self._filter.kept(phrases, shape)
         return found
 

@@ -39,9 +39,11 @@ class ShapeFilter:
         """Return the phrases of a shape of which a rule or dialect may match its lines."""
         if not phrases or len(shape) > MAX_TRIED or _DIFFERENT.search(shape):
             return phrases
-        return [phrase for phrase in phrases if self._may_match(phrase, shape)]
+        tried: dict[re.Pattern[bytes], bool] = {}
+        return [phrase for phrase in phrases if self._may_match(phrase, shape, tried)]
 
-    def _may_match(self, phrase: Phrase, shape: bytes) -> bool:
+    def _may_match(self, phrase: Phrase, shape: bytes, tried: dict[re.Pattern[bytes], bool]) -> bool:
+        """Return True if a pattern of a phrase matches a shape; `tried`: results for this shape so far."""
         if phrase not in self._patterns:
             compiled = [(rule, self._compiled(text)) for rule, text in patterns_of(phrase)]
             every = [(rule, each) for rule, each in compiled if each is not None]
@@ -53,9 +55,13 @@ class ShapeFilter:
         for rule, pattern in patterns:
             if rule in ruleset.suspended:
                 return True
+            if (known := tried.get(pattern)) is not None:
+                if known:
+                    return True
+                continue
             if ruleset.entered is not None:  # a search without an end is blamed on the rule
                 ruleset.entered(rule)
-            found = pattern.search(shape)
+            found = tried[pattern] = pattern.search(shape) is not None
             if ruleset.left is not None:
                 ruleset.left()
             if found:
