@@ -20,6 +20,8 @@ MOST = 1.06
 STEPS = "2026-11-22 10:00:00 INFO step 1 loss 2.1\n"
 LINES = {
     "steps": "2026-11-22 10:00:{second:02d} INFO step {number} loss 2.1\n" * 5,
+    "last step": "2026-11-22T10:00:{second:02d}.{number:06d}Z INFO step 10/10 loss 2.1\n"
+    "2026-11-22T10:01:{second:02d}.{number:06d}Z INFO done\n",
     "one error": STEPS + "2026-11-22 10:01:00 ERROR cannot parse shard {number}\n",
     "exception": STEPS + "Traceback (most recent call last):\n  File \"t.py\", line {number}, in f\n"
     "ValueError: shard {number}\n",
