@@ -40,7 +40,7 @@ def worker_context(how: str) -> Any:  # noqa: ANN401 - the stubs do not know tha
 
     A process that is spawned begins with `python -c`, too; Python 3.10 has no setting against it.
     """
-    import multiprocessing  # noqa: PLC0415 - for those who have workers
+    import multiprocessing  # noqa: PLC0415 - needed for workers only
 
     if how != "fork":
         os.environ["PYTHONSAFEPATH"] = "1"

@@ -16,11 +16,11 @@ MAX_SERVERS = 256
 LOG_EVERY_S = 4.0
 """A log that reports more often is sampled once in this many seconds."""
 WAITING, REQUESTS, FAILED = "requests_waiting", "requests", "requests_failed"
-"""Progress fields of inference servers: the queue, and the requests that ended and failed in a tick."""
+"""Progress fields of inference servers: the queue, and the requests logged and failed in a tick."""
 GAUGES_S = 20.0
 """A gauge of another writer of the same log is kept this long (seconds)."""
 LATENCIES_S, KEPT_LATENCIES = 60.0, 8192
-"""Age and number of the latencies of single requests of which quantiles are computed."""
+"""Maximum age (seconds) and number of the latencies from which quantiles are computed."""
 QUANTILES = (0.5, 0.95, 0.99)
 REPORTS_FAILURES = frozenset(("progress.tgi", "progress.http_access"))
 """Log dialects in which a failed request has a line; of others the error rate is unknown."""
@@ -46,7 +46,7 @@ class InferenceServer:
     failed: float | None = None
     """Of those, the failed ones; None: this log states no failures."""
     latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=KEPT_LATENCIES))
-    """(our monotonic clock, seconds) of requests in its log."""
+    """(our monotonic clock, latency in seconds) of its requests."""
 
     def count(self, reported: Progress, at: float) -> None:
         """Add the requests of a frame that arrived `at`."""
@@ -100,7 +100,7 @@ class FleetServers:
         server.readings.append(answer)
 
     def take_logged(self, writer: RankProgress, reported: Progress, at: float) -> None:
-        """Store what a frame states about a server's log; frames of other writers are ignored.
+        """Store a frame from a server's log; frames without requests or a queue are ignored.
 
         `at`: our monotonic clock when the frame arrived.
         """

@@ -192,7 +192,7 @@ _LIMITS = (
     Key("slow_step_s", Number(0, 86_400, "seconds"),
         "Warn when a step takes longer, even if it always did; 0: no limit."),
     Key("hang_s", Number(1, 86_400, "seconds"),
-        "A job may hang when no rank has written a line or made a step for this long."),
+        "A job is suspected to hang if no rank logs a line or makes a step for this long."),
     Key("hold_s", Number(0, 3600, "seconds"),
         "How long a value must be over its limit before the alert fires."),
     Key("clear_s", Number(0, 3600, "seconds"),

@@ -1,4 +1,4 @@
-"""The built-in packs: read from their YAML once, afterwards from the cache folder in a tenth of the time."""
+"""The built-in packs: read from YAML once, then from the cache folder in a tenth of the time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def built_in() -> BuiltIn:
     """Return the built-in packs, which are not checked again: the tests did that.
 
     The name of the file in the cache folder is a digest of the names, sizes and times of the packs and of the
-    code that reads them; where it is missing or not ours, the packs are read.
+    code that reads them; if it is missing or not ours, the packs are read.
     """
     files = built_in_packs()
     file = cache_folder() / f"packs-{_digest(files)}.json"
@@ -72,14 +72,14 @@ def built_in() -> BuiltIn:
         try:
             return msgspec.json.decode(data, type=BuiltIn)
         except DECODE_ERRORS:
-            pass  # of a development version with other types; it is written anew
+            pass  # a development version with other types wrote it; it is replaced
     found = read_built_in(files)
     write_sealed(file, msgspec.json.encode(found), MAX_CACHE_FILES)
     return found
 
 
 def read_built_in(files: list[Path]) -> BuiltIn:
-    """Return what stands in these packs."""
+    """Return the content of these packs."""
     import yaml  # noqa: PLC0415 - not needed where the cache has them
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

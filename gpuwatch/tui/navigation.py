@@ -127,7 +127,7 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert, else its rank's log then, else its GPU or node."""
+        """Open the log line of an alert, else its rank's log at that time, else its GPU or node."""
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)

@@ -58,11 +58,11 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
 
     step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
     tokens_per_s, tflops, mfu and mfu_overall (0 to 1), mem_gib, eta_s; for inference servers
-    requests_running, requests_waiting, cache_share (0 to 1), and how many requests ended (requests) and
-    failed (requests_failed) since the last such frame.
+    requests_running, requests_waiting, cache_share (0 to 1), and how many requests were logged (requests)
+    and failed (requests_failed) since the last such frame.
     """
     latencies_s: Annotated[list[Real], msgspec.Meta(max_length=MAX_LATENCIES)] = []
-    """Seconds of these requests, as far as their lines state them."""
+    """Latencies of these requests (seconds), if their lines state them."""
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
     past: Annotated[list[PastStep], msgspec.Meta(max_length=MAX_PAST_STEPS)] = []

@@ -54,9 +54,9 @@ def test_start_drill_back_and_quit(terminal: Terminal) -> None:
     terminal.press("-")
     terminal.wait_for(r"gpu-002")
     terminal.press("?")
-    terminal.wait_for("searches, esc closes")
+    terminal.wait_for("esc Close")
     terminal.press("Escape")
-    terminal.wait_for_end_of("searches, esc closes")  # Escape and q at once would be alt+q
+    terminal.wait_for_end_of("esc Close")  # Escape and q at once would be alt+q
     terminal.press("q")
     assert ended(terminal) == 0
 

@@ -52,7 +52,7 @@ class Links:
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr("gpuwatch.session.session.open_links", lambda *_: Links())  # nothing is dialled
+    monkeypatch.setattr("gpuwatch.session.session.open_links", lambda *_, **__: Links())  # nothing is dialled
     session = Session(parse_plan("hosts: [good, bad, other]", "test"))
     for node in session.fleet.nodes:
         report(session, node, LinkStatus("live"))

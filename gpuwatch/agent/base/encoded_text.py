@@ -1,7 +1,7 @@
-"""Decodes text, so that a secret is recognised whose name or form is written in an encoding.
+"""Decodes text so that secrets whose name or value is encoded are recognised.
 
 Decoded are: escapes of C, Python, JSON and URLs, entities of HTML, quoted-printable, hexadecimal and base64
-words, overstruck characters, split shell words, and other letters of the same look.
+words, overstruck characters, split shell words, and look-alike letters.
 """
 
 import binascii
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from typing import Match
 
 MAX_ROUNDS = 3
-"""Encodings within encodings that are decoded, such as JSON in a JSON record in a URL."""
+"""Maximum depth of nested encodings, such as JSON in a JSON record in a URL."""
 MAX_GROWTH = 2
-"""Times its length to which a text may grow by its characters' decompositions."""
+"""Maximum growth factor of a text by the decomposition of its characters."""
 _BYTE = (
     r"(?:(?:%(?:25){0,3}|\\{1,8}x)([0-9A-Fa-f]{2})|\\{1,8}([0-3][0-7]{2})|(?<!&)#(0[0-3][0-7])"
     r"|=([2-7][0-9A-F]){})"
@@ -40,7 +40,7 @@ _HEX_WORD = re.compile(r"(?<![0-9A-Za-z])(?:[2-7][0-9A-Fa-f]|0[09AaDd]){8,4096}(
 _BASE64_WORD = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,8192}(?![A-Za-z0-9+/_-])")
 _PRINTABLE = re.compile(rb"[\t\n\r -~]+$")
 _SPLIT_WORD = re.compile(r"(?<=\w)(?:''|\"\"|\\(?=[A-Za-z_-]))(?=[\w-])")
-"""As in `--pass''word`, which a shell takes for one word."""
+"""As in `--pass''word`, which a shell reads as one word."""
 _MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 _LOOKALIKES = {ord(each): letter for each, letter in zip(  # noqa: B905 - strict needs Python 3.10
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0391\u0395\u0399\u039a\u039f\u03a1\u03a4"
@@ -55,7 +55,7 @@ _MAY_BE = re.compile(
 
 
 def decoded(text: str) -> str:
-    """Return the text decoded; it may not grow, but by its characters' decompositions."""
+    """Return the decoded text; only the decomposition of characters makes it longer."""
     for _ in range(MAX_ROUNDS):
         before, text = text, _once(text)
         if text == before:
@@ -81,7 +81,7 @@ def _once(text: str) -> str:
 
 
 def _of_bytes(found: "Match[str]") -> str:
-    """Return the characters of escaped bytes; a control character but backspace and escape is none."""
+    """Return the characters of escaped bytes, without controls other than backspace and escape."""
     codes = bytearray()
     for each in _EACH_BYTE.finditer(found.group()):
         hexadecimal = each.group(1) or each.group(4)
@@ -115,7 +115,7 @@ def _of_base64(found: "Match[str]") -> str:
 
 
 def _struck(text: str) -> str:
-    """Return what a printer shows: a backspace takes the character before it back, unless `_` follows."""
+    """Return what a printer shows: a backspace deletes the character before it, unless `_` follows."""
     shown: list[str] = []
     taken = ""
     for character in text:
@@ -128,7 +128,7 @@ def _struck(text: str) -> str:
 
 
 def _in_ascii(text: str) -> str:
-    """Return the text with the letters of ASCII for those of the same look, without marks upon letters."""
+    """Return the text with ASCII letters for look-alikes, without combining marks."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     simple = _MARKS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", whole))).translate(_LOOKALIKES)
     return simple if len(simple) <= MAX_GROWTH * len(text) else text

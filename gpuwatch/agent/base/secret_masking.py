@@ -134,7 +134,7 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 def masked(text: str) -> str:
     """Return the text with every recognised secret replaced by `MASK`.
 
-    A text in an encoding is returned decoded, without backspaces, where only so its secrets are recognised.
+    An encoded text is returned decoded, without backspaces, if only that reveals its secrets.
     """
     shown = _masked(text.replace("\b", ""))
     plain = decoded(text)

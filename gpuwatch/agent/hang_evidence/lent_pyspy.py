@@ -52,9 +52,9 @@ def _unpacked(packed: bytes, digest: str) -> bytes:
     try:
         program = zlib.decompressobj().decompress(packed, MAX_PROGRAM)
     except zlib.error as error:
-        raise ValueError("the program arrived damaged: {}".format(error)) from error
+        raise ValueError("py-spy was damaged in transfer: {}".format(error)) from error
     if hashlib.sha256(program).hexdigest() != digest:
-        raise ValueError("the program arrived damaged: wrong digest")
+        raise ValueError("py-spy was damaged in transfer: wrong digest")
     return program
 
 

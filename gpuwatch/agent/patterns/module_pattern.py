@@ -20,7 +20,7 @@ class ModulePattern:
         self.flags_given = flags
 
     def __getattr__(self, name: "str") -> "Any":
-        """Compile it, and keep what it can do: the next use of an attribute does not come here."""
+        """Compile the pattern and store its attributes, so that later uses skip this call."""
         if name not in _OF_PATTERN:
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self.flags_given)
@@ -30,5 +30,5 @@ class ModulePattern:
 
 
 def pattern_of(pattern: "AnyStr", flags: "int" = 0) -> "re.Pattern[AnyStr]":
-    """Return the pattern, to be compiled at its first use; a mistake in it is found then."""
+    """Return the pattern, compiled at its first use; errors in it are raised then."""
     return ModulePattern(pattern, flags)  # type: ignore[return-value]  # it has the attributes that are used

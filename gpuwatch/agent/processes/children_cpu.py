@@ -35,7 +35,7 @@ class ChildrenCpu(object):
         self._before: dict[int, tuple[float, int]] = {}
         """Pid -> when it was read (monotonic), and its CPU ticks."""
         self._inner: dict[int, int | None] = {}
-        """Pid -> the same process in its container, of those in `pids` that were asked for."""
+        """Pid -> pid in its container, for requested ranks; None: no container."""
 
     def inner(self, rank: int) -> "list[int]":
         """Return the pids of a rank's descendants in its container, as its own log lines state them."""

@@ -63,7 +63,7 @@ class Refutation:
     by_words: bool = False
     """True if the words of the line can show that the loss remains."""
     remains: bool = False
-    """True if what is lost stays lost while the rank goes on."""
+    """True if what is lost stays lost while the rank continues."""
 
     @property
     def lasts(self) -> bool:

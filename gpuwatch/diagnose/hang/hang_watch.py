@@ -135,7 +135,7 @@ class HangWatch(PeriodicWatch):
         return {name: job.answer.hang_check for name, job in self._jobs.items() if job.answer is not None}
 
     def is_held(self, job: str, now: float) -> bool:
-        """Return True if a certain answer of a job's ranks is reported within `HOLD_S` (`now`: monotonic)."""
+        """Return True while a decisive answer of a job's ranks waits for `HOLD_S` (`now`: monotonic)."""
         known = self._jobs[job]
         settles = known.answer is not None and known.answer.settles
         return settles and known.since is not None and now < known.since + HOLD_S + CHECK_EVERY_S

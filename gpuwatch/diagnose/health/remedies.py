@@ -33,8 +33,8 @@ REMEDIES: dict[str, str] = {
     "falls off the bus again, replace it.",
     "node_rebooted": "Find the reason with `journalctl -b -1 -e` and in the BMC's event log; "
     "its ranks have ended.",
-    "launcher_killed": "Read the kernel log of the node (OOM killer) and who used it; ranks that run on "
-    "have lost their store and their output. End what is left of the job before it is started again.",
+    "launcher_killed": "Read the kernel log of the node (OOM killer) and see who was logged in; ranks that "
+    "still run have lost their store and output. End the rest of the job before you start it again.",
     "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,

@@ -186,7 +186,7 @@ def _closed(
     if attempt is not None and cause is not None and _is_back(cause, attempt):
         return Resolution(wall, f"{cause.node} responds again, and the job is making steps")
     if attempt is not None and cause is not None and _is_left_behind(incident, cause, attempt):
-        return Resolution(wall, "its ranks train on without it")
+        return Resolution(wall, "its ranks continue to train")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
     outlived = recovered_at is not None and wall - recovered_at > LISTED_S and not _fails_beside(incident)
     if (

@@ -42,9 +42,9 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
 
 
 def _placed_at(alert: Alert) -> float:
-    """Return the time at which an alert stands in the timeline (unix seconds).
+    """Return the time at which the timeline shows an alert (unix seconds).
 
-    A line without a timestamp stands at the one above it, as in its file: what it explains came later.
+    A line without a timestamp stands at the dated one above it (`not_before`), if there is one.
     """
     if not alert.timed and alert.bound == "after" and alert.not_before is not None:
         return alert.not_before
@@ -62,7 +62,7 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _fold_key(alert: Alert) -> str | None:
-    """Return what separates alerts of one class: node and GPU for those of a device, None for those of ranks.
+    """Return the key by which alerts of one class are merged: node and GPU for devices, None for ranks.
 
     Hints and echoes of programs have None, too: they are merged across nodes.
     """
@@ -72,7 +72,7 @@ def _fold_key(alert: Alert) -> str | None:
 
 
 def _bound(alert: Alert) -> TimeBound | None:
-    """Return what the place of an alert is to its time; None: it is its time, to within a minute."""
+    """Return how the shown time bounds an alert's time; None: it is that time, to within a minute."""
     precise = alert.not_before is not None and alert.first - alert.not_before <= PRECISE_WITHIN_S
     return None if alert.timed or (precise and alert.bound == "before") else alert.bound
 
@@ -98,6 +98,6 @@ def _moment(run: list[Alert]) -> Moment:
 
 
 def _stated(alert: Alert, *, alone: bool) -> str:
-    """Return the text of an alert, with its doubt only if that refutes it and no other alert is merged."""
+    """Return an alert's text, with its doubt only if it is refuted and not merged with others."""
     refuted = alone and alert.refuted
     return alert.text if refuted or not alert.doubt else alert.text.removesuffix(f"; {alert.doubt}")

@@ -25,7 +25,7 @@ INDEX = pattern_of(
     r"(?i)(?<![a-z])(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link"
     r"|stage|shard)s?|epoch|step|at|to)$"
 )
-"""Words after which 0 is a number of one."""
+"""Words after which 0 is an index, no count."""
 VALUE_0 = pattern_of(
     r"(?i)[:=]\s{0,4}(?:0|none|no|false|off|ok|passed|healthy|disabled)\W{0,2}$"
     r"|(?i:\bnone\W{0,2}$)"

@@ -28,7 +28,7 @@ class RulePacks(Protocol):
 REBOOTED = "node_rebooted"
 """The boot id of a node changed: its ranks are gone."""
 LAUNCHER_KILLED = "launcher_killed"
-"""A signal ended the launcher of ranks, as its agent saw, and with it what it serves: store and pipes."""
+"""An agent saw a signal end a launcher of ranks; its store and pipes ended with it."""
 CONDITIONS: Mapping[str, FailureClass] = {
     "rank.vanished": FailureClass(("sudden_end",), explains=("job.hang",)),
     "node_lost": FailureClass(

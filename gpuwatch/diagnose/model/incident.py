@@ -34,7 +34,7 @@ class Moment(msgspec.Struct, frozen=True):
     alert: str = ""
     """Id of the first of its alerts."""
     bound: TimeBound | None = None
-    """What `at` is to a line without a timestamp; None: its time, to within a minute."""
+    """How `at` bounds the time of an undated line; None: it is the time, to within a minute."""
 
 
 class HangCheck(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import last_line
 
 PEERS = 2
-"""Other ranks that must have logged the same last step."""
+"""Minimum of other ranks; last steps of all may differ by 1."""
 
 
 def ranks_with_last_words(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def with_repairs(alerts: Sequence[Alert], read: Reader) -> list[Alert]:
 
 
 def is_repaired(line: str, below: Iterable[str]) -> bool:
-    """Return True if a line below the loss states that the same thing is there again."""
+    """Return True if a line below the loss states that the same thing is back."""
     text = _STAMP.sub(" ", line)
     loss = stated_loss(line)
     at = text.find(loss.sign) if loss is not None else -1

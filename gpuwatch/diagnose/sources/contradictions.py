@@ -229,8 +229,8 @@ def _about_node(
 ) -> Doubt:
     """Return the doubt on a line that names another node, from nodes that run no job together with it.
 
-    For an ended job: a node that runs no rank of it and sees the file does not contradict the line; about one
-    that does not see it, the line is doubted.
+    For an ended job: a node that runs no rank of it does not contradict the line if it sees the file; else
+    the line is doubted.
     """
     jobs = _jobs(node, where, reports)
     if any(_shares(job, node, senders, where, reports) for job in jobs):
@@ -327,7 +327,7 @@ def _came_later(alert: Alert, place: RankPlace) -> bool:
 
 
 def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True for a line about its end in the log of a rank that still runs, such as a sample text."""
+    """Return True for a line about a rank's end in its own log, such as a sample text, if it still runs."""
     own = alert.rank is not None and alert.rank_from in OWN_LOG
     place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
     return place is not None and _lives(alert, place, reports)

@@ -33,7 +33,7 @@ class LogWriters:
         self._identities: dict[ReadFile, str] = {}
         """Shared file -> its identity, as it was listed last."""
         self._files: dict[str, set[ReadFile]] = defaultdict(set)
-        """The same the other way round."""
+        """Identity -> the files that have it."""
         self._grown: dict[str, dict[str, float]] = {}
         """Node -> path -> when the file last grew (unix seconds on our clock)."""
 
@@ -65,7 +65,7 @@ class LogWriters:
         return new
 
     def _take_node(self, node: Node) -> Iterator[str]:
-        """Record a node's list of files; yield the identities of which something is new."""
+        """Record a node's list of files; yield the identities with a new file or writer."""
         self._grown[node.name] = {
             file.path: file.grown_at - node.offset_s for file in node.logs if file.grown_at is not None
         }

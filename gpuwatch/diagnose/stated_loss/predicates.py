@@ -48,7 +48,7 @@ OMITTED = (
     r"|broadcast|come back|came back"
     r"|transmitted"
 )
-"""What a program does with its state, data and members: denied, that is a loss."""
+"""What a program does with state, data and members; negated, it states a loss."""
 _NUMBER = r"(?<![\d.,/:-])\d{1,9}(?:,\d{3}){0,3}(?![\d.]|:\d|/\d+/)"
 _OF = r" ?(?:of|out of|/) ?(?:the |its |all )?"
 _KEPT_VERBS = (

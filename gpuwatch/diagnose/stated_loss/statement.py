@@ -23,7 +23,7 @@ MIN_BAD_SHARE = 0.01
 SIGNED = "job.loss_sign"
 """The rule of lines that may state a loss."""
 REPORTED = "job.loss_reported"
-"""The class of a loss whose subject is unknown, in a line that its writer calls an error."""
+"""The class of a loss whose subject is unknown, in an error line or stated as permanent."""
 _DISMISSED = re.compile(
     r"(?i)\bdeprecat|\bfuture (?:version|release)|\bby design\b|\bas (?:configured|requested|planned)\b"
     r"|\bon (?:request|purpose)\b|\bby (?:the )?(?:user|admin\w*|operator)\b|\bgracefully\b|\bnormally\b"
@@ -49,16 +49,16 @@ _REPAIRED = re.compile(
 )
 """Words behind a loss of what a program does to make up for it."""
 _LASTS = re.compile(r"(?i)\b(?:is|are|was|were) (?:lost|discarded|gone|dead)\b")
-"""What lasts whatever it is about."""
+"""Predicates that last, for any subject."""
 _PASSING = re.compile(r"(?i)\b(?:connections?|sockets?|requests?|responses?|packets?|messages?|sessions?)\b")
-"""What is lost and made again."""
+"""Subjects that programs replace."""
 _SETTING = re.compile(r"\s{2,}(?:- )?[\w.-]{1,60}: [\"'].*[\"']\s*$")
 """An entry of a settings file: an indented name with a quoted value."""
 _FOR_GOOD = re.compile(r"(?i)\b(?:permanently|for good|irrecoverabl[ey]|irretrievabl[ey]|beyond repair)\b")
 _GENERIC = re.compile(
     r"(?i)\b(?:any \w+|whose \w+|that|which|who)\s$|\b(?:that|which|who) (?:is|are|has|have|do|does)\b"
 )
-"""Words before a predicate of a rule for any such case: `nodes that are down are excluded`."""
+"""Words before the predicate of a general statement: `nodes that are down are excluded`."""
 _NONE_BEHIND = re.compile(r" (?:no|none|nothing|neither|0)\b")
 _INDEX = re.compile(r" ?#?\d{1,6}\b")
 _CLAUSE = re.compile(r"[;]\s|\.\s(?=[A-Z])|\)\s?[.:]\s")
@@ -145,7 +145,7 @@ def _counts(found: re.Match[str], kind: Kind, level: str | None) -> bool:
             and (level is None or _WORK.match(found.group()))
             and not _STANDING.search(found.group())
         ):
-            return False  # a counter in the course of its work
+            return False  # the counter of work in progress
         return have < want
     bad, whole = values.get("bad"), values.get("whole")
     return bad is None or (bad > 0 and (whole is None or bad <= whole))
@@ -158,4 +158,4 @@ _STANDING = re.compile(
     r"|merely|running (?:on|with)|runs (?:on|with)|going on|goes on|continu\w+|proceeding|spinning"
     r"|responding)\b"
 )
-"""Words that make a count a standing one, and not the progress of a work."""
+"""Words with which a count states a condition, not the progress of work."""

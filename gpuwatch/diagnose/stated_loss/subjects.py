@@ -20,7 +20,7 @@ _PLACE = re.compile(r"(?i)\b(?:on|of|in|at|from|to|by|with|for|after) (?:the |it
 
 MEMBER = "job.members_lost"
 NAME_FAR = 40
-"""Characters that are added to the distance of a bare name (`md0`): a noun near it tells what it is of."""
+"""Characters added to the distance of a bare name (`md0`): a noun near it is the better subject."""
 
 
 class LossSubject(NamedTuple):
@@ -30,9 +30,9 @@ class LossSubject(NamedTuple):
     nouns: re.Pattern[str]
     kinds: frozenset[Kind]
     states: re.Pattern[str] | None = None
-    """What is lost of it in a `state` or `ended`; None: any."""
+    """Predicates of kind `state` or `ended` that fit; None: all."""
     omits: re.Pattern[str] | None = None
-    """What is omitted with it in an `omitted`; None: any."""
+    """Predicates of kind `omitted` that fit; None: all."""
 
 
 def _words(text: str) -> re.Pattern[str]:
@@ -183,7 +183,7 @@ OF_KIND: dict[Kind, str] = {
     "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
     "same": "data.samples_lost",
 }  # fmt: skip
-"""The class of a predicate that needs no subject of a class."""
+"""Kind -> class, where the subject does not decide it."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
 BREAKING = (
     "host.part_failed", "gpu.nvlink_inactive", "net.reported_down", "storage.lost", "gpu.lost",
@@ -192,7 +192,7 @@ BREAKING = (
 """Classes of things that stay failed once they failed; a task, a request or a read is tried again."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
-"""One read that did not succeed; the next may."""
+"""A failed attempt; the next one may succeed."""
 _FAILED = re.compile(r"(?i)\bfail(?:s|ed|ing)\b")
 _PREPOSITION = r"(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number|the|its|this|that)\b"
 _BETWEEN = re.compile(
@@ -212,7 +212,7 @@ SIZED = _words(
     r"|global batch(?: size)?"
     r"|batch(?: size)?|tasks?|pods?|shards?|data[- ]parallel size|dp size|members?|links?|lanes?|rails?"
 )
-"""Of what a job has fewer than was requested."""
+"""Things that a job can have too few of."""
 TENSORS = _words(
     r"\S*(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
     r"|output"

@@ -1,4 +1,4 @@
-"""The rank that stack samples of a slow job seldom find where the others wait.
+"""Finds the rank of a slow job that stack samples seldom show waiting.
 
 Example: the steps of a job take twice as long as before, and no timer, clock or CPU use shows why. Its ranks
 are sampled eight times, one after the other. Ranks 0-2 are in all_reduce in five to seven samples, rank 3 in
@@ -112,14 +112,14 @@ class SampledStacksWatch(PeriodicWatch):
 
 
 def slow_jobs(alerts: Mapping[str, Alert]) -> set[str]:
-    """Return the jobs whose steps take longer than before, and of which no rank is known to cause it."""
+    """Return the jobs whose steps take longer than before, and whose slow rank is not known."""
     firing = [alert for alert in alerts.values() if alert.state == "firing" and alert.job is not None]
     known = {alert.job for alert in firing if alert.code == CODE and not alert.id.startswith(_PREFIX)}
     return {alert.job for alert in firing if alert.code == SLOW and alert.job is not None} - known
 
 
 _PREFIX = "sampled "
-"""Of the ids of these alerts."""
+"""Prefix of these alerts' ids."""
 
 
 def _alert(job: str, one: LaggingRank, wall: float) -> Alert:

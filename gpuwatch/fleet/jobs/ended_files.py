@@ -51,7 +51,7 @@ RunEnd: TypeAlias = "tuple[float, str]"
 LAUNCHER_S = 120.0
 """A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
 TOGETHER_S = 3.0
-"""Folders of one run id whose ranks are unknown end within this many seconds, where they are of one run."""
+"""Folders of one run id and unknown ranks are of one run if they end within this many seconds."""
 HANG_S = 2400.0
 """A hung job's launcher ends up to this many seconds after its ranks' last line (time-outs: 600 to 1,800)."""
 
@@ -249,8 +249,8 @@ def _named_by_id(
 ) -> dict[str, str]:
     """Return folder -> run id; an older run of the same id keeps the name of its folder.
 
-    Agents of several nodes that share a `--log-dir` make a folder each: folders of other ranks that ended at
-    the same time as the newest run belong to it, and folders of unknown ranks that ended within `TOGETHER_S`.
+    Launchers of several nodes that share a `--log-dir` make a folder each: folders of other ranks that ended
+    within `LAUNCHER_S` of the newest run belong to it, and those of unknown ranks within `TOGETHER_S`.
     """
     named: dict[str, str] = {}
     taken: dict[str, tuple[float, set[int]]] = {}

@@ -90,7 +90,7 @@ class Gpu:
         )
 
     def fast_of_late(self, interval_s: float, now: float) -> GpuFast | None:
-        """Return the fast tier of `of_late`."""
+        """Return the fast tier, at most 3 ticks old."""
         at = self.fast_at
         return None if at is None or now - at > STALE_TICKS * interval_s else self.fast
 

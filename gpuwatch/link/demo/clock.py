@@ -12,10 +12,10 @@ from gpuwatch.hosts.plan import Plan
 
 
 class DemoClock:
-    """A monotonic clock that stops at a limit until that is moved on.
+    """A monotonic clock that stops at a limit until the limit is raised.
 
-    One thread simulates all nodes. Where it gets too little CPU time, its frames would come late by the clock
-    of the machine, and nodes that cannot fail would look stale.
+    One thread simulates all nodes. If it got too little CPU time, its frames would be late by the machine's
+    clock, and simulated nodes would look stale.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class DemoClock:
 
     def stop_at(self, limit: float) -> None:
         """Set the limit, in seconds of `monotonic`; math.inf: none."""
-        self.monotonic()  # what is past the limit before is lost now
+        self.monotonic()  # time past the old limit does not count
         with self._lock:
             self._limit = limit
 
     def for_session(self) -> SessionClock:
-        """Return the pair of clocks by which a session judges."""
+        """Return the monotonic and wall clock of a session."""
         return SessionClock(self.monotonic, self.wall)
 
 

@@ -47,7 +47,7 @@ SELECT (SELECT count(*) FROM block WHERE id = ?1 AND first > ?2), ifnull(max(id)
 """
 """Whether a key frame's block begins after it, and the last block."""
 MAX_DICTIONARY_BYTES = 1 << 20
-"""Of a dictionary, which stays in memory; a recorder trains one of 16 KiB."""
+"""Limit of a dictionary, which stays in memory; recorders train 16 KiB."""
 MAX_REQUESTS = 500
 """Recorded requests of one kind and node that are compared with a new one."""
 

@@ -58,7 +58,7 @@ MAX_NUMBER = 10**17
 MAX_VALUE_BYTES = 64 << 20
 """Largest value; a key frame of 1,000 nodes has about 5 MB."""
 MAX_READ_BYTES = 256 << 20
-"""Bytes of all rows that are read at once."""
+"""Maximum bytes of rows that are read at once."""
 TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": str, "b": bytes}
 """Column letter -> Python type."""
 

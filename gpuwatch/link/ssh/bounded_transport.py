@@ -1,6 +1,6 @@
-"""An ssh transport that ends with a peer which breaks the protocol's bounds; paramiko has none of them.
+"""An ssh transport that closes a connection whose peer exceeds bounds; paramiko has no such bounds.
 
-Before the host key is judged whoever answers on the network is such a peer.
+Until the host key is verified, the peer can be anyone on the network.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ NUMBER_BYTES = 8
 MAX_ENTRIES = 256
 """Extensions or prompts in one packet."""
 WINDOWS = 2
-"""Windows of a channel's data that may wait: one each of output and of errors."""
+"""Maximum unread data of a channel, in windows: one for output, one for errors."""
 KEY_EXCHANGES, PER_S = 20, 600.0
-"""Key exchanges in so many seconds; OpenSSH and paramiko start one a gigabyte or hour."""
+"""Maximum key exchanges in `PER_S` seconds; paramiko starts one every 512 MiB."""
 MAX_TEXT = 300
 """Characters of a peer's text that are shown."""
 
 
 class BoundError(paramiko.SSHException):
-    """Raised in the transport's thread, and ends it, if the peer breaks a bound."""
+    """Raised in the transport's thread, which ends, if the peer exceeds a bound."""
 
 
 class BoundedTransport(paramiko.Transport):
@@ -50,28 +50,28 @@ class BoundedTransport(paramiko.Transport):
         self.packetizer.set_log(self.logger)
 
     def get_exception(self) -> Exception | None:
-        """Return what ended the transport, of the kinds that paramiko documents; None: nothing did.
+        """Return the error that ended the transport, as a kind that paramiko documents; None: no error.
 
-        Its thread fails with any other kind over packets that it does not expect.
+        Unexpected packets raise errors of other kinds in its thread.
         """
         error: Exception | None = super().get_exception()
         if error is None or isinstance(error, paramiko.SSHException | EOFError | OSError):
             return error
-        return BoundError(f"it sent a packet that has no place there ({type(error).__name__})")
+        return BoundError(f"it sent an unexpected packet ({type(error).__name__})")
 
 
 class _WholeMessage(paramiko.Message):
     def get_bytes(self, n: int) -> bytes:
-        """Return the next `n` bytes; a number that is missing is 0.
+        """Return the next `n` bytes; up to 8 missing ones are 0.
 
         Raises:
-            BoundError: the packet ends before; paramiko would fill up to 1 MiB with zeros.
+            BoundError: the packet is too short; paramiko would add up to 1 MiB of zeros.
         """
         if n <= NUMBER_BYTES:
             return super().get_bytes(n)
         data = self.packet.read(n)
         if len(data) < n:
-            raise BoundError("it sent a packet that is cut off")
+            raise BoundError("it sent a truncated packet")
         return data
 
 
@@ -86,7 +86,7 @@ class _BoundedPacketizer(Packetizer):
         """Return `n` bytes.
 
         Raises:
-            BoundError: no packet has so many.
+            BoundError: `n` is out of bounds.
         """
         if not 0 <= n <= MAX_PACKET_BYTES:
             raise BoundError(f"it sent a packet of {n:,} bytes")
@@ -103,7 +103,7 @@ class _BoundedPacketizer(Packetizer):
         """Return the next packet's type and content.
 
         Raises:
-            BoundError: the packet is too large, has too many entries, or more than the channel's window.
+            BoundError: the packet is too large, has too many entries, or exceeds the channel's window.
         """
         kind, message = super().read_message()
         message.__class__ = _WholeMessage
@@ -130,7 +130,7 @@ class _BoundedPacketizer(Packetizer):
         now = time.monotonic()
         self._exchanges = [at for at in self._exchanges if now - at < PER_S] + [now]
         if len(self._exchanges) > KEY_EXCHANGES:
-            raise BoundError("it exchanges keys without an end")
+            raise BoundError("it exchanges keys too often")
 
 
 def shown(text: str) -> str:

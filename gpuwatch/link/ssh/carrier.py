@@ -32,7 +32,7 @@ class SshCarrier:
         """Wait for up to `limit` bytes; return b"" when the command or connection has ended.
 
         Raises:
-            OSError: the server broke a bound.
+            OSError: the server exceeded a bound.
         """
         data = self._channel.recv(limit)
         broken = None if data else self._connection.transport.get_exception()

@@ -53,7 +53,7 @@ class TrustedHost(Struct, frozen=True):
 
     key: str
     verified_by: str | None
-    """The line that verifies it; None: it was accepted now."""
+    """The known_hosts line that verifies it; None: accepted now."""
     accepted_at: str | None = None
     """The file in which an accepted key was recorded."""
 

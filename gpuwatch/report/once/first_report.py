@@ -26,7 +26,7 @@ PATIENT_S = 15.0
 A shorter one reports them.
 """
 HANG_S = 15.0
-"""Seconds that a report without --wait waits for the answers of silent ranks (at most 10)."""
+"""Further seconds without --wait for the answers of silent ranks, which take up to 10."""
 LAST_POLLS = 50
 """Most updates after the wait in which received facts are judged."""
 

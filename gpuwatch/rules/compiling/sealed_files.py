@@ -22,16 +22,16 @@ def read_sealed(file: Path) -> bytes | None:
         digest, _, data = read_own(file, MAX_CACHE_BYTES, follow=False).partition(b"\n")
         if digest != seal(file.name, data):
             return None
-        os.utime(file)  # the files that are used stay
+        os.utime(file)  # files in use are kept
     except OSError:
         return None
     return data
 
 
 def write_sealed(file: Path, data: bytes, most: int) -> None:
-    """Write a file of the cache folder, which is created; a folder that cannot be written costs nothing.
+    """Write a file of the cache folder, which is created; errors of the file system are ignored.
 
-    `most`: number of files that stay, the last used, of those with the same name up to the first `-`.
+    `most`: how many files to keep, last used first, of those with the same name up to the first `-`.
     """
     with contextlib.suppress(OSError):
         make_own(file.parent)

@@ -1,4 +1,4 @@
-r"""Rewrites a rule's pattern for shapes of lines: it finds every shape of which a line may match the rule.
+r"""Rewrites a rule's pattern for shapes of lines: it matches the shape of every line the rule can match.
 
 A shape is a line without its digits (see `agent.logs.matching.prefilter`). Anchors, word borders and
 look-arounds are dropped, digits may be missing, and a blank may be a tab, which a searched line has expanded.
@@ -18,7 +18,7 @@ from gpuwatch.rules.compiling.pattern_parts import REPEATS, is_folded
 
 BLANK, TAB = 32, 9
 CHARACTER_BYTES = 4
-"""Most bytes of a character of UTF-8."""
+"""Maximum bytes of a UTF-8 character."""
 _DIGITS = frozenset(b"0123456789")
 _HIGH = frozenset(range(128, 256))
 _ASCII = frozenset(range(128)) - frozenset(b"\n\r")
@@ -46,7 +46,7 @@ class _Part(str):
 
     __slots__ = ("begins", "ends", "least")
     least: str
-    """What of it is required at an edge of the pattern; "": nothing."""
+    """The part of it required at an edge of the pattern; "": none."""
     begins: bool
     ends: bool
     """True if its first or last character may be a blank."""

@@ -167,7 +167,7 @@ def last_of_ranks(
 ) -> dict[bytes, int]:
     """Return each rank's last line among the `RANK_LINES` lines of one kind up to `last`.
 
-    It is its prefix -> its index.
+    Prefix -> index of the line.
     """
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]

@@ -197,7 +197,7 @@ class StepRecorder:
         self._found.clear()
 
     def take_deferred(self) -> None:
-        """Queue the last lines of ranks that were deferred: the file, or the own part of it, has ended."""
+        """Queue the last lines of ranks that were deferred: the file, or this worker's part, has ended."""
         self._waiting.extend(sorted(self._deferred.values(), key=itemgetter(0)))
         self._deferred.clear()
 

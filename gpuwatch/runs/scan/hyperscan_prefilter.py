@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase
 
 MANY_BYTES = 64 << 10
-"""Bytes of new shapes in a piece from which on Hyperscan is faster than the words."""
+"""From this many bytes of new shapes in a piece, Hyperscan is faster than the words."""
 WORTH_BYTES = 16 << 20
 """Bytes of new shapes that are looked up by words before a database is compiled: that takes seconds."""
 MAX_CACHE_BYTES = 64 << 20
@@ -84,12 +84,12 @@ class HyperSieve(PieceSieve):
 
 
 def database_of(texts: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> Any:  # noqa: ANN401 - no types
-    """Return the Hyperscan database of texts, each with whether its case is ignored; None: there is none yet.
+    """Return the Hyperscan database of texts, each with its flag "ignore case"; None: not compiled yet.
 
     It is kept in the cache folder. The file's name is a digest of the texts, of Hyperscan's version and of
     the processor, whose instructions the database uses; the file begins with a digest of the rest.
     """
-    import hyperscan  # noqa: PLC0415 - an extra: only who asks for it needs it
+    import hyperscan  # noqa: PLC0415 - an extra, needed on request only
 
     stated = [version("hyperscan"), platform.machine(), processor(), repr(texts)]
     name = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:32]
@@ -98,7 +98,7 @@ def database_of(texts: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> An
     with contextlib.suppress(OSError, hyperscan.HyperscanError):
         whole = read_own(file, MAX_CACHE_BYTES, follow=False)
         if whole[:64] == _seal(name, whole[64:]):
-            os.utime(file)  # the files that are used stay
+            os.utime(file)  # files in use are kept
             database = hyperscan.loadb(whole[64:], hyperscan.HS_MODE_BLOCK)
     if database is None and may_compile:
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
@@ -127,7 +127,7 @@ def _seal(name: str, data: bytes) -> bytes:
 
 
 def processor() -> str:
-    """Return the instructions that the processor has, as Linux lists them; "" elsewhere."""
+    """Return the processor's instruction sets (flags) as Linux lists them; "" elsewhere."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - one line of many
             return next((line for line in file if line.startswith(("flags", "Features"))), "")

@@ -18,7 +18,7 @@ _LETTERS = bytes(char if chr(char).isalpha() and char < 128 else 32 for char in 
 
 
 class Shapes(Protocol):
-    """A prefilter."""
+    """Gives shapes of lines."""
 
     def distinct(self, data: bytes) -> AbstractSet[bytes]:
         """Return the different shapes of the lines."""

@@ -1,8 +1,8 @@
 """Leaves out phrases that a shape of lines contains by chance: none of their rules can match such a line.
 
 A phrase is a short part of a rule's pattern: `reduce`, ` 0 bytes`, `Error`. Most lines that hold one are
-ordinary ones, and to prepare a line for the rules takes a tenth of a millisecond. Here the whole pattern is
-tried first, on the shape, once for all lines of it.
+ordinary ones, and preparing a line for the rules takes 0.1 ms. So the whole pattern is tried first, on the
+shape, once for all lines of it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ShapeFilter:
                 if known:
                     return True
                 continue
-            if ruleset.entered is not None:  # a search without an end is blamed on the rule
+            if ruleset.entered is not None:  # a hung search suspends its rule
                 ruleset.entered(rule)
             found = tried[pattern] = pattern.search(shape) is not None
             if ruleset.left is not None:

@@ -1,4 +1,4 @@
-"""Joins the words of a user that stand on lines of their own in a collected kernel log.
+"""Joins a user's words that line feeds split over several lines of a collected kernel log.
 
 The kernel quotes names and mount options with their line feeds, and `dmesg` shows one record as several
 lines: of the same time, or indented. `agent.logs.lines.user_words` does the same within a record.
@@ -17,9 +17,9 @@ _HEAD = re.compile(
 )
 """Time and writer of a line of the kernel."""
 _EXACT = re.compile(rb"\d\.\d{6}\]|:\d\d[.,]\d{6}")
-"""A time in microseconds, which two records hardly share."""
+"""A time in microseconds, which two records rarely share."""
 _BOOT = re.compile(rb"\[ {0,8}0\.000000\]")
-"""The time of all records before the clock runs, when there are no users."""
+"""The time of all records before the clock runs; no user process exists then."""
 _FAULT = re.compile(rb"\[\d+\]:? (?:segfault|trap|general|unhandled|bad|potentially) [^\n]* in ([^\n]*)")
 _MAPPING = re.compile(rb"\[[0-9a-f]+[,+][0-9a-f,+]+\](?: likely on CPU .{0,60})?\s*$")
 """What the kernel writes after the name of a file."""
@@ -32,7 +32,7 @@ _ENDS_NAME = re.compile(
 """What the kernel writes after the name of a process."""
 _BETWEEN_WORDS = re.compile(rb"[ \t()'\"`]")
 _DRIVER = (b"NVRM:", b"nvidia-nvswitch")
-"""Begins the messages of NVIDIA's driver, which alone writes several lines at once."""
+"""Prefixes of NVIDIA's driver, the only one that writes several lines at once."""
 MAX_NAME = 15
 """Bytes of a process's name, with its line feeds."""
 MAX_RECORD = 1024
@@ -40,7 +40,7 @@ MAX_RECORD = 1024
 
 
 def without_split_words(data: bytes) -> bytes:
-    """Return complete lines of a kernel log with `_` between the words of a user; their size stays."""
+    """Return complete lines of a kernel log with `_` between a user's words; the size is unchanged."""
     lines = data.split(b"\n")
     record = _Record()
     for index, line in enumerate(lines):
@@ -49,19 +49,19 @@ def without_split_words(data: bytes) -> bytes:
 
 
 class _Record:
-    """The record of the lines above, as far as a user's words may go on below."""
+    """The record of the lines above, while a user's words may continue below."""
 
     def __init__(self) -> None:
         self._head = b""
-        """Of its first line."""
+        """Head of its first line."""
         self._may_be_indented = False
         self._left = -1
-        """Bytes that it may still have if a user's words go on below; negative: they do not."""
+        """Bytes left in the record if a user's words continue below; negative: they do not."""
         self._first = -1
         """Index of the line with a quotation."""
 
     def take(self, lines: list[bytes], index: int, line: bytes) -> None:
-        """Judge the next line, and join its words, or those of lines above, in place."""
+        """Process the next line; join its words, or those of lines above, in place."""
         if line[:1] in (b" ", b"\t"):
             if self._may_be_indented:
                 lines[index] = _joined(line, len(line) - len(line.lstrip()))
@@ -110,7 +110,7 @@ def _message_at(line: bytes) -> int:
 
 
 def _is_open(message: bytes) -> bool:
-    """Return True if a quotation in a message has no end there."""
+    """Return True if a quotation in a message is not closed."""
     fault = _FAULT.search(message)
     if fault is not None:
         return _MAPPING.search(fault[1]) is None

@@ -20,7 +20,7 @@ SAMPLES = 8
 APART_S = 2.0
 """Seconds between two samples: they fall into different phases of a step."""
 MAX_SAMPLE_S = 10.0
-"""Seconds after which a node without an answer is given up."""
+"""Seconds to wait for the answers of one sample."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class SlowQueries:
         self._jobs: dict[str, _Sampling] = {}
 
     def update(self) -> None:
-        """Take the next sample of each slow job; report the rank that stands out in most samples."""
+        """Sample the slow jobs that are due; after the last sample report the rank that seldom waits."""
         book = self._book()
         slow = slow_jobs(book.alerts)
         for job in [job for job in self._jobs if job not in slow]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.profile_query import ProfileQuery
 
-NOT_KEPT = "these logs alone: silences of logs are not kept"
+NOT_KEPT = "for these logs only: silences over logs are not saved"
 BUNDLE = "evidence.zip"
 ORDER_S = 1e-3
 """Seconds between the times of two reports, so that new entries are recognised by their time."""

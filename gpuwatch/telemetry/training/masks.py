@@ -8,9 +8,9 @@ from ..base.ranks import loaded_torch
 from ..base.records import record
 
 IGNORED_LABEL = -100
-"""The label that torch's cross entropy leaves out unless it is told another one."""
+"""The label that torch's cross entropy ignores by default."""
 SHIFTED_SHARE = 0.99
-"""Share of the labels that equal the next token from which they count as shifted."""
+"""Labels count as shifted if at least this share equals the next token."""
 
 
 @record(frozen=True)
@@ -26,7 +26,7 @@ class MaskReport:
     visible_padding: int = 0
     """Padding tokens that the attention mask shows; 0 too if their id was not given."""
     are_shifted: bool = False
-    """True if each label is the token after its own: a model that shifts labels itself must not get these."""
+    """True if 99 % of labels are the next tokens: a model that shifts labels itself must not get these."""
 
     @property
     def problems(self) -> list[str]:

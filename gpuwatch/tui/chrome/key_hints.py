@@ -142,7 +142,7 @@ class KeysLine(Widget):
         closes = key_of("app.back") if back is None else self._written(back)
         applied, closed = self._field
         return [
-            KeyHint(Keys.Enter.value, Keys.Enter.value, applied, "take the text", "submit", enabled=True),
+            KeyHint(Keys.Enter.value, Keys.Enter.value, applied, "apply the text", "submit", enabled=True),
             KeyHint(key, closes, closed, "close the text field", "back", enabled=True),
         ]
 

@@ -32,7 +32,7 @@ class NodeTable(SortableTable):
         self.views: list[NodeView] = []
         self._columns: list[tuple[NodeColumn, int]] = []
         self._columns_key: Hashable = None
-        """What the columns are and the width of a line: each line depends on it."""
+        """The columns and the width of a line, on which every line depends."""
         self._chosen_for: object = None
         self._node = ""
         self._worst: dict[str, Alert] = {}

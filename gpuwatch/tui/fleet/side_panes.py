@@ -54,7 +54,7 @@ class SidePanes(Vertical):
         spare = lines - used - max(MIN_PROBLEMS, self.situation.count() + SPARE_PROBLEMS)
         curves.lines = max(CURVE_LINES, min(MAX_CURVE_LINES, spare))
         set_height(curves, curves.lines)
-        # set once: hidden and shown again in one frame, it has the whole screen laid out anew
+        # set once: to hide and show it in one frame lays out the whole screen again
         curves.display = curves.is_reported() and lines - used - CURVE_LINES >= MIN_PROBLEMS
 
     def _mount_job(self) -> None:

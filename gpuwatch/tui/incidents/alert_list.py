@@ -81,7 +81,7 @@ def cells_row(cells: Cells, width: int, look: StyleSet) -> Row:
     fires, wide = cells.standing == "firing", width >= WIDE_COLUMNS
     text = look.text if fires else look.dim
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
-    counted = cells.place.startswith(f"{cells.count} ")  # 127 ranks: once each
+    counted = cells.place.startswith(f"{cells.count} ")  # `127 ranks` states the count
     times = f"x{cells.count}" if cells.count > 1 and not counted else ""
     first, last = (age_text(max(0.0, age)).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
     head = [

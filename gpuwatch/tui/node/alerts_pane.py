@@ -33,7 +33,7 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
 
 
 def merged(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts with those of one text as one, at the first's place, with the sum of their counts."""
+    """Return the alerts; those of equal text are merged into the first, and their counts added."""
     found: dict[tuple[object, ...], Alert] = {}
     for each in alerts:
         key = each.code, each.text or each.title, each.severity, standing(each), each.gpu, each.rank

@@ -155,7 +155,7 @@ class GpuScreen(LiveScreen):
         return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing: nothing can be opened, nor is there a next GPU of one."""
+        """Return the actions that do nothing: open, and the next GPU if there is only one."""
         node = self.cockpit.view_state.node(self.place[0])
         return frozenset({"choose"} if node and len(node.gpus) > 1 else {"choose", "next_item"})
 

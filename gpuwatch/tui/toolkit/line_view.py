@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def joined_lines(lines: Sequence[int], width: int) -> list[Region]:
-    """Return regions of whole lines, of which neighbours are one; `lines` are sorted."""
+    """Return regions of whole lines; adjacent lines share one. `lines` are sorted."""
     found: list[Region] = []
     for y in lines:
         if found and found[-1].bottom == y:

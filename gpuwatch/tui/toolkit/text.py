@@ -1,4 +1,4 @@
-"""Explains in words why a node or GPU shows no current values."""
+"""Texts on nodes, GPUs and events, such as why values are not current."""
 
 from __future__ import annotations
 

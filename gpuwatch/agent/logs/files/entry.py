@@ -108,7 +108,7 @@ class FileEntry(object):
         """Its job, from the way it was found."""
         self.last_at: float | None = None
         self.last_lines: list[str] = []
-        """For an ended job's log: time of the last line, and the last lines."""
+        """For an ended job's log: its last lines; `last_at`: time of the last one."""
         self.owner: str | None = None
         """Name of the user who owns such a file."""
         self._glob_rank = rank

@@ -13,7 +13,7 @@ from ...base.secret_phrases import SecretLines
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept."""
 CACHED_LINES, CACHED_LONG_LINES, MAX_SHORT_LINE = 256, 16, 1024
-"""Number of cached texts of short and long lines, which are read several times; bytes of a short one."""
+"""Cached texts of short and long lines, which are read several times; maximum bytes of a short line."""
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -23,7 +23,7 @@ _ANSI = re.compile(
 )
 _GONE = bytes(c for c in range(32) if c not in (9, 10, 13, 27)) + b"\x7f"
 _STRUCK_OVER = re.compile(rb"([^\x08\r\n_])\x08_|[^\x08\r\n]\x08(?=[^\x08\r\n])")
-"""A character that the next one is printed upon, as `man` makes bold and underlined letters."""
+"""A character overstruck by the next one, as `man` prints bold and underlined letters."""
 _MARK = re.compile(rb"^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)")
 _MARKS = (b"\xef", b"\xff", b"\xfe")
 """First bytes of the byte order marks of UTF-8 and UTF-16."""

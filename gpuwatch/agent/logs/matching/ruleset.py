@@ -1,4 +1,4 @@
-"""Prepares rules for searching; sent to a node are plain dicts of `gpuwatch.rules.compiling.compile`.
+"""Prepares rules for searching; a node gets them as dicts of `gpuwatch.rules.compiling.compile`.
 
 A literal is a dict. Every line that its pattern matches contains its `text` (`fold`: in any case). `lead` is
 its most distinctive word without digits; with `whole` no letter may stand before or after that word,

@@ -80,7 +80,7 @@ class CompiledDialect(object):
         self.needs = frozenset(plain.get("needs", ()))
         """Fields that a line must have to report anything."""
         self.counts = "requests" in self.needs
-        """True: every line is counted, and not only the newest one is read."""
+        """True: every line is counted; otherwise only the newest one is read."""
         self.least = int(plain.get("least", 1))
         """Smallest number of fields."""
         self.steady = bool(plain.get("steady"))
@@ -88,7 +88,7 @@ class CompiledDialect(object):
 
     @property
     def patterns(self) -> "list[str]":
-        """The patterns of which one matches each line of this dialect."""
+        """The patterns; every line of this dialect matches one of them."""
         return list(self._plain["match"])
 
     def read(self, text: str) -> "ProgressReading | None":

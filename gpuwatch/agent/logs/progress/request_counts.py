@@ -1,4 +1,4 @@
-"""Counts the lines about requests of an inference server: each one matters, not only the newest."""
+"""Counts the lines about requests of an inference server: all of them, not only the newest."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .quantities import Fields
 
 MAX_LINES = 512
-"""Lines that are parsed in one tick; more of them are taken to be like the parsed ones."""
+"""Maximum lines parsed in one tick; further lines are counted like the parsed ones."""
 REQUEST_FIELDS = ("requests", "requests_failed", "request_s")
 """Fields that are summed over lines, or listed, instead of the newest value."""
 

@@ -161,7 +161,7 @@ class LineFindings(object):
     ) -> bool:
         """Return True if general patterns explain the line.
 
-        Those of hints are tried if no others do, and explain nothing.
+        Patterns of hints are tried if no others match; they explain nothing.
         """
         known = False
         for specific in (True, False):

@@ -34,7 +34,7 @@ DEVICES = ("gpu.", "amd.", "intel.", "pcie.", "cuda.ecc")
 def layer(alert: Alert) -> int:
     """Return 0 for a fault of a device, 1 for the kernel's report, 2 for others.
 
-    Of two causes of one precedence in the same second the lower one leads, whatever the order of their files.
+    Of two causes with equal precedence and second, the lower one leads, in whatever order their files are.
     """
     return 0 if alert.code.startswith(DEVICES) else 1 if alert.kernel else 2
 

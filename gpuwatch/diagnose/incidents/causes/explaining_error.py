@@ -181,7 +181,7 @@ def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool:
-    """Return True if an error of its own stands above a launcher's line about an end, in one file."""
+    """Return True if an own error (`is_own_error`) is above a launcher's line about an end in one file."""
     own = ended in EXITS and is_own_error(error)
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 

@@ -183,7 +183,7 @@ def _by_address(
             return CulpritChoice(node=host, confidence="low", because=because)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
-        because = f"{count} of the others name its address; the node itself, or the link to it"
+        because = f"{count} of the others name its address; the node or its link failed"
         there = [place.rank for place in where.on(node, job)]
         suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
         rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None

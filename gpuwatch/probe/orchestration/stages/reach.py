@@ -135,7 +135,7 @@ def _try_all(run: ProbeRun, places: Mapping[str, Listening]) -> dict[tuple[str, 
             for other in places:
                 tried = tries.get(other)
                 if other != node and (tried is None or not tried.ok):
-                    failures[node, other] = (tried.error if tried else None) or "it did not try"
+                    failures[node, other] = (tried.error if tried else None) or "it was not tried"
     for node in waiting:
         for other in places:
             if other != node:
