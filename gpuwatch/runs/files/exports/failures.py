@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -132,7 +132,7 @@ def _name_and_clock(record: Mapping[str, Any], at: datetime) -> tuple[str, bool]
 
 def _is_on_purpose(record: Mapping[str, Any]) -> bool:
     """Return True if a person, or the service that the task belongs to, requested the end."""
-    texts = [_message(record[key]) for key in (words.REASON | words.DETAIL) & record.keys()]
+    texts = [_message(record[key]) for key in record if key in words.REASON or key in words.DETAIL]
     return any(words.ON_PURPOSE.search(text) for text in texts)
 
 
@@ -159,12 +159,14 @@ def _inner(record: Mapping[str, Any], *, ended: bool) -> Iterator[Any]:
 
 def _taken(record: Mapping[str, Any], place: StatedPlace) -> StatedFailure | None:
     """Return the failure of a machine that was taken away, from a record of a cloud's operations, or None."""
-    named = [str(record[key]) for key in words.OPERATION & record.keys() if isinstance(record[key], str)]
+    named = [
+        str(record[key]) for key in words.stated(words.OPERATION, record) if isinstance(record[key], str)
+    ]
     found = next((each for each in named if words.TAKEN.search(each)), None)
     if found is None:
         return None
     details, raw = _reasons(record, words.DETAIL)
-    key = next(key for key in words.OPERATION & record.keys() if record[key] == found)
+    key = next(key for key in words.stated(words.OPERATION, record) if record[key] == found)
     found = f"{words.OPERATION_NAMES.get(key, key)}: {found}"
     return StatedFailure(place, "taken", None, None, (found, *details), values=(found, *raw))
 
@@ -191,11 +193,11 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
 
 def _state(record: Mapping[str, Any]) -> str:
     """Return the state in a record: a known one, else the first with a text; empty: none."""
-    for key in words.STATE & record.keys():
+    for key in words.stated(words.STATE, record):
         text = _word(record[key])
         if text and (words.FAILED.match(text) or words.GOOD.match(text) or words.WAITING.match(text)):
             return text
-    return next((text for key in sorted(words.STATE & record.keys()) if (text := _word(record[key]))), "")
+    return next((text for key in words.stated(words.STATE, record) if (text := _word(record[key]))), "")
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
@@ -245,7 +247,7 @@ def _waits(record: Mapping[str, Any]) -> bool:
     return kind in words.CONDITIONS_OF_START and str(record.get("status", "")).lower() == "false"
 
 
-def _reasons(record: Mapping[str, Any], keys: frozenset[str]) -> tuple[list[str], list[str]]:
+def _reasons(record: Mapping[str, Any], keys: Container[str]) -> tuple[list[str], list[str]]:
     """Return the texts of these keys, on one line and shortened, and the same texts unchanged."""
     short, raw = [], []
     for key, value in record.items():
@@ -270,7 +272,7 @@ def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return (exit code, signal) of a record, each None if not stated; a code of 0 is returned."""
     code: int | None = None
     signal: int | None = None
-    for key in words.EXIT & record.keys():
+    for key in words.stated(words.EXIT, record):
         value = record[key]
         if isinstance(value, dict):  # Slurm
             plain = _by_plain_key(value)
@@ -280,7 +282,7 @@ def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
         else:
             head, _, tail = str(value).partition(":")  # Slurm: 0:9
             code, signal = code or _number(head.strip()), signal or _number(tail)
-    for key in words.SIGNAL & record.keys():
+    for key in words.stated(words.SIGNAL, record):
         signal = signal or _number(record[key])
     if code is not None and -MAX_SIGNAL <= code < 0:
         signal, code = -code, None

@@ -70,7 +70,7 @@ def _node(record: Mapping[str, Any]) -> str | None:
     spec = record.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("nodeName"), str):
         return _host(spec["nodeName"])
-    for key in words.NODE & record.keys():
+    for key in words.stated(words.NODE, record):
         value = record[key]
         if isinstance(value, list) and len(value) == 1:
             value = value[0]

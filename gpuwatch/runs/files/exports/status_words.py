@@ -6,11 +6,20 @@ Reason` are one word.
 
 from __future__ import annotations
 
+from collections.abc import KeysView, Mapping
+from typing import Any
+
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _words(text: str) -> KeysView[str]:
+    """Return the keys, best first, as a set that keeps this order."""
+    return dict.fromkeys(text.split()).keys()
+
+
+def stated(keys: KeysView[str], record: Mapping[str, Any]) -> list[str]:
+    """Return the keys that a record has, best first: `keys & record.keys()` has no order."""
+    return [key for key in keys if key in record]
 
 
 STATE = _words(
