@@ -131,7 +131,7 @@ def _branches(branches: Sequence[Sequence[_Part]]) -> _Part:
 
 
 def _repeated(least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bool) -> list[_Part]:
-    flat = _opened(items)
+    flat = [each for each in _opened(items) if each[0] not in (op.AT, op.ASSERT, op.ASSERT_NOT)]
     if len(flat) == 1 and flat[0][0] in _SINGLE:
         return _repeated_one(least, most, *_bytes_of(*flat[0], folded=folded))
     parts = _sequence(items, folded=folded)
