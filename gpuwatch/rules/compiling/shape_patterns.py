@@ -23,6 +23,8 @@ _DIGITS = frozenset(b"0123456789")
 _HIGH = frozenset(range(128, 256))
 _ASCII = frozenset(range(128)) - frozenset(b"\n\r")
 _SINGLE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
+_EMPTY = (op.AT, op.ASSERT, op.ASSERT_NOT)
+"""Elements without a character of their own."""
 _CATEGORIES = {
     op.CATEGORY_DIGIT: re.compile(r"\d"),
     op.CATEGORY_NOT_DIGIT: re.compile(r"\D"),
@@ -70,14 +72,14 @@ def _begins(parts: Iterable[_Part]) -> bool:
     return False
 
 
-def _ends(parts: Sequence[_Part]) -> bool:
-    """Return True if the last character of a sequence may be a blank."""
+def _ends(parts: Sequence[_Part], *, behind: bool = False) -> bool:
+    """Return True if the last character of a sequence may be a blank; `behind`: the one before it may be."""
     for part in reversed(parts):
         if part.ends:
             return True
         if part.least:
             return False
-    return False
+    return behind
 
 
 def _trimmed(parts: Sequence[_Part]) -> list[str]:
@@ -94,31 +96,35 @@ def _trimmed(parts: Sequence[_Part]) -> list[str]:
     return texts
 
 
-def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool) -> list[_Part]:
-    """Return the parts of a sequence; of adjacent blanks only the first is required: a tab is several."""
+def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool, behind: bool = False) -> list[_Part]:
+    """Return the parts of a sequence; of adjacent blanks only the first is required: a tab is several.
+
+    Args:
+        items: The elements.
+        folded: True if upper and lower case are equal.
+        behind: True if the character before the sequence may be a blank.
+    """
     parts: list[_Part] = []
     for code, argument in items:
-        for part in _parts(code, argument, folded=folded):
-            again = part.begins and part.least and _ends(parts)
-            parts.append(_Part(f"(?:{part})?", "", begins=True, ends=part.ends) if again else part)
+        parts += _parts(code, argument, folded=folded, behind=_ends(parts, behind=behind))
     return parts
 
 
-def _parts(code: Any, argument: Any, *, folded: bool) -> list[_Part]:
+def _parts(code: Any, argument: Any, *, folded: bool, behind: bool) -> list[_Part]:
     """Return an element as parts; none for one that leaves no character, such as an anchor or a digit."""
     if code is op.LITERAL and argument > 127 and not folded:
         return [_Part("".join(map(_escaped, chr(argument).encode())))]
     if code in _SINGLE:
-        return _repeated_one(1, 1, *_bytes_of(code, argument, folded=folded))
+        return _repeated_one(1, 1, *_bytes_of(code, argument, folded=folded), behind=behind)
     if code is op.SUBPATTERN:
-        return _sequence(list(argument[3]), folded=is_folded(argument, folded=folded))
+        return _sequence(list(argument[3]), folded=is_folded(argument, folded=folded), behind=behind)
     if code is op.BRANCH:
-        return [_branches([_sequence(list(each), folded=folded) for each in argument[1]])]
+        return [_branches([_sequence(list(each), folded=folded, behind=behind) for each in argument[1]])]
     if code in REPEATS:
-        return _repeated(argument[0], argument[1], list(argument[2]), folded=folded)
+        return _repeated(argument[0], argument[1], list(argument[2]), folded=folded, behind=behind)
     if code is getattr(op, "ATOMIC_GROUP", None):
-        return _sequence(list(argument), folded=folded)
-    if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
+        return _sequence(list(argument), folded=folded, behind=behind)
+    if code in _EMPTY:
         return []
     return [_Part("[^\\n\\r]*", "")]  # a reference to a group, or a condition
 
@@ -130,23 +136,26 @@ def _branches(branches: Sequence[Sequence[_Part]]) -> _Part:
     return _Part(f"(?:{'|'.join(texts)})", "" if optional else None, begins=begins, ends=ends)
 
 
-def _repeated(least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bool) -> list[_Part]:
-    flat = [each for each in _opened(items) if each[0] not in (op.AT, op.ASSERT, op.ASSERT_NOT)]
+def _repeated(
+    least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bool, behind: bool
+) -> list[_Part]:
+    flat = [each for each in _opened(items) if each[0] not in _EMPTY]
     if len(flat) == 1 and flat[0][0] in _SINGLE:
-        return _repeated_one(least, most, *_bytes_of(*flat[0], folded=folded))
+        return _repeated_one(least, most, *_bytes_of(*flat[0], folded=folded), behind=behind)
     parts = _sequence(items, folded=folded)
+    if behind or (_begins(parts) and _ends(parts)):
+        parts = _sequence(items, folded=folded, behind=True)
     if not parts:
         return []
     one = f"(?:{''.join(parts)})"
     begins, ends = _begins(parts), _ends(parts)
     if not least or not any(part.least for part in parts):
         return [_Part(f"{one}{_counted(0, most)}", "", begins=begins, ends=ends)]
-    least = 1 if begins and ends else least
     text = f"{one}{_counted(least, most)}"
     return [_Part(text, f"{one}{_counted(least, least)}", begins=begins, ends=ends)]
 
 
-def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool) -> list[_Part]:
+def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool, *, behind: bool) -> list[_Part]:
     """Return the repeat of one character; `own` and `high` as of `_bytes_of`."""
     blank = BLANK in own
     if own & _DIGITS:
@@ -156,7 +165,8 @@ def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool) -> lis
     if high and most is not op.MAXREPEAT:
         most *= CHARACTER_BYTES
     one = _class(own | _HIGH if high else own)
-    least = min(least, 1) if blank else least
+    if blank:
+        least = 0 if behind else min(least, 1)
     if not least:
         return [_Part(f"{one}{_counted(0, most)}", "", begins=blank, ends=blank)]
     text = f"{one}{_counted(least, most)}"

@@ -74,6 +74,10 @@ def test_an_ordinary_line_with_the_words_of_rules_is_left_out(ruleset: RuleSet) 
         (r"(?: a| b c) (?: d|e)", b"\tb\tc\td", True),
         (r"rank 7 (?P<why>.{1,9})?died", b"rank  died", True),
         (r"rank 7 (?P<why>.{1,9})?died", b"rank  lived", False),
+        (r"loss: (?:nan| \[nan|=nan)", b"loss:  fine", False),
+        (r"loss: (?:nan| \[nan|=nan)", b"loss:\t[nan", True),
+        (r"a (?: b ){2}c", b"a\tb\tb\tc", True),
+        (r"a (?: b ){2}c", b"a\tb c", False),
     ],
 )
 def test_a_pattern_for_shapes_finds_what_the_pattern_may_find(pattern: str, line: bytes, found: bool) -> None:
