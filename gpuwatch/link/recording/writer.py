@@ -81,8 +81,10 @@ class RecordingWriter:
         self._items: deque[Item] = deque()
         self._waiting_bytes = 0
         self._lost = 0
+        self._in_commit = 0
+        """Number of items, the oldest, that the thread commits now: these are not dropped."""
         self._gap: tuple[int, int] | None = None
-        """First and last time of blocks dropped since the last commit."""
+        """First and last time of blocks dropped and not yet recorded as a gap."""
         self._changed = threading.Condition()
         self._closing = False
         self._hasty = False
@@ -113,15 +115,15 @@ class RecordingWriter:
             if isinstance(item, RecordBlock):
                 self._hasty = True
                 self._changed.notify()
-            while self._waiting_bytes > WAITING_BYTES and len(self._items) > 1:
-                self._lose(self._items.popleft())
+            while self._waiting_bytes > WAITING_BYTES and len(self._items) > self._in_commit + 1:
+                self._lose(self._items[self._in_commit])
+                del self._items[self._in_commit]
 
     def _lose(self, item: Item) -> None:
         self._waiting_bytes -= size_of(item)
         self._lost += 1
         if isinstance(item, RecordBlock):
-            first = item.first if self._gap is None else self._gap[0]
-            self._gap = first, item.last
+            self._gap = spanned(self._gap, (item.first, item.last))
 
     def close(self) -> None:
         """Write the remaining items, and close the file."""
@@ -135,8 +137,9 @@ class RecordingWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._closing or self._hasty, COMMIT_S)
                 closing, self._hasty = self._closing, False
-                items, waiting, gap = list(self._items), self._waiting_bytes, self._gap
-            self._commit(items, waiting, gap)
+                items, gap = list(self._items), self._gap
+                self._in_commit, self._gap = len(items), None
+            self._commit(items, gap)
             if closing:
                 break
         if self._to is not None:
@@ -146,7 +149,7 @@ class RecordingWriter:
             with contextlib.suppress(sqlite3.Error):
                 file.close()
 
-    def _commit(self, items: Sequence[Item], waiting: int, gap: tuple[int, int] | None) -> None:
+    def _commit(self, items: Sequence[Item], gap: tuple[int, int] | None) -> None:
         try:
             file, lease = self._to = self._to or self._open()
             with rolled_back(file):
@@ -157,14 +160,16 @@ class RecordingWriter:
                 lease.beat()
                 file.execute("COMMIT")
         except (sqlite3.Error, RecordingError) as error:
+            with self._changed:
+                self._in_commit, self._gap = 0, spanned(gap, self._gap)
+                waiting = self._waiting_bytes
             self.state = replace(self.state, trouble=str(error), waiting_bytes=waiting, lost_items=self._lost)
             return
         with self._changed:
-            written = {id(item) for item in items}
-            self._gap = None if self._gap == gap else self._gap
-            while self._items and id(self._items[0]) in written:
-                gone = self._items.popleft()
-                self._waiting_bytes -= size_of(gone)
+            self._in_commit = 0
+            for item in items:
+                self._items.popleft()
+                self._waiting_bytes -= size_of(item)
         self.state = RecorderState(
             self.state.path,
             self.state.frames + sum(item.frames for item in items if isinstance(item, RecordBlock)),
@@ -179,6 +184,13 @@ class RecordingWriter:
                 write_whole(self._heartbeat, f"{time.time():.0f}\n".encode())
             except OSError as error:
                 self.state = replace(self.state, trouble=f"{self._heartbeat}: {error.strerror}")
+
+
+def spanned(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the first and last time of two gaps together."""
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def opened(path: Path, plan: Plan, nodes: Mapping[str, int]) -> tuple[sqlite3.Connection, Lease]:

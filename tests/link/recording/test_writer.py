@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -126,8 +128,18 @@ def test_a_disk_that_is_full_at_the_start_ends_nothing(tmp_path: Path, before: s
     assert moments(path) == ([2] if before == "no file" else [1, 2])
 
 
+def is_committing() -> bool:
+    """True if a thread of a writer is in a commit."""
+    return any(
+        each.f_code.co_name == "_commit"
+        for frame in sys._current_frames().values()
+        for each, _ in traceback.walk_stack(frame)
+    )
+
+
+@pytest.mark.parametrize("in_commit", [False, True], ids=["nothing in a commit", "one block in a commit"])
 def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_commit: bool
 ) -> None:
     monkeypatch.setattr("gpuwatch.link.recording.writer.WAITING_BYTES", 1_000)
     path = tmp_path / "a.gpw"
@@ -135,9 +147,12 @@ def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
         other.execute("BEGIN IMMEDIATE")  # nothing can be written
         for second in range(1, 9):
             writer.put(block(second, 300))
+            if in_commit:
+                wait_until(is_committing)
         other.execute("ROLLBACK")
     kept = moments(path)
-    lost = sorted(set(range(1, 9)) - set(kept))  # the first block may be in the writer's hand by then
+    lost = sorted(set(range(1, 9)) - set(kept))  # the first blocks may be in a commit by then
+    assert kept[0] == 1 or not in_commit
     assert lost == list(range(lost[0], lost[-1] + 1))
     assert (kept[-1], writer.state.lost_items) == (8, len(lost))
     with closing(Recording(path)) as recording:
