@@ -18,13 +18,24 @@ def no_answer(gpu: Gpu, now: float) -> str:
 
 LOGS_ONLY = "logs_only"
 """The notice of a pod that may not be entered, and is followed by its logs."""
+NO_HOST_VALUES = "no_host_values"
+"""The notice of a node whose GPUs are in a Prometheus and whose host is not."""
 UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error", LOGS_ONLY))
 """Notices of a driver that does not work and lists no GPU, so that their number is unknown."""
 
 
 def has_only_logs(node: Node) -> bool:
     """Return True for a pod of which nothing but its logs can be read."""
-    return node.hello is not None and any(each.code == LOGS_ONLY for each in node.hello.notices)
+    return _reports(node, LOGS_ONLY)
+
+
+def has_no_host_values(node: Node) -> bool:
+    """Return True if no value of the host will come: of a pod with logs alone, or without node-exporter."""
+    return _reports(node, LOGS_ONLY) or _reports(node, NO_HOST_VALUES)
+
+
+def _reports(node: Node, code: str) -> bool:
+    return node.hello is not None and any(each.code == code for each in node.hello.notices)
 
 
 def without_gpus(node: Node) -> str:

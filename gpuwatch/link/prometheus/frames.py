@@ -43,8 +43,12 @@ class NodeFrames:
     """The scrape sent last (unix seconds of Prometheus's clock)."""
     inventory: list[GpuInfo] = field(default_factory=list)
     """The GPUs of the last hello, by index."""
+    lacks_host: bool = False
+    """The last query of the hosts had no value of this one."""
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     _greeted: bool = False
+    _said: list[Notice] = field(default_factory=list)
+    """The notices of the last hello."""
 
     def renew(self) -> None:
         """Send the inventory and the newest scrape again."""
@@ -55,13 +59,13 @@ class NodeFrames:
         return self.seq
 
     def hello(self, t: float, node: QueriedNode | None, source: str) -> Iterator[AnyFrame]:
-        """Yield a hello if the inventory is new or changed."""
+        """Yield a hello if the inventory, or what is known of the host, is new or changed."""
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
-        if self._greeted and inventory == self.inventory:
+        notices = self._notices(source)
+        if self._greeted and (inventory, notices) == (self.inventory, self._said):
             return
-        self.inventory, self._greeted = inventory, True
-        text = f"values of {source}, scraped every {self.interval_s:.0f} s: no logs, ranks or processes"
+        self.inventory, self._said, self._greeted = inventory, notices, True
         yield Hello(
             t=t,
             seq=self._number(),
@@ -71,9 +75,16 @@ class NodeFrames:
             pid=0,
             interval_s=self.interval_s,
             gpus=inventory,
-            notices=[Notice("prometheus", text)],
+            notices=notices,
         )
         yield Ranks(t=t, seq=self._number())  # GPUs are placed by such a list, also by an empty one
+
+    def _notices(self, source: str) -> list[Notice]:
+        text = f"values of {source}, scraped every {self.interval_s:.0f} s: no logs, ranks or processes"
+        notices = [Notice("prometheus", text)]
+        if self.lacks_host:
+            notices.append(Notice("no_host_values", f"no CPU, memory, disk or network values in {source}"))
+        return notices
 
     def sample(
         self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None

@@ -218,7 +218,7 @@ class PrometheusPump:
             server: Prometheus's clock (unix seconds).
             clock: The comparison of that clock with ours.
             first: Deliver the history before.
-            again: Also deliver the scrape that was sent before.
+            again: The hosts were queried for this call; also deliver the scrape that was sent before.
         """
         gpus = {} if self._gpus is None else self._gpus.nodes
         hosts = {} if self._hosts is None else self._hosts.hosts
@@ -241,6 +241,8 @@ class PrometheusPump:
                 self._lost.discard(name)
                 self.put(name, LinkStatus("live", self._notes.get(name, "")))
                 self.put(name, clock)
+            if again:
+                frames.lacks_host = host is None
             for frame in frames.hello(server, node, self.target.name):
                 self.put(name, frame)
             for sample in past.get(name, ()):

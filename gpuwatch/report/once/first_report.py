@@ -1,7 +1,7 @@
 """Decides when a first report is complete.
 
 Every node has reported everything twice (or cannot), and its logs are searched. Twice, because rates
-(throttle time, GPM activity, CPU, traffic) need two readings.
+(throttle time, GPM activity, CPU, traffic) need two readings; once by a Prometheus, which holds rates.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.missing_ranks.unreaped import may_be_reaped
 from gpuwatch.diagnose.missing_ranks.unstarted import lacks_cpu_shares
+from gpuwatch.fleet.nodes.missing_text import has_no_host_values
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.report.once.pending import lists_processes, pending_of, waited_for
@@ -59,6 +60,8 @@ class FirstReport:
             return not self._comes_back(node, now)
         if node.state(now) == "stale":
             return False  # it reports again or is lost soon: its logs may not be searched yet
+        if not lists_processes(node) and node.spec.link == "prometheus":
+            return _has_scrape(node)
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
         parts += [not node.events_held, not may_be_reaped(node), _lists_holders(node)]
         parts.append(not lacks_cpu_shares(node, now))
@@ -80,6 +83,12 @@ class FirstReport:
 
     def _twice(self, node: Node, part: str, at: float | None) -> bool:
         return at is not None and at > self._first.setdefault((node.name, part), at)
+
+
+def _has_scrape(node: Node) -> bool:
+    """Return True if a node of a Prometheus has its values; those of the host are the last to come."""
+    answered = all(gpu.fast_at is not None or gpu.state == "lost" for gpu in node.gpus.values())
+    return answered and (node.host_at is not None or has_no_host_values(node))
 
 
 def _lists_holders(node: Node) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.model.text import job_text, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unlogged
-from gpuwatch.fleet.nodes.missing_text import has_only_logs, no_answer
+from gpuwatch.fleet.nodes.missing_text import has_no_host_values, has_only_logs, no_answer
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.servers import InferenceServer
 from gpuwatch.hosts.names import fold
@@ -92,7 +92,7 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
         yield Pending(node.name, "node", "no answer from the agent yet")
     elif node.state(now) == "live":
         yield from _driver(node, now)
-        if node.host_at is None and not has_only_logs(node):
+        if node.host_at is None and not has_no_host_values(node):
             yield Pending(node.name, "host", "no host sample yet")
         if lists_processes(node):
             yield from _agent(node)

@@ -14,6 +14,8 @@ from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.gpu_query import GpuQuery
 from gpuwatch.link.prometheus.vocabularies import DCGM
+from gpuwatch.report.once.first_report import FirstReport
+from gpuwatch.report.once.pending import pending
 from gpuwatch.session import Session
 from tests.link.prometheus.sessions import WAIT_S, live, session_of, until
 from tests.link.prometheus.simulated import SCRAPE_S, simulated
@@ -127,6 +129,23 @@ def test_hosts_of_node_exporter_are_joined_to_the_gpus() -> None:
             until(session, lambda: node.host is not None)
             assert node.host is not None
             assert (node.host.load_1m, node.host.memory_total_bytes) == (31.5, 1 << 40)
+
+
+@pytest.mark.parametrize("is_hosted", [True, False])
+def test_a_report_is_complete_with_one_scrape(is_hosted: bool) -> None:
+    with simulated() as known:
+        known.gpu(1, 0)
+        if is_hosted:
+            known.add("node_uname_info", 1.0, instance="10.0.0.1:9100", nodename="gpu-001")
+            known.add("node_load1", 31.5, instance="10.0.0.1:9100")
+        with session_of(known) as session:
+            nodes = session.fleet.nodes.values()
+            until(session, lambda: not FirstReport().missing(nodes, time.monotonic()))
+            assert pending(session.fleet, time.monotonic()) == []
+            (node,) = nodes
+            assert node.hello is not None
+            assert [each.code for each in node.hello.notices][1:] == ([] if is_hosted else ["no_host_values"])
+            assert (node.host is not None) == is_hosted
 
 
 def test_a_selector_narrows_every_query() -> None:
