@@ -34,7 +34,9 @@ def isolated_python() -> str | None:
         return None
     # Named networks of its own, too: their names hold process ids, which other test processes have as well.
     # The shell stays as the first process of the namespace, where it reaps orphans.
-    script = f'mkdir -p /run/netns && mount -t tmpfs none /run/netns; {ip} link set lo up; "$@"; exit $?'
+    # Names of hosts resolve where an address other than 127.0.0.1 is there (AI_ADDRCONFIG): Slurm needs that.
+    network = f"{ip} link set lo up; {ip} address add 127.0.0.2/8 dev lo"
+    script = f'mkdir -p /run/netns && mount -t tmpfs none /run/netns; {network}; "$@"; exit $?'
     return shlex.join([*prefix, "sh", "-c", script, "sh", sys.executable])
 
 
