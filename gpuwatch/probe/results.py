@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from gpuwatch.probe.probe_request import Collective, ProbeRequest
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 
 Phase: TypeAlias = Literal[
     "connecting",  # the launchers are on their way
@@ -167,7 +167,7 @@ class Results(Struct):
     transports: dict[str, list[int]] = field(default_factory=dict)
     """Transport -> ranks that use it."""
     notes: list[str] = field(default_factory=list)
-    verdict: Verdict | None = None
+    verdict: ProbeVerdict | None = None
     """Preliminary while the probe runs, final after its end."""
     done_steps: int = 0
     all_steps: int = 0

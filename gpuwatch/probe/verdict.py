@@ -24,7 +24,7 @@ class Culprit(Struct, frozen=True):
     """Its state if it has no ratio: dead, took no part, did not start."""
 
 
-class Verdict(Struct, frozen=True):
+class ProbeVerdict(Struct, frozen=True):
     """The verdict on everything measured so far: status, sentence, culprits."""
 
     status: Status

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis, judge_flight
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -123,7 +123,7 @@ class Scene:
             if (job.by == "python" and not job.unseen) or time.monotonic() > deadline:
                 return job
 
-    def dumps(self, story: str) -> FlightVerdict:
+    def dumps(self, story: str) -> FlightAnalysis:
         """What the flight recorders of all ranks hold, judged."""
         folder = self.folders[story]
         (folder / "dump").touch()

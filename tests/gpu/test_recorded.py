@@ -66,7 +66,7 @@ def test_dumps_beside_the_logs_name_the_rank(job: str, before: int | None, after
     assert (logs_alone.rank, logs_alone.hang_check) == (before, None)
     assert (incident.rank, incident.confidence) == (after, "high")
     assert incident.hang_check is not None
-    assert incident.hang_check.culprits == (after,)
+    assert incident.hang_check.verdict.culprits == (after,)
 
 
 def test_a_logged_cause_outranks_the_dumps() -> None:
@@ -82,13 +82,13 @@ def test_a_real_xid_is_of_the_rank_with_its_pid() -> None:
 
 
 def test_real_dumps_of_a_mismatch() -> None:
-    verdict = judge_flight(gather_dumps([H200 / "mismatch"]).dumps).testimony
+    verdict = judge_flight(gather_dumps([H200 / "mismatch"]).dumps).verdict
     assert (verdict.culprits, verdict.confidence) == ((0,), "high")
 
 
 def test_real_dumps_without_start_times_blame_no_rank() -> None:
     """Rank 3's GPU was in an endless kernel; the dumps only say that all four queued the collective."""
-    verdict = judge_flight(gather_dumps([H200 / "spin"]).dumps).testimony
+    verdict = judge_flight(gather_dumps([H200 / "spin"]).dumps).verdict
     assert (verdict.wrong, verdict.culprits, verdict.confidence) == (True, (), "medium")
     assert "TORCH_NCCL_ENABLE_TIMING=1" in verdict.settle[0]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from tests.netlab.lab import BAD_MBIT, GOOD_MBIT, Lab, lab
 from tests.netlab.probing import PAIRS_ONLY, WISH, probe
 from tests.parts import need_torch
@@ -21,7 +21,7 @@ def _torch() -> None:
     need_torch()
 
 
-def verdict_of(fault: Callable[[Lab], None], collectives: bool = False) -> Verdict:
+def verdict_of(fault: Callable[[Lab], None], collectives: bool = False) -> ProbeVerdict:
     """What a probe of a lab with this fault says; afterwards nothing runs in the lab any more."""
     with lab(HOSTS) as made:
         fault(made)
@@ -35,7 +35,7 @@ def verdict_of(fault: Callable[[Lab], None], collectives: bool = False) -> Verdi
     return results.verdict
 
 
-def named(verdict: Verdict) -> list[tuple[str, str]]:
+def named(verdict: ProbeVerdict) -> list[tuple[str, str]]:
     """Kind and name of every culprit."""
     return [(each.kind, each.name) for each in verdict.culprits]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwatch.diagnose.model import source_verdict
-from gpuwatch.report.hang import source_verdict as report
+from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.report.incidents.json_output import verdict_facts
 from gpuwatch.report.output.renamed_keys import RENAMED, with_new_names
 
 
@@ -16,8 +16,6 @@ def test_every_renamed_key_has_both_names_with_one_value() -> None:
 
 
 def test_a_verdict_is_written_under_both_names() -> None:
-    facts = report.testimony_facts(
-        source_verdict.SourceVerdict("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",))
-    )
+    facts = verdict_facts(Verdict("stacks", wrong=True, sentence="rank 3 idle", settle=("its stack",)))
     assert (facts["problem"], facts["wrong"]) == (True, True)
     assert facts["to_confirm"] == facts["settle"] == ["its stack"]

@@ -50,11 +50,11 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
                 [f"{each.name}: {each.why}" for each in read.skipped[:20]]
                 + ["no flight-recorder dump under " + ", ".join(str(path) for path in paths)]
             )
-        verdict = judge_flight(read.dumps, world, read.closed)
+        analysis = judge_flight(read.dumps, world, read.closed)
     with writing():
         if as_json:
-            sys.stdout.write(f"{flight_json(read, verdict)}\n")
+            sys.stdout.write(f"{flight_json(read, analysis)}\n")
         else:
-            print_flight(read, verdict, sys.stdout)
+            print_flight(read, analysis, sys.stdout)
     unknown = any(each.unreadable for each in read.skipped)  # of its rank nothing is known
-    return exit_codes.UNHEALTHY if verdict.testimony.wrong or unknown else exit_codes.HEALTHY
+    return exit_codes.UNHEALTHY if analysis.verdict.wrong or unknown else exit_codes.HEALTHY

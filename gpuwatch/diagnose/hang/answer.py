@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.diagnose.hang.classifier import SilentHang
+from gpuwatch.diagnose.hang.classifier import SilentHang, silent_hang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
@@ -45,16 +45,17 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
         at: When its ranks were asked (unix seconds).
     """
     hang_check = kept(hang_report, at)
-    if hang_check is None or hang_report.verdict is None:
+    if hang_check is None:
         return None
-    known = hang_report.verdict.source == "ras" or any(each.by == "python" for each in hang_report.jobs)
+    verdict = hang_check.verdict
+    known = verdict.source == "ras" or any(each.by == "python" for each in hang_report.jobs)
     named = (
         known
-        and hang_check.wrong
-        and bool(hang_check.culprits)
-        and not _pausing(hang_report, job, hang_check.culprits)
+        and verdict.wrong
+        and bool(verdict.culprits)
+        and not _pausing(hang_report, job, verdict.culprits)
     )
-    return HangAnswer(hang_check, named and hang_check.confidence != "low", repeatable=named)
+    return HangAnswer(hang_check, named and verdict.confidence != "low", repeatable=named)
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
@@ -62,17 +63,15 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
 
     If both name the same ranks in the same place, the confidence of the later one is at least medium.
     """
-    same = (before.hang_check.culprits, before.hang_check.sentence) == (
-        after.hang_check.culprits,
-        after.hang_check.sentence,
-    )
+    earlier, later = before.hang_check.verdict, after.hang_check.verdict
+    same = (earlier.culprits, earlier.sentence) == (later.culprits, later.sentence)
     if not (before.repeatable and after.repeatable and same):
         return after if after.settles or not before.settles else before
     apart_s = after.hang_check.at - before.hang_check.at
-    evidence = (*after.hang_check.evidence, f"the same {duration(apart_s)} before")
-    level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(after.hang_check.confidence))]
-    hang_check = structs.replace(after.hang_check, confidence=level, evidence=evidence)
-    return replace(after, hang_check=hang_check, repeated=True)
+    evidence = (*later.evidence, f"the same {duration(apart_s)} before")
+    level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(later.confidence))]
+    verdict = replace(later, confidence=level, evidence=evidence)
+    return replace(after, hang_check=replace(after.hang_check, verdict=verdict), repeated=True)
 
 
 def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool:
@@ -99,34 +98,32 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
 
     If the outside signs name other ranks more confidently, only the answer's sentence is added as evidence.
     """
-    hang_check = answer.hang_check
-    asked = f"hang analysis: {hang_check.sentence}"
-    named = tuple(rank for rank in ranks if rank.rank in hang_check.culprits)
-    outside = {rank.rank for rank in hang.suspects}
-    agree = bool(outside & set(hang_check.culprits))
-    surer = LEVELS.index(hang.confidence) > LEVELS.index(hang_check.confidence)
-    if not hang_check.wrong or not named or (outside and not agree and surer):
-        return replace(hang, evidence=(*hang.evidence, asked))
-    confidence = hang_check.confidence
-    if outside and not agree:
+    outside, answered = hang.verdict, answer.hang_check.verdict
+    asked = f"hang analysis: {answered.sentence}"
+    named = tuple(rank for rank in ranks if rank.rank in answered.culprits)
+    agree = bool(set(outside.culprits) & set(answered.culprits))
+    surer = LEVELS.index(outside.confidence) > LEVELS.index(answered.confidence)
+    if not answered.wrong or not named or (outside.culprits and not agree and surer):
+        return replace(hang, verdict=replace(outside, evidence=(*outside.evidence, asked)))
+    confidence = answered.confidence
+    if outside.culprits and not agree:
         confidence = LEVELS[max(0, LEVELS.index(confidence) - 1)]
         asked = (
             f"process and GPU state pointed at {', '.join(rank.place for rank in hang.suspects[:4])} instead"
         )
     elif agree and surer:
-        confidence = hang.confidence
-    return replace(
-        hang,
-        suspects=named,
-        what=without_ranks(hang_check.sentence),
-        evidence=(
-            *hang.evidence,
-            *([] if asked.endswith(hang_check.sentence) else [asked]),
-            *hang_check.evidence,
-        ),
-        confidence=confidence,
-        settle=hang_check.settle or hang.settle,
+        confidence = outside.confidence
+    repeated = asked.endswith(answered.sentence)
+    refined_hang = silent_hang(
+        outside.job,
+        hang.reading,
+        named,
+        without_ranks(answered.sentence),
+        (*outside.evidence, *([] if repeated else [asked]), *answered.evidence),
+        confidence,
+        answered.settle or outside.settle,
     )
+    return replace(refined_hang, guessed=hang.guessed)
 
 
 def without_ranks(sentence: str) -> str:

@@ -18,6 +18,7 @@ from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import duration, plural
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
@@ -36,24 +37,39 @@ STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a differe
 
 
 class SilentHang(Struct, frozen=True):
-    """The verdict that a silent job hangs: the suspected ranks, what they do, evidence and confidence."""
+    """The verdict that a silent job hangs, from signs outside of it, and what it rests on."""
 
-    job: str
+    verdict: Verdict
     reading: Reading
     suspects: tuple[RankSigns, ...]
     """The ranks that the others wait for; empty: the signs do not show it."""
     what: str
     """What the suspects do while the others wait; without suspects, the whole sentence."""
-    evidence: tuple[str, ...]
-    confidence: Confidence
-    settle: tuple[str, ...]
     guessed: bool = False
     """True if waiting GPUs are inferred from the power limit alone, not from their power in training."""
 
-    @property
-    def sentence(self) -> str:
-        """Return the verdict as a sentence, with the places of the suspects."""
-        return f"{_names(self.suspects)}: {self.what}" if self.suspects else self.what
+
+def silent_hang(
+    job: str | None,
+    reading: Reading,
+    suspects: Sequence[RankSigns],
+    what: str,
+    evidence: tuple[str, ...],
+    confidence: Confidence,
+    settle: tuple[str, ...],
+) -> SilentHang:
+    """Return a hang whose verdict names the suspects with their places; parameters as the fields."""
+    verdict = Verdict(
+        "signs",
+        wrong=True,
+        sentence=f"{_names(suspects)}: {what}" if suspects else what,
+        culprits=tuple(rank.rank for rank in suspects),
+        confidence=confidence,
+        evidence=evidence,
+        settle=settle,
+        job=job,
+    )
+    return SilentHang(verdict, reading, tuple(suspects), what)
 
 
 def verdict(
@@ -165,9 +181,7 @@ def _for_one(
     )
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
-    return SilentHang(
-        job, "waiting_for_one", tuple(idle), sentence, (*evidence, *reported), confidence, settle
-    )
+    return silent_hang(job, "waiting_for_one", idle, sentence, (*evidence, *reported), confidence, settle)
 
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
@@ -176,7 +190,7 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
         f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:MAX_SHOWN_RANKS]
     )
     settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
-    return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *reported), "high", settle)
+    return silent_hang(job, "waiting_for_one", stopped, sentence, (silent, *reported), "high", settle)
 
 
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
@@ -186,7 +200,7 @@ def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) 
     reported = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
-    return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *reported), "high", settle)
+    return silent_hang(job, "waiting_for_one", ended, sentence, (silent, *reported), "high", settle)
 
 
 def _gone(rank: RankSigns) -> str:
@@ -208,7 +222,7 @@ def _spin(
         STACKS,
         "NCCL RAS and the flight recorder show which rank launched fewer collectives",
     )
-    return SilentHang(job, "spin", tuple(few), sentence, evidence, "medium" if few else "low", settle)
+    return silent_hang(job, "spin", few, sentence, evidence, "medium" if few else "low", settle)
 
 
 def _for_one_unseen(
@@ -221,7 +235,7 @@ def _for_one_unseen(
     )
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
     evidence = (silent, UNSEEN_POWER, *reported)
-    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
+    return silent_hang(job, "waiting_for_one", idle, sentence, evidence, "medium", settle)
 
 
 def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
@@ -229,7 +243,7 @@ def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
         f"job {job}: {len(busy)} GPUs are fully busy and nothing is logged; "
         "whether they train or wait cannot be seen from outside"
     )
-    return SilentHang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
+    return silent_hang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
 
 
 def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | None:
@@ -247,9 +261,7 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
         sentence = f"job {job}: all {len(observed)} GPUs are idle: data, checkpoint or a barrier on the hosts"
     settle = (STACKS,)
     reported = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
-    return SilentHang(
-        job, "host", tuple(few), sentence, (*evidence, *reported), "medium" if few else "low", settle
-    )
+    return silent_hang(job, "host", few, sentence, (*evidence, *reported), "medium" if few else "low", settle)
 
 
 def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
@@ -274,7 +286,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
     else:
         sentence = f"job {job}: {len(ranks)} ranks are running without output; no rank stands out"
     settle = (STACKS,)
-    return SilentHang(job, "host", tuple(odd), sentence, evidence, "medium" if odd else "low", settle)
+    return silent_hang(job, "host", odd, sentence, evidence, "medium" if odd else "low", settle)
 
 
 def _names(ranks: Sequence[RankSigns]) -> str:

@@ -19,8 +19,8 @@ from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import place
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
@@ -29,12 +29,12 @@ SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"
 SHOWN_PLACES = 8
 
 
-def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
+def waiting_for(verdicts: Sequence[Verdict]) -> Verdict | None:
     """Return the verdict of the most confident source, with the others as evidence; None without any.
 
     Two sources that name the same rank raise the confidence; different ranks lower it, and both are listed.
     """
-    hang_report = sorted(testimonies, key=_weight, reverse=True)
+    hang_report = sorted(verdicts, key=_weight, reverse=True)
     if not hang_report:
         return None
     first, others = hang_report[0], hang_report[1:]
@@ -63,17 +63,17 @@ def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
     return replace(first, confidence=LEVELS[level], evidence=tuple(evidence), settle=tuple(settle))
 
 
-def _of_one_job(one: SourceVerdict, other: SourceVerdict) -> bool:
+def _of_one_job(one: Verdict, other: Verdict) -> bool:
     return one.job is None or other.job is None or one.job == other.job
 
 
-def _verdict_text(stated: SourceVerdict) -> str:
+def _verdict_text(stated: Verdict) -> str:
     if stated.source == "ras":
         return stated.sentence
     return f"{NAMES[stated.source]}{f' ({stated.note})' if stated.note else ''}: {stated.sentence}"
 
 
-def _weight(stated: SourceVerdict) -> tuple[bool, bool, int]:
+def _weight(stated: Verdict) -> tuple[bool, bool, int]:
     return stated.wrong, bool(stated.culprits), LEVELS.index(stated.confidence)
 
 
@@ -85,32 +85,18 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
     stated = hang_report.verdict
     if stated is None:
         return None
-    return check_of(stated, at, hang_report.do)
-
-
-def check_of(stated: SourceVerdict, at: float, do: tuple[tuple[str, str], ...] = ()) -> HangCheck:
-    """Return a verdict as an incident stores it; `do`: next steps, description and command to copy."""
-    return HangCheck(
-        at,
-        stated.sentence,
-        stated.wrong,
-        stated.culprits,
-        stated.confidence,
-        stated.evidence,
-        stated.settle,
-        do,
-    )
+    return HangCheck(at, stated, hang_report.do)
 
 
 class HangReport(Struct, frozen=True):
     """The result of a hang query: what stacks, NCCL RAS and dumps show, the combined verdict, next steps."""
 
-    verdict: SourceVerdict | None
+    verdict: Verdict | None
     """None: there are no ranks."""
     jobs: tuple[JobStacks, ...]
     """Largest job first."""
     ras: tuple[Ras, ...]
-    ras_verdicts: SourceVerdict | None
+    ras_verdicts: Verdict | None
     """None: RAS was not queried, or did not answer."""
     ras_trouble: Mapping[str, str]
     """Node -> why NCCL RAS gave no answer there."""
@@ -139,7 +125,7 @@ class HangReport(Struct, frozen=True):
         if stated.source == "ras" and stated.job is not None:
             return stated.job, stated.culprits
         if stated.source == "stacks" or len(self.jobs) == 1:
-            job = next((each for each in self.jobs if each.testimony.wrong), self.jobs[0])
+            job = next((each for each in self.jobs if each.verdict.wrong), self.jobs[0])
             return job.job, stated.culprits
         return None
 
@@ -163,13 +149,13 @@ def analyze(
         names: Address -> node.
     """
     jobs = tuple(judge_stacks(stacks))
-    job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
+    job = next((each for each in jobs if each.verdict.wrong), jobs[0] if jobs else None)
     counted = judge_jobs(ras, stacks, locate, names)
     stated = max(counted, key=_weight, default=None)
-    dumped = None if flight is None else flight.testimony
+    dumped = None if flight is None else flight.verdict
     if flight is not None and dumped is not None and len(flight.jobs) == 1:
         dumped = replace(dumped, job=flight.jobs[0].job)
-    sources = (None if job is None else _named(job.testimony, job.job, len(jobs)), dumped, stated)
+    sources = (None if job is None else _named(job.verdict, job.job, len(jobs)), dumped, stated)
     verdict = waiting_for([each for each in sources if each is not None])
     if verdict is not None and verdict.source == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
@@ -178,7 +164,7 @@ def analyze(
 
 def judge_jobs(
     ras: Sequence[Ras], stacks: Sequence[RankStack], locate: Locate, names: Mapping[str, str]
-) -> list[SourceVerdict]:
+) -> list[Verdict]:
     """Return the verdict of RAS for each job, or for several jobs whose ranks use one address."""
     asked: dict[frozenset[str | None], list[Ras]] = {}
     for answer in ras:
@@ -192,13 +178,13 @@ def judge_jobs(
     return found
 
 
-def _named(stated: SourceVerdict, job: str | None, jobs: int) -> SourceVerdict:
+def _named(stated: Verdict, job: str | None, jobs: int) -> Verdict:
     """Return a verdict with its job, also in front of its sentence if there are several."""
     sentence = stated.sentence if jobs <= 1 or not job else f"job {job}: {stated.sentence}"
     return replace(stated, sentence=sentence, job=job)
 
 
-def _placed(stated: SourceVerdict, stacks: Sequence[RankStack]) -> SourceVerdict:
+def _placed(stated: Verdict, stacks: Sequence[RankStack]) -> Verdict:
     """Return the verdict of the dumps, with the nodes and GPUs of the culprits (dumps know ranks only)."""
     places = {each.rank: place(each.rank, each.node, each.gpu) for each in stacks}
     known = [places[rank] for rank in stated.culprits if rank in places]

@@ -102,7 +102,7 @@ def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
     """
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles
-    named = [rank for rank in ranks if rank.rank in answer.hang_check.culprits]
+    named = [rank for rank in ranks if rank.rank in answer.hang_check.verdict.culprits]
     return answer.settles or all((rank.busy_pct or 0.0) <= IDLE_PCT and not computes(rank) for rank in named)
 
 
@@ -233,17 +233,18 @@ class HangWatch(PeriodicWatch):
         return alert if alert is not None and alert.state == "firing" else None
 
     def _report(self, hang: SilentHang, began: float, wall: float) -> bool:
-        name = f"{CODE}@{hang.job}"
+        verdict = hang.verdict
+        name = f"{CODE}@{verdict.job}"
         before = self.alerts.get(name)
-        text = hang.what if len(hang.suspects) == 1 else hang.sentence
+        text = hang.what if len(hang.suspects) == 1 else verdict.sentence
         fields: dict[str, str | int | float] = {
-            "confidence": hang.confidence,
-            "settle": "; ".join(hang.settle),
+            "confidence": verdict.confidence,
+            "settle": "; ".join(verdict.settle),
         }
         if before is not None and before.state == "firing" and (before.text, before.fields) == (text, fields):
             return False
         suspect = hang.suspects[0] if len(hang.suspects) == 1 else None
-        proof = tuple(Proof("value", text, began) for text in hang.evidence)
+        proof = tuple(Proof("value", text, began) for text in verdict.evidence)
         alert = Alert(
             id=name,
             code=CODE,
@@ -256,7 +257,7 @@ class HangWatch(PeriodicWatch):
             gpu=None if suspect is None else suspect.gpu,
             rank=None if suspect is None else suspect.rank,
             rank_from=None if suspect is None else "process",
-            job=hang.job,
+            job=verdict.job,
             first=began,
             last=wall,
             count=1 if before is None else before.count + (before.state == "resolved"),

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.wire import Role, Severity, TimeBound
 
 UNKNOWN = "unknown"
@@ -38,16 +39,11 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class HangCheck(msgspec.Struct, frozen=True):
-    """The result of a hang query as an incident stores it: verdict, culprits, evidence and next steps."""
+    """The result of a hang query as an incident stores it: when, the verdict, and next steps."""
 
     at: float
     """When the ranks were queried, unix seconds on our clock."""
-    sentence: str
-    wrong: bool
-    culprits: tuple[int, ...] = ()
-    confidence: Confidence = "low"
-    evidence: tuple[str, ...] = ()
-    settle: tuple[str, ...] = ()
+    verdict: Verdict
     do: tuple[tuple[str, str], ...] = ()
     """Next steps: description and command to copy."""
 

@@ -13,11 +13,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.answer import without_ranks
-from gpuwatch.diagnose.hang.combined_verdict import check_of
-from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis, judge_flight
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
-from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
+from gpuwatch.diagnose.model.incident import UNKNOWN, HangCheck, Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.number_text import plural
@@ -33,19 +32,19 @@ def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: 
     """Return the incidents; to one of them the dumps' verdict is added, and their culprit if it had none."""
     if not dumps:
         return list(incidents)
-    verdict = judge_flight(dumps)
-    about = _about(incidents, verdict)
-    return [_refined(each, dumps, verdict, where) if each is about else each for each in incidents]
+    analysis = judge_flight(dumps)
+    about = _about(incidents, analysis)
+    return [_refined(each, dumps, analysis, where) if each is about else each for each in incidents]
 
 
-def _about(incidents: Sequence[Incident], verdict: FlightVerdict) -> Incident | None:
+def _about(incidents: Sequence[Incident], analysis: FlightAnalysis) -> Incident | None:
     """Return the last incident without a stated cause (a timeout is none), else the last one.
 
     None: the dumps show no fault, or one that began after all incidents.
     """
-    if not verdict.testimony.wrong:
+    if not analysis.verdict.wrong:
         return None
-    since = verdict.problems[0].since_s if verdict.problems else None
+    since = analysis.problems[0].since_s if analysis.problems else None
     able = [each for each in incidents if since is None or each.last >= since - BEFORE_S]
     return max(able, key=lambda each: (_is_open(each), each.last), default=None)
 
@@ -55,12 +54,12 @@ def _is_open(incident: Incident) -> bool:
 
 
 def _refined(
-    incident: Incident, dumps: Sequence[RankDump], verdict: FlightVerdict, where: RankIndex
+    incident: Incident, dumps: Sequence[RankDump], analysis: FlightAnalysis, where: RankIndex
 ) -> Incident:
-    stated = verdict.testimony
+    stated = analysis.verdict
     basis = f"{plural(len(dumps), 'flight-recorder dump')} of the job"
     at = max((each.newest.created_s or 0.0 for each in dumps if each.newest), default=0.0) or incident.last
-    check = check_of(replace(stated, evidence=(*stated.evidence, basis)), at)
+    check = HangCheck(at, replace(stated, evidence=(*stated.evidence, basis)))
     incident = structs.replace(incident, hang_check=check)
     if not _is_open(incident) or not stated.culprits or stated.confidence == "low":
         return incident

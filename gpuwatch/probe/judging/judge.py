@@ -31,7 +31,7 @@ from gpuwatch.probe.judging.overall import (
 )
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit, reported
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.verdict import Status, Verdict
+from gpuwatch.probe.verdict import ProbeVerdict, Status
 
 MAX_SAMPLE_LINKS = 4
 """Number of a culprit's links that are measured again alone, as a sample."""
@@ -40,7 +40,7 @@ MAX_STATEMENTS = 2
 """Number of statements in the sentence; the others are counted."""
 
 
-def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
+def judge(results: Results, baseline: Baseline | None = None) -> ProbeVerdict:
     """Return the verdict; while the probe runs it is preliminary, and its sentence states that.
 
     Args:
@@ -76,7 +76,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     beside += waits.culprit.evidence if waits is not None and results.pairs else ()
     beside += [each.sentence for each in slow if each.ratio >= BAD_RATIO]
     beside += doubtful if bad or broken else ()
-    return Verdict(
+    return ProbeVerdict(
         status=status,
         sentence=_so_far(results) + _in_one([*broken, *bad] or doubtful or [fine(case, results)]),
         culprits=tuple(each.culprit for each in (*gone, *found)),

@@ -25,9 +25,9 @@ from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRefusedErr
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import Died, Leaving, Stop
 from gpuwatch.probe.results import Phase, Results
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 
-Judge: TypeAlias = Callable[[Results, Baseline | None], Verdict]
+Judge: TypeAlias = Callable[[Results, Baseline | None], ProbeVerdict]
 Suspects: TypeAlias = Callable[[Results], Sequence[Pair]]
 
 ASK_S = 600.0
@@ -230,7 +230,7 @@ class Conductor:
         self.results.verdict = self._judged(self.results)
         self._run.changed()
 
-    def _judged(self, results: Results) -> Verdict | None:
+    def _judged(self, results: Results) -> ProbeVerdict | None:
         try:
             return self._judge(results, self._baseline)
         except Exception as error:  # the numbers are worth keeping without a verdict

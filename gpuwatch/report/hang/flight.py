@@ -8,11 +8,12 @@ from typing import TextIO
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
-from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict
+from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
-from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
+from gpuwatch.report.hang.verdict import verdict_lines
+from gpuwatch.report.incidents.json_output import verdict_facts
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
@@ -23,16 +24,16 @@ MAX_LISTED_FILES = 8
 """Omitted dumps and folders that are listed individually."""
 
 
-def print_flight(read: FoundDumps, verdict: FlightVerdict, out: TextIO) -> None:
+def print_flight(read: FoundDumps, analysis: FlightAnalysis, out: TextIO) -> None:
     """Write the report; colours depend on the terminal."""
     with console_on(out) as console:
-        for line in flight_lines(read, verdict):
+        for line in flight_lines(read, analysis):
             show(console, line)
 
 
-def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLine]:
+def flight_lines(read: FoundDumps, analysis: FlightAnalysis) -> Iterator[ReportLine]:
     """Yield the verdict, its evidence, and what was read."""
-    yield from testimony_lines(verdict.testimony)
+    yield from verdict_lines(analysis.verdict)
     yield ReportLine("")
     for each in read.skipped:
         if each.unreadable:
@@ -45,32 +46,32 @@ def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLin
         yield ReportLine(words, "warning")
     if len(read.apart) > MAX_LISTED_FILES:
         yield ReportLine(f"{len(read.apart) - MAX_LISTED_FILES} more skipped for the same reasons", "warning")
-    yield ReportLine(summary(read, verdict))
+    yield ReportLine(summary(read, analysis))
 
 
-def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
+def summary(read: FoundDumps, analysis: FlightAnalysis) -> str:
     """Return `64 dumps (ranks 0-63, nccl) of 3 groups; 2 files not readable`."""
     backends = sorted({dump.backend for dump in read.dumps})
     whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
-    parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.process_groups), 'group')}"]
+    parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(analysis.process_groups), 'group')}"]
     unreadable = sum(each.unreadable for each in read.skipped)
     if unreadable:
         parts.append(f"{plural(unreadable, 'file')} not readable")
     return "; ".join(parts)
 
 
-def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
+def flight_json(read: FoundDumps, analysis: FlightAnalysis) -> str:
     """Return the report as JSON text."""
-    return plain_json(json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False))
+    return plain_json(json.dumps(flight_facts(read, analysis), indent=2, ensure_ascii=False))
 
 
-def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
+def flight_facts(read: FoundDumps, analysis: FlightAnalysis) -> Facts:
     """Return the report as plain data; every key is documented in `docs/json.md`."""
     return {
         "gpuwatch": __version__,
-        **testimony_facts(verdict.testimony),
-        "problems": [problem_facts(each) for each in verdict.problems],
-        "groups": [process_group_facts(each) for each in verdict.process_groups],
+        **verdict_facts(analysis.verdict),
+        "problems": [problem_facts(each) for each in analysis.problems],
+        "groups": [process_group_facts(each) for each in analysis.process_groups],
         "dumps": [dump_facts(each) for each in read.dumps],
         "twice": sorted(read.twice),
         "apart": read.apart,

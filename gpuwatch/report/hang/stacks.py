@@ -18,12 +18,13 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 )
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack, StackGroup
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, ranks_text
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import plural, ranges
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
-from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
+from gpuwatch.report.hang.verdict import verdict_lines
+from gpuwatch.report.incidents.json_output import verdict_facts
 from gpuwatch.report.incidents.text import INDENT, steps
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
@@ -57,7 +58,7 @@ def stacks_lines(
     if hang_check.verdict is None:
         yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
-        yield from testimony_lines(hang_check.verdict)
+        yield from verdict_lines(hang_check.verdict)
         yield from command_lines(hang_check)
     for job in hang_check.jobs:
         yield ReportLine("")
@@ -105,9 +106,7 @@ def job_lines(job: JobStacks, *, alone: bool) -> Iterator[ReportLine]:
     named = f"job {job.job}: " if job.job else ""
     yield ReportLine(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
     if not alone:
-        yield ReportLine(
-            plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok"
-        )
+        yield ReportLine(plain(f"{INDENT}{job.verdict.sentence}"), "critical" if job.verdict.wrong else "ok")
     for spot in job.spots:
         yield ReportLine(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
         for frame in spot.frames:
@@ -141,11 +140,11 @@ def stacks_facts(
     hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Facts:
     """Return the report as plain data; every key is documented in `docs/json.md`."""
-    nothing, ras = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN), hang_check.ras_verdicts
+    nothing, ras = Verdict("stacks", wrong=False, sentence=NO_RANK_SEEN), hang_check.ras_verdicts
     return with_new_names(
         {
             "gpuwatch": __version__,
-            **testimony_facts(hang_check.verdict or nothing),
+            **verdict_facts(hang_check.verdict or nothing),
             "do": [{"what": plain(what), "command": plain(command)} for what, command in hang_check.do],
             "jobs": [job_facts(each) for each in hang_check.jobs],
             "processes": [process_facts(each) for each in seen],
@@ -168,10 +167,10 @@ def dumps_facts(dumps: FlightEvidence) -> Facts:
 
 def job_dumps_facts(job: JobDumps) -> Facts:
     """Return the flight recorders of one job as data."""
-    nothing = SourceVerdict("flight", wrong=False, sentence="no dump was read")
+    nothing = Verdict("flight", wrong=False, sentence="no dump was read")
     return {
         "job": job.job,
-        **testimony_facts(job.testimony or nothing),
+        **verdict_facts(job.verdict or nothing),
         "ranks": job.ranks,
         "asked": job.asked,
         "read": [
@@ -192,7 +191,7 @@ def job_facts(job: JobStacks) -> Facts:
     """Return one job as data."""
     return {
         "job": job.job,
-        **testimony_facts(job.testimony),
+        **verdict_facts(job.verdict),
         "by": job.by,
         "absent": list(job.absent),
         "places": [spot_facts(spot) for spot in job.spots],
@@ -231,10 +230,10 @@ def rank_facts(each: RankStack) -> Facts:
     }
 
 
-def ras_facts(verdict: SourceVerdict, answers: Iterable[Ras]) -> Facts:
+def ras_facts(verdict: Verdict, answers: Iterable[Ras]) -> Facts:
     """Return the verdict and the answers of NCCL RAS as data."""
     return {
-        **testimony_facts(verdict),
+        **verdict_facts(verdict),
         "answers": [
             {
                 "node": ras.node,

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Moment, Recurrence
 from gpuwatch.diagnose.model.last_activity import Activity
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.plain import plain
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 from gpuwatch.report.output.renamed_keys import with_new_names
@@ -122,15 +123,26 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
     return with_new_names(
         {
             "at": hang_check.at,
-            "wrong": hang_check.wrong,
-            "sentence": plain(hang_check.sentence),
-            "culprits": list(hang_check.culprits),
-            "confidence": hang_check.confidence if hang_check.wrong else None,
-            "evidence": [plain(each) for each in hang_check.evidence],
-            "settle": [plain(each) for each in hang_check.settle],
+            **_verdict_facts(hang_check.verdict),
             "do": [{"what": plain(what), "command": plain(command)} for what, command in hang_check.do],
         }
     )
+
+
+def verdict_facts(verdict: Verdict) -> Facts:
+    """Return a verdict on a hang as data."""
+    return with_new_names(_verdict_facts(verdict))
+
+
+def _verdict_facts(verdict: Verdict) -> Facts:
+    return {
+        "wrong": verdict.wrong,
+        "sentence": plain(verdict.sentence),
+        "culprits": list(verdict.culprits),
+        "confidence": verdict.confidence if verdict.wrong else None,
+        "evidence": [plain(each) for each in verdict.evidence],
+        "settle": [plain(each) for each in verdict.settle],
+    }
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:

@@ -69,9 +69,10 @@ def remembered_lines(incident: Incident) -> list[ReportLine]:
 
 def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
     """Return the hang verdict, its evidence, and next steps as commands."""
-    sure = f" ({hang_check.confidence} confidence)" if hang_check.wrong else ""
-    lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {hang_check.sentence}{sure}"))]
-    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in hang_check.evidence]
+    verdict = hang_check.verdict
+    sure = f" ({verdict.confidence} confidence)" if verdict.wrong else ""
+    lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {verdict.sentence}{sure}"))]
+    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in verdict.evidence]
     return lines + steps("commands", [f"{what}: {command}" for what, command in hang_check.do])
 
 

@@ -192,9 +192,9 @@ def silent_lines(stands: Standing) -> list[ReportLine]:
 def _hang_text(job: SilentJob) -> str:
     """Return what the ranks answered, with its confidence, else the command that asks them."""
     check = job.hang_check
-    if check is None or not check.wrong:
+    if check is None or not check.verdict.wrong:
         return "run gpuwatch stacks to find the rank that they wait for"
-    return f"{check.sentence} ({check.confidence} confidence)"
+    return f"{check.verdict.sentence} ({check.verdict.confidence} confidence)"
 
 
 def stepless_lines(stands: Standing) -> list[ReportLine]:

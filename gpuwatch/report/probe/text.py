@@ -14,7 +14,7 @@ from gpuwatch.number_text import share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text, marks_for
@@ -98,7 +98,7 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
     yield from verdict_lines(results)
 
 
-def _is_reported(note: str, verdict: Verdict | None) -> bool:
+def _is_reported(note: str, verdict: ProbeVerdict | None) -> bool:
     """Return True if the verdict gives the same reason."""
     culprits = verdict.culprits if verdict is not None else ()
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
@@ -131,7 +131,7 @@ def verdict_lines(results: Results) -> Iterator[ReportLine]:
     yield from sentence_lines(verdict)
 
 
-def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
+def sentence_lines(verdict: ProbeVerdict) -> Iterator[ReportLine]:
     """Yield the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
     yield ReportLine(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:

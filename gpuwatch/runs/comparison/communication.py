@@ -20,7 +20,7 @@ MIN_SPEEDUP = 1.1
 """Smallest speed-up over one GPU at which several GPUs are useful."""
 IDLE_PCT = 5.0
 """Average utilisation in percent below which a GPU does not take part."""
-Verdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
+CommunicationVerdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
 Sign: TypeAlias = Literal["for", "against", "unknown"]
 
 
@@ -39,7 +39,7 @@ class CommunicationReport(Struct, frozen=True):
     operations: tuple[CommunicationTotals, ...]
     shares: tuple[float | None, ...]
     """Share of the step time (0 to 1) for each operation."""
-    verdict: Verdict
+    verdict: CommunicationVerdict
     reasons: tuple[Reason, ...]
 
 
@@ -65,7 +65,7 @@ def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float
     return min(1.0, per_rank / (step_s * summary.steps))
 
 
-def verdict(reasons: Sequence[Reason]) -> Verdict:
+def verdict(reasons: Sequence[Reason]) -> CommunicationVerdict:
     """Return `single` if the mode, a forced single-GPU mode or the number of workers is a reason against.
 
     Else `doubtful` if any other reason is. Without a reason against: `multi` if gradient synchronisation is

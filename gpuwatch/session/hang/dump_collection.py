@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.flight_recorder.isolated import (
     DUMPS,
     AnalysisRequest,
+    AnalysisResult,
     IsolatedAnalysis,
-    IsolatedVerdict,
 )
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightEvidence, JobDumps, with_age
 from gpuwatch.fleet.pending_request import Asked
@@ -236,7 +236,7 @@ class DumpCollection:
             return
         stated = [self._stated(case, each) for case, each in zip(self._cases, judged, strict=True)]
         self.close()
-        stated.sort(key=lambda each: not (each.testimony is not None and each.testimony.wrong))
+        stated.sort(key=lambda each: not (each.verdict is not None and each.verdict.wrong))
         places = {
             place.prefix for reported in self._places.values() for place in reported.places if place.named
         }
@@ -244,10 +244,10 @@ class DumpCollection:
         self.hang_check = FlightEvidence(tuple(stated), tuple(sorted(writers)), tuple(sorted(places)))
         self.phase = "over"
 
-    def _stated(self, case: DumpTargets, judged: IsolatedVerdict | str | None) -> JobDumps:
+    def _stated(self, case: DumpTargets, judged: AnalysisResult | str | None) -> JobDumps:
         unread = dict(case.unread)
         brought: Sequence[int] = ()
-        if isinstance(judged, IsolatedVerdict):
+        if isinstance(judged, AnalysisResult):
             brought = judged.ranks
             unread.update(
                 (rank, f"{case.parcels[rank].node}: {case.parcels[rank].path}: {why}")
@@ -264,9 +264,9 @@ class DumpCollection:
             without=dict(sorted({**case.none, **unread}.items())),
             asked=self._writing is not None,
         )
-        if not isinstance(judged, IsolatedVerdict) or judged.testimony is None:
+        if not isinstance(judged, AnalysisResult) or judged.verdict is None:
             return job
-        return replace(job, testimony=with_age(judged.testimony, job))
+        return replace(job, verdict=with_age(judged.verdict, job))
 
     def _writers(self) -> dict[str, list[int]]:
         """Return node -> pids of the processes with a dump pipe."""

@@ -43,8 +43,8 @@ def about_incident(incident: Incident) -> ActionTarget:
     """Return the target for an incident's culprit: its rank, GPU and node, as far as known, and its job."""
     rank = incident.rank
     check = incident.hang_check
-    if rank is None and check is not None and len(check.culprits) == 1:
-        rank = check.culprits[0]
+    if rank is None and check is not None and len(check.verdict.culprits) == 1:
+        rank = check.verdict.culprits[0]
     return _noted_in(incident, ActionTarget(incident.node, incident.gpu, rank, incident.job))
 
 

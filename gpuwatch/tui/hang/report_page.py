@@ -14,8 +14,8 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     reasons_text,
 )
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, StackGroup
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import age_text, plural, ranges
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
@@ -80,7 +80,7 @@ class HangReportPage(ItemPage):
             reported += f"; {self.cockpit.key_of('app.waiting')}: refresh"
         yield from wrapped(reported, width, look.dim, indent=3)
 
-    def _verdict(self, stated: SourceVerdict, width: int, *, answered: bool) -> Iterator[Row | PageItem]:
+    def _verdict(self, stated: Verdict, width: int, *, answered: bool) -> Iterator[Row | PageItem]:
         look = self.look
         severity: Severity = "critical" if stated.wrong else "ok" if answered else "unknown"
         head = (Segment(" "), look.mark(severity), Segment(" "))
@@ -90,7 +90,7 @@ class HangReportPage(ItemPage):
             mark, words = CONFIDENCE_TEXT[stated.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
-    def _grounds(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
+    def _grounds(self, stated: Verdict, width: int) -> Iterator[Row | PageItem]:
         """Yield the evidence of the verdict, and the checks that would confirm it."""
         look = self.look
         if stated.evidence:
@@ -154,7 +154,7 @@ class HangReportPage(ItemPage):
         return PageItem(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
     def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | PageItem]:
-        look, stated = self.look, job.testimony
+        look, stated = self.look, job.verdict
         count = sum(len(spot.ranks) for spot in job.spots)
         named = f"job {job.job}: " if job.job else ""
         by = "Python stacks" if job.by == "python" else "kernel state"

@@ -158,8 +158,9 @@ class IncidentDetail(ItemPage):
         if question is not None and (hang_check is None or hang_check.at < question.at):
             at, sentence, sure = question.at, question.sentence, ""
         elif hang_check is not None:
-            at, sentence = hang_check.at, hang_check.sentence
-            sure = f"{CONFIDENCE_TEXT[hang_check.confidence][1].lower()}; " if hang_check.wrong else ""
+            at, verdict = hang_check.at, hang_check.verdict
+            sentence = verdict.sentence
+            sure = f"{CONFIDENCE_TEXT[verdict.confidence][1].lower()}; " if verdict.wrong else ""
         else:
             return
         look = self.look

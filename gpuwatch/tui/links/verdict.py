@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.number_text import counted, share_text
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
@@ -46,7 +46,7 @@ class LinkEvidence(LinkPage):
         yield from self._counters(results, width)
         yield from self._notes(results, width)
 
-    def _culprits(self, verdict: Verdict, width: int) -> Iterator[PageItem]:
+    def _culprits(self, verdict: ProbeVerdict, width: int) -> Iterator[PageItem]:
         look = self.look
         for number, culprit in enumerate(verdict.culprits):
             stated = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwatch.number_text import listed
 from gpuwatch.probe.results import ENDED, Phase, Results
-from gpuwatch.probe.verdict import Status, Verdict
+from gpuwatch.probe.verdict import ProbeVerdict, Status
 from gpuwatch.tui.model.severity import Severity
 
 DOING: dict[Phase, str] = {
@@ -75,7 +75,7 @@ def sentence_of(results: Results) -> str:
     return results.reason
 
 
-def culprit_text(verdict: Verdict) -> str:
+def culprit_text(verdict: ProbeVerdict) -> str:
     """Return the culprits in short, such as `node gpu-005 slow`; without any, the verdict's sentence."""
     if not verdict.culprits:
         return verdict.sentence

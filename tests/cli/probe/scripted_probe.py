@@ -14,7 +14,7 @@ from gpuwatch.cli import main as command_line
 from gpuwatch.probe.orchestration import opening
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import ProbedNode, Results
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from tests.report.probe.probes import cluster, measured, slow_node, with_pairs
 
 LONG_S = 60.0
@@ -54,26 +54,26 @@ def bad(results: Results) -> None:
 def well(results: Results) -> None:
     """All is well."""
     results.collectives = measured()
-    results.verdict = Verdict("ok", "all 12 links are within 10 % of the best")
+    results.verdict = ProbeVerdict("ok", "all 12 links are within 10 % of the best")
     results.phase = "done"
 
 
 def noisy(results: Results) -> None:
     """Nothing can be said."""
-    results.verdict = Verdict("noisy", "the links vary too much")
+    results.verdict = ProbeVerdict("noisy", "the links vary too much")
     results.phase = "done"
 
 
 def failed(results: Results) -> None:
     """A rank died."""
-    results.verdict = Verdict("failed", "rank 3 died")
+    results.verdict = ProbeVerdict("failed", "rank 3 died")
     results.phase, results.reason = "failed", "rank 3 died: SIGKILL"
 
 
 def endless(results: Results) -> None:
     """Some of it is measured, and then it takes long."""
     results.collectives = measured([1, 4])
-    results.verdict = Verdict("ok", "so far nothing is slow")
+    results.verdict = ProbeVerdict("ok", "so far nothing is slow")
     results.phase, results.all_steps, results.done_steps, results.left_s = "pairs", 60, 7, LONG_S
     results.version += 1
 

@@ -32,8 +32,8 @@ def test_stacks_name_inferred_ranks_as_such() -> None:
         )
 
     (job,) = judge_stacks([stack(rank) for rank in range(4)])
-    assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "low")
-    assert "rank ~2 " in job.testimony.sentence
+    assert (job.verdict.culprits, job.verdict.confidence) == ((2,), "low")
+    assert "rank ~2 " in job.verdict.sentence
 
 
 def test_a_log_that_no_inferred_rank_writes_states_its_rank() -> None:

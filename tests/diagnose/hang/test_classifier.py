@@ -17,6 +17,7 @@ from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S, HOLD_S, HangWatch, 
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.hosts.plan import Thresholds
 from tests.counted_calls import calls_of
 from tests.sentences import Sentences
@@ -52,9 +53,9 @@ def test_one_idle_rank_is_who_the_others_wait_for(sentences: Sentences) -> None:
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [17]
-    sentences(found.sentence)
-    assert found.confidence == "high"
-    sentences(found.evidence)
+    sentences(found.verdict.sentence)
+    assert found.verdict.confidence == "high"
+    sentences(found.verdict.evidence)
 
 
 def test_one_that_still_computes_is_the_suspect() -> None:
@@ -63,7 +64,7 @@ def test_one_that_still_computes_is_the_suspect() -> None:
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [40]
-    assert found.confidence == "medium"
+    assert found.verdict.confidence == "medium"
 
 
 def test_where_all_spin_nobody_is_blamed(sentences: Sentences) -> None:
@@ -71,9 +72,9 @@ def test_where_all_spin_nobody_is_blamed(sentences: Sentences) -> None:
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert found.suspects == ()
-    sentences(found.sentence)
-    assert found.confidence == "low"
-    assert found.settle
+    sentences(found.verdict.sentence)
+    assert found.verdict.confidence == "low"
+    assert found.verdict.settle
 
 
 def test_all_gpus_still_is_the_hosts_doing() -> None:
@@ -108,11 +109,11 @@ def test_cpu_ranks_are_distinguished_by_what_they_compute(sentences: Sentences) 
     ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=1.0) for rank in ranks_of(4)]
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
-    assert (found.suspects, found.confidence) == ((), "low")
+    assert (found.suspects, found.verdict.confidence) == ((), "low")
     ranks[2] = replace(ranks[2], cpu_pct=99.0)
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
-    sentences(found.sentence)
+    sentences(found.verdict.sentence)
 
 
 def test_cpu_ranks_that_all_compute_only_print_seldom() -> None:
@@ -125,9 +126,9 @@ def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang(se
     ranks[17] = replace(ranks[17], state="T")
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
-    sentences(found.sentence)
-    assert found.confidence == "high"
-    assert found.settle[0].startswith("kill -CONT 4017 on gpu-002")
+    sentences(found.verdict.sentence)
+    assert found.verdict.confidence == "high"
+    assert found.verdict.settle[0].startswith("kill -CONT 4017 on gpu-002")
     suspended = [replace(rank, state="T") for rank in ranks]
     assert verdict("job-1", suspended, 7200.0, 1.0, usual(ranks, 95.0)) is None
 
@@ -141,8 +142,8 @@ def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_
     lost, left = replace(ranks[17], state="Z"), [rank for rank in ranks if rank.rank != 17]
     found = verdict("job-1", [lost, *left] if dead else left, 95.0, 1.0, {}, [] if dead else [lost])
     assert found is not None
-    sentences(found.sentence)
-    assert (found.confidence, found.suspects) == ("high", (lost,))
+    sentences(found.verdict.sentence)
+    assert (found.verdict.confidence, found.suspects) == ("high", (lost,))
     assert verdict("job-1", left[:1], 95.0, 1.0, {}, ranks[1:]) is None, "the last one saves the model"
     assert verdict("job-1", [replace(rank, state="Z") for rank in ranks], 95.0, 1.0, {}) is None
 
@@ -242,9 +243,7 @@ def asked(culprits: tuple[int, ...], *, settles: bool, confidence: Confidence = 
     sentence = (
         f"rank {culprits[0]} (gpu-000 GPU 3) is in next_batch (data.py:9), while the rest is in barrier"
     )
-    return HangAnswer(
-        HangCheck(WALL, sentence, wrong=True, culprits=culprits, confidence=confidence), settles
-    )
+    return HangAnswer(HangCheck(WALL, Verdict("stacks", True, sentence, culprits, confidence)), settles)
 
 
 def test_an_answer_tells_before_silence_alone_would_and_names_the_rank(sentences: Sentences) -> None:
@@ -446,7 +445,7 @@ def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for(sentence
     found = verdict("job-1", ranks, 95.0, None, {})
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [1]
-    sentences(found.evidence)
+    sentences(found.verdict.evidence)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +457,7 @@ def test_the_same_answer_twice_tells_unless_the_named_rank_works(
     first = replace(asked((3,), settles=False, confidence="low"), repeatable=True)
     again = replace(first, hang_check=structs.replace(first.hang_check, at=WALL + 20))
     answer = confirmed(first, again)
-    assert (answer.repeated, answer.hang_check.confidence) == (True, "medium")
+    assert (answer.repeated, answer.hang_check.verdict.confidence) == (True, "medium")
     story = Story()
     story.train(8, 60, busy_pct=0.0)
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0, "power_w": 90.0})

@@ -15,8 +15,8 @@ from tests.sentences import Sentences
 
 
 def test_the_one_that_never_came_is_named_among_512(sentences: Sentences) -> None:
-    verdict = judge_flight(job(512, {137: steps(41, "completed")}, steps(42)))
-    stated = verdict.testimony
+    analysis = judge_flight(job(512, {137: steps(41, "completed")}, steps(42)))
+    stated = analysis.verdict
     assert (stated.culprits, stated.confidence) == ((137,), "high")
     sentences(stated.sentence)
     assert any("gpuwatch stacks" in each for each in stated.settle)
@@ -25,7 +25,7 @@ def test_the_one_that_never_came_is_named_among_512(sentences: Sentences) -> Non
 def test_who_called_something_else_is_outvoted_whatever_its_rank(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
     for rank in (0, 3):  # a comparison with the first rank would blame the others in one of the cases
-        stated = judge_flight(job(8, {rank: odd}, steps(7))).testimony
+        stated = judge_flight(job(8, {rank: odd}, steps(7))).verdict
         assert (stated.culprits, stated.confidence) == ((rank,), "high")
         sentences(stated.sentence)
 
@@ -33,7 +33,7 @@ def test_who_called_something_else_is_outvoted_whatever_its_rank(sentences: Sent
 @pytest.mark.parametrize(("change", "word"), [({"size": 999}, "[999]"), ({"dtype": "Half"}, "Half")])
 def test_another_size_or_type_is_reported_with_both(change: dict[str, object], word: str) -> None:
     odd = [*steps(6, "completed"), entry(7, state="started", **change)]  # type: ignore[arg-type]
-    stated = judge_flight(job(8, {5: odd}, steps(7))).testimony
+    stated = judge_flight(job(8, {5: odd}, steps(7))).verdict
     assert stated.culprits == (5,)
     assert word in stated.sentence
     assert "all_reduce of [1024] Float" in stated.sentence
@@ -41,7 +41,7 @@ def test_another_size_or_type_is_reported_with_both(change: dict[str, object], w
 
 def test_half_against_half_blames_nobody(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
-    stated = judge_flight(job(4, {0: odd, 1: odd}, steps(7))).testimony
+    stated = judge_flight(job(4, {0: odd, 1: odd}, steps(7))).verdict
     assert stated.wrong
     assert (stated.culprits, stated.confidence) == ((), "low")
     sentences(stated.sentence)
@@ -52,18 +52,18 @@ def test_shapes_with_equal_elements_are_equal_and_shares_may_differ(sentences: S
         *steps(6, "completed"),
         entry(7, state="completed", input_sizes=[[32, 32]], output_sizes=[[32, 32]]),
     ]
-    assert not judge_flight(job(4, {1: flat}, steps(7, "completed"))).testimony.wrong
+    assert not judge_flight(job(4, {1: flat}, steps(7, "completed"))).verdict.wrong
     uneven = [entry(1, "all_to_all", state="started", input_sizes=[[10]], output_sizes=[[30]])]
     other = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[10]])]
-    stated = judge_flight(job(2, {0: uneven, 1: other}, [])).testimony
+    stated = judge_flight(job(2, {0: uneven, 1: other}, [])).verdict
     assert (stated.wrong, stated.culprits) == (True, ())
     sentences(stated.sentence)
     short = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[9]])]
-    sentences(judge_flight(job(2, {0: uneven, 1: short}, [])).testimony.sentence)
+    sentences(judge_flight(job(2, {0: uneven, 1: short}, [])).verdict.sentence)
 
 
 def test_all_in_one_collective_that_does_not_end_is_no_ranks_fault(sentences: Sentences) -> None:
-    stated = judge_flight(job(16, {}, steps(9))).testimony
+    stated = judge_flight(job(16, {}, steps(9))).verdict
     assert stated.wrong
     assert stated.culprits == ()
     sentences(stated.sentence)
@@ -71,41 +71,41 @@ def test_all_in_one_collective_that_does_not_end_is_no_ranks_fault(sentences: Se
 
 
 def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_named(sentences: Sentences) -> None:
-    stated = judge_flight(job(16, {4: steps(9, "scheduled")}, steps(9))).testimony
+    stated = judge_flight(job(16, {4: steps(9, "scheduled")}, steps(9))).verdict
     assert stated.culprits == (4,)
     sentences(stated.sentence)
 
 
 def test_who_runs_ahead_does_not_hide_the_collective_in_which_all_are() -> None:
     ahead = [*steps(9), *(entry(seq, state="scheduled") for seq in range(10, 30))]
-    stated = judge_flight(job(8, {0: ahead}, steps(9))).testimony
+    stated = judge_flight(job(8, {0: ahead}, steps(9))).verdict
     assert stated.culprits == ()
     assert "all_reduce #9" in stated.sentence
 
 
 def test_finished_jobs_are_well() -> None:
-    verdict = judge_flight(job(64, {}, steps(50, "completed")))
-    assert not verdict.testimony.wrong
-    assert verdict.problems == ()
-    assert "64 dumps agree" in verdict.testimony.sentence
+    analysis = judge_flight(job(64, {}, steps(50, "completed")))
+    assert not analysis.verdict.wrong
+    assert analysis.problems == ()
+    assert "64 dumps agree" in analysis.verdict.sentence
 
 
 def test_dumps_without_an_entry_are_no_sign_of_health(sentences: Sentences) -> None:
-    stated = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
+    stated = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).verdict
     sentences(stated.sentence)
     assert "TORCH_FR_BUFFER_SIZE" in stated.settle[0]
-    sentences(judge_flight(job(1, {}, steps(5, "completed"))).testimony.sentence)
+    sentences(judge_flight(job(1, {}, steps(5, "completed"))).verdict.sentence)
 
 
 def test_a_missing_dump_is_the_suspect_only_where_the_others_hang(sentences: Sentences) -> None:
-    stated = judge_flight(job(8, {}, steps(5), gone=[6])).testimony
+    stated = judge_flight(job(8, {}, steps(5), gone=[6])).verdict
     assert (stated.culprits, stated.confidence) == ((6,), "medium")
     sentences(stated.sentence)
-    assert not judge_flight(job(8, {}, steps(5, "completed"), gone=[6])).testimony.wrong
+    assert not judge_flight(job(8, {}, steps(5, "completed"), gone=[6])).verdict.wrong
 
 
 def test_a_missing_dump_lowers_the_confidence_in_who_is_missing() -> None:
-    stated = judge_flight(job(8, {2: steps(4, "completed")}, steps(5), gone=[6])).testimony
+    stated = judge_flight(job(8, {2: steps(4, "completed")}, steps(5), gone=[6])).verdict
     assert stated.culprits == (2,)
     assert stated.confidence != "high"
     assert any("rank 6" in each for each in stated.evidence)
@@ -116,7 +116,7 @@ def test_entries_that_were_overwritten_are_not_missing() -> None:
         return [entry(seq, state="completed" if seq < last else "started") for seq in range(first, last + 1)]
 
     dumps = [dump(rank, ring(1 + 10 * rank, 100), {"0": range(4)}) for rank in range(4)]
-    stated = judge_flight(dumps).testimony
+    stated = judge_flight(dumps).verdict
     assert stated.culprits == ()
     assert "all_reduce #100" in stated.sentence
 
@@ -142,9 +142,9 @@ def test_the_cause_is_the_group_at_the_end_of_the_chain(sentences: Sentences) ->
         two_groups(2, {"0": (7, "completed"), "2": (4, "started")}),
         two_groups(3, {"0": (7, "completed"), "2": (3, "completed")}),
     ]
-    verdict = judge_flight(dumps)
-    assert verdict.testimony.culprits == (3,)
-    sentences(verdict.testimony.evidence)
+    analysis = judge_flight(dumps)
+    assert analysis.verdict.culprits == (3,)
+    sentences(analysis.verdict.evidence)
 
 
 def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
@@ -154,7 +154,7 @@ def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
         two_groups(2, {"2": (3, "completed"), "0": (8, "started")}),
         two_groups(3, {"2": (3, "completed"), "0": (8, "started")}),
     ]
-    stated = judge_flight(dumps).testimony
+    stated = judge_flight(dumps).verdict
     assert stated.sentence.startswith("deadlock: ")
     assert stated.culprits == (0, 1)
 
@@ -171,52 +171,52 @@ def pair(rank: int, *halves: str, batch: str | None = None) -> RankDump:
 
 
 def test_a_send_without_its_receive_names_the_silent_side() -> None:
-    stated = judge_flight([pair(0, "send 0->1"), pair(1), pair(2)]).testimony
+    stated = judge_flight([pair(0, "send 0->1"), pair(1), pair(2)]).verdict
     assert stated.culprits == (1,)
     assert "rank 0 waits" in stated.sentence
     assert "send 0->1" in stated.sentence
 
 
 def test_chains_of_a_pipeline_lead_to_its_end() -> None:
-    stated = judge_flight([pair(0, "recv 0<-1"), pair(1, "recv 1<-2"), pair(2)]).testimony
+    stated = judge_flight([pair(0, "recv 0<-1"), pair(1, "recv 1<-2"), pair(2)]).verdict
     assert stated.culprits == (2,)
 
 
 def test_batches_end_together() -> None:
     matched = [pair(0, "send 0->1", batch="completed"), pair(1, "recv 1<-0", batch="completed"), pair(2)]
-    assert not judge_flight(matched).testimony.wrong
+    assert not judge_flight(matched).verdict.wrong
     waits = [pair(0, "send 0->1", batch="started"), pair(1), pair(2)]
-    assert judge_flight(waits).testimony.culprits == (1,)
+    assert judge_flight(waits).verdict.culprits == (1,)
 
 
 @pytest.mark.parametrize("backend", ["nccl", "nccl2", "xccl", "rccl", "ncclx"])
 def test_any_backends_names_are_understood(backend: str) -> None:
     usual = steps(7, backend=backend)
-    verdict = judge_flight(job(4, {3: steps(6, "completed", backend=backend)}, usual))
-    assert verdict.testimony.culprits == (3,)
-    assert "all_reduce #7" in verdict.testimony.sentence
+    analysis = judge_flight(job(4, {3: steps(6, "completed", backend=backend)}, usual))
+    assert analysis.verdict.culprits == (3,)
+    assert "all_reduce #7" in analysis.verdict.sentence
 
 
 def test_a_verdict_does_not_cost_more_for_longer_histories() -> None:
     short = job(1000, {500: steps(39, "completed")}, steps(40))
     long = job(1000, {500: steps(1999, "completed")}, steps(2000))
-    assert judge_flight(short).testimony.culprits == judge_flight(long).testimony.culprits == (500,)
+    assert judge_flight(short).verdict.culprits == judge_flight(long).verdict.culprits == (500,)
     assert calls_of(lambda: judge_flight(long)) < 2 * calls_of(lambda: judge_flight(short))
 
 
 def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank(sentences: Sentences) -> None:
     dumps = job(8, {}, steps(7), gone=(3, 5))
-    assert judge_flight(dumps).testimony.culprits == (3, 5)
-    one = judge_flight(dumps, unread={3}).testimony
+    assert judge_flight(dumps).verdict.culprits == (3, 5)
+    one = judge_flight(dumps, unread={3}).verdict
     assert (one.culprits, one.confidence) == ((5,), "low")
     sentences(one.evidence)
-    none = judge_flight(dumps, unread={3, 5}).testimony
+    none = judge_flight(dumps, unread={3, 5}).verdict
     assert (none.wrong, none.culprits, none.confidence) == (True, (), "low")
     sentences((none.sentence, *none.evidence, *none.settle))
 
 
 def test_beside_a_culprit_the_unread_are_reported_as_what_they_are(sentences: Sentences) -> None:
-    stated = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
+    stated = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).verdict
     assert stated.culprits == (2,)
     sentences(stated.evidence)
 
@@ -225,6 +225,6 @@ def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:
     entries = [entry(seq, state="scheduled", backend="gloo") for seq in range(1, 5)]
     held = pickle.dumps(content(entries, {}), 2)
     dumps = [read_dump(held, rank, "x") for rank in (0, 1, 3)]
-    assert judge_flight(dumps, 4).testimony.culprits == (2,)
-    stated = judge_flight(dumps, 4, unread={2}).testimony
+    assert judge_flight(dumps, 4).verdict.culprits == (2,)
+    stated = judge_flight(dumps, 4, unread={2}).verdict
     assert (stated.wrong, stated.culprits) == (False, ())

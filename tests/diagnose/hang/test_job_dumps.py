@@ -12,27 +12,25 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     outlived,
     reasons_text,
 )
-from gpuwatch.diagnose.model import source_verdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from tests.sentences import Sentences
 
 WRITTEN = 1_790_000_000.0
-SAID = source_verdict.SourceVerdict(
-    "flight", wrong=True, sentence="rank 2 never came", culprits=(2,), confidence="high"
-)
+SAID = Verdict("flight", wrong=True, sentence="rank 2 never came", culprits=(2,), confidence="high")
 
 
 def received() -> FlightEvidence:
     read = tuple(DumpRead(rank, "a", f"/d/{rank}", 10, WRITTEN) for rank in range(4))
-    return FlightEvidence((JobDumps("J", 4, read, {}, testimony=SAID),))
+    return FlightEvidence((JobDumps("J", 4, read, {}, verdict=SAID),))
 
 
 @pytest.mark.parametrize("stepped", [{}, {"J": WRITTEN - 60}, {"other": WRITTEN + 60}])
 def test_dumps_from_after_the_last_step_stand(stepped: dict[str | None, float]) -> None:
-    assert outlived(received(), stepped).testimony == SAID
+    assert outlived(received(), stepped).verdict == SAID
 
 
 def test_dumps_from_before_the_last_step_are_hardly_believed(sentences: Sentences) -> None:
-    stated = outlived(received(), {"J": WRITTEN + 60}).testimony
+    stated = outlived(received(), {"J": WRITTEN + 60}).verdict
     assert stated is not None
     assert stated.confidence == "low"
     sentences(stated.evidence[0])
@@ -40,10 +38,8 @@ def test_dumps_from_before_the_last_step_are_hardly_believed(sentences: Sentence
 
 
 def test_a_doubtful_witness_makes_no_other_surer() -> None:
-    stacks = source_verdict.SourceVerdict(
-        "stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium"
-    )
-    doubtful = outlived(received(), {"J": WRITTEN + 60}).testimony
+    stacks = Verdict("stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium")
+    doubtful = outlived(received(), {"J": WRITTEN + 60}).verdict
     assert doubtful is not None
     verdict = waiting_for([stacks, doubtful])
     assert verdict is not None

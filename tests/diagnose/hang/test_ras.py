@@ -15,7 +15,7 @@ from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.ras.text_format import read_text
 from gpuwatch.diagnose.hang.ras.verdict import judge_ras
 from gpuwatch.diagnose.hang.stacks.groups import RankStack
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.wire import RasAnswer
 from tests.ras_server import answer, missing, rank, text
 from tests.sentences import Sentences
@@ -222,7 +222,7 @@ def test_the_answer_about_one_job_says_nothing_about_another() -> None:
     ras = reported(answer([rank(n, 7) for n in range(3)], [missing(3, dead=True)]))
     found = analyze(stacks, [replace(ras, jobs=frozenset({"99"}))], {}, lambda _host, _pid: None)
     assert found.accused == ("99", (3,))
-    one = SourceVerdict("stacks", wrong=True, sentence="", culprits=(3,), confidence="medium", job="41")
+    one = Verdict("stacks", wrong=True, sentence="", culprits=(3,), confidence="medium", job="41")
     other = replace(one, source="ras", job="99")
     for job, level in (("99", "medium"), ("41", "high"), (None, "high")):
         combined = waiting_for([one, replace(other, job=job)])

@@ -18,7 +18,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import ProbedNode, Results
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from gpuwatch.wire import NO_PYTHON
 from tests.diagnose.story import EPOCH, FINE, HOST, MEDIUM, NOW, SLOW, info
 from tests.sentences import Sentences
@@ -187,7 +187,7 @@ def test_nothing_passes_that_nobody_could_see(sentences: Sentences) -> None:
 def test_a_probe_that_left_a_node_out_does_not_pass(sentences: Sentences) -> None:
     results = Results(request=ProbeRequest(), started=EPOCH)
     results.phase, results.backend = "done", "gloo"
-    results.verdict = Verdict("ok", "all links are alike")
+    results.verdict = ProbeVerdict("ok", "all links are alike")
     results.nodes = [ProbedNode("gpu-001"), ProbedNode("gpu-002", problem="no Python with torch")]
     _, check = links(results)
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))

@@ -111,8 +111,8 @@ def test_what_lies_there_broken_or_huge_is_reported_and_nothing_of_it_is_run(
     assert "refused" in job.without[1]
     assert "64.0MB" in job.without[3]
     assert not trap.exists()
-    assert job.testimony is not None
-    assert job.testimony.culprits == ()
+    assert job.verdict is not None
+    assert job.verdict.culprits == ()
 
 
 def test_dumps_from_before_the_job_are_left_alone(hanging: Hanging) -> None:

@@ -31,9 +31,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
     assert scene.hang("order").job == name_of("order")
     reported = scene.asked("order")
-    assert reported.testimony.culprits == (WHOM,)
-    assert re.search(r"broadcast, .*synchronise \(training_job\.py:", reported.testimony.sentence)
-    stated = scene.dumps("order").testimony
+    assert reported.verdict.culprits == (WHOM,)
+    assert re.search(r"broadcast, .*synchronise \(training_job\.py:", reported.verdict.sentence)
+    stated = scene.dumps("order").verdict
     assert (stated.culprits, stated.confidence) == ((WHOM,), "high")
     assert re.match(rf"rank {WHOM} .*broadcast at #{STEP_OF_GRIEF}, .*all_reduce", stated.sentence)
 
@@ -41,8 +41,8 @@ def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
 def test_the_two_ranks_that_wait_for_each_other_are_named(scene: Scene) -> None:
     assert scene.hang("deadlock").job == name_of("deadlock")
     reported = scene.asked("deadlock")
-    assert reported.testimony.culprits == (OTHER, WHOM)
-    assert re.search(r"ranks 1-2 .*recv, .*exchange_halves \(training_job\.py:", reported.testimony.sentence)
-    stated = scene.dumps("deadlock").testimony
+    assert reported.verdict.culprits == (OTHER, WHOM)
+    assert re.search(r"ranks 1-2 .*recv, .*exchange_halves \(training_job\.py:", reported.verdict.sentence)
+    stated = scene.dumps("deadlock").verdict
     assert stated.culprits == (OTHER, WHOM)
     assert re.match(rf"ranks 1-2 .*all_reduce #{STEP_OF_GRIEF}", stated.sentence)

@@ -26,7 +26,7 @@ def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     scene.until("stall", lambda: scene.incident("stall").hang_check is not None)
     incident = scene.incident("stall")  # nobody pressed a key
     assert incident.hang_check is not None
-    assert incident.hang_check.culprits == (WHOM,)
+    assert incident.hang_check.verdict.culprits == (WHOM,)
     assert (incident.rank, incident.confidence) == (WHOM, "high")
     assert "in data_loader_next (training_job.py:" in incident.headline
     # queried and reported before silence alone is enough
@@ -34,6 +34,6 @@ def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
         "queried and reported before silence alone is enough"
     )
     reported = scene.asked("stall")
-    assert (reported.testimony.culprits, reported.testimony.confidence) == ((WHOM,), "high")
-    assert "data_loader_next (training_job.py:" in reported.testimony.sentence
-    assert re.search(r"3 of 4 ranks .*all_reduce, .*\(training_job\.py:", reported.testimony.sentence)
+    assert (reported.verdict.culprits, reported.verdict.confidence) == ((WHOM,), "high")
+    assert "data_loader_next (training_job.py:" in reported.verdict.sentence
+    assert re.search(r"3 of 4 ranks .*all_reduce, .*\(training_job\.py:", reported.verdict.sentence)

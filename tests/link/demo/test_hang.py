@@ -52,8 +52,8 @@ def test_stacks_and_nccl_name_the_rank_that_hangs_in_the_driver() -> None:
     assert (found.verdict.culprits, found.verdict.confidence) == ((GUILTY,), "high")
     assert found.ras_verdicts is not None
     assert found.ras_verdicts.culprits == (GUILTY,)
-    assert found.jobs[0].testimony.culprits == (GUILTY,)
-    assert "os_acquire_mutex" in found.jobs[0].testimony.sentence
+    assert found.jobs[0].verdict.culprits == (GUILTY,)
+    assert "os_acquire_mutex" in found.jobs[0].verdict.sentence
 
 
 def test_fresh_dumps_name_the_same_rank() -> None:
@@ -71,7 +71,7 @@ def test_fresh_dumps_name_the_same_rank() -> None:
             data = gzip.decompress(base64.b64decode(msgspec.convert(reported.data, wire.DumpPiece).packed))
             assert len(data) == file.size_bytes
             dumps.append(read_dump(data, file.rank, file.name))
-    stated = judge_flight(dumps).testimony
+    stated = judge_flight(dumps).verdict
     assert (stated.culprits, stated.confidence) == ((GUILTY,), "high")
 
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuwatch.probe.judging.judge import judge
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from tests.probe.judging.fabric import Fabric, both_ways, into, one_way, out_of, through
 
 NODES = 6
 RATES = st.sampled_from((24.0, 23.5, 19.0, 12.0, 6.0, None))
 
 
-def facts(verdict: Verdict, names: dict[str, str]) -> tuple[str, set[tuple[str | float | None, ...]]]:
+def facts(verdict: ProbeVerdict, names: dict[str, str]) -> tuple[str, set[tuple[str | float | None, ...]]]:
     """Status and culprits, with every name replaced and the two ends of a link in one order."""
     found: set[tuple[str | float | None, ...]] = set()
     for each in verdict.culprits:

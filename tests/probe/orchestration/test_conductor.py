@@ -17,7 +17,7 @@ from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import AnyOrder, Died, Done, GpuUser, Prepare, Ready, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 from gpuwatch.probe.results import Results
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from tests.probe.orchestration.scripted import (
     Fabric,
     ScriptedLine,
@@ -33,8 +33,8 @@ from tests.sentences import Sentences
 SMALL = ProbeRequest(sizes=(MIB, 4 * MIB), timeout_s=1.0)
 
 
-def judge(results: Results, _baseline: Any) -> Verdict:
-    return Verdict("ok", results.phase)
+def judge(results: Results, _baseline: Any) -> ProbeVerdict:
+    return ProbeVerdict("ok", results.phase)
 
 
 def nobody(_results: Results) -> Sequence[Pair]:
@@ -94,7 +94,7 @@ def test_a_whole_probe() -> None:
     changes = {(each.name, each.before, each.after) for each in results.counters}
     assert changes == {("nic:eth0:rx_errors", 1.0, 3.0), ("=pcie:GPU-1:gen", 1.0, 5.0)}
     assert results.done_steps == results.all_steps
-    assert results.verdict == Verdict("ok", "done")
+    assert results.verdict == ProbeVerdict("ok", "done")
     assert all(line.closed for line in lines)
 
 
@@ -527,6 +527,6 @@ def test_a_rank_that_dies_while_a_person_looks_leaves_the_verdict_and_takes_no_r
     conductor.retest([(0, 2)])
     await_until(conductor, lambda: not conductor.keeps_ranks and all(line.closed for line in lines))
     assert conductor.results.phase == "done"
-    assert conductor.results.verdict == Verdict("ok", "done")
+    assert conductor.results.verdict == ProbeVerdict("ok", "done")
     assert conductor.results.pairs == before
     conductor.close()

@@ -15,7 +15,7 @@ from gpuwatch.probe.orchestration.planning.plan import make_plan
 from gpuwatch.probe.orchestration.planning.schedule import circle, crossed_round, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.probe.verdict import Verdict
+from gpuwatch.probe.verdict import ProbeVerdict
 from tests.probe.orchestration.scripted import Fabric, cluster
 
 
@@ -88,8 +88,8 @@ def test_a_probe_of_a_whole_cluster_runs_to_its_end(nodes: int) -> None:
     fabric = Fabric(rate=lambda src, dst: 1e9 if {src, dst} & slow and src // 8 != dst // 8 else 4e9)
     lines = cluster(nodes, gpus=8, fabric=fabric)
 
-    def judge_at_the_end(results: Results, baseline: Baseline | None) -> Verdict:
-        return judge(results, baseline) if results.over else Verdict("ok", "so far")
+    def judge_at_the_end(results: Results, baseline: Baseline | None) -> ProbeVerdict:
+        return judge(results, baseline) if results.over else ProbeVerdict("ok", "so far")
 
     conductor = Conductor(
         lines, ProbeRequest(sizes=(MIB,), budget_s=600), judge=judge_at_the_end, suspects=lambda _results: []

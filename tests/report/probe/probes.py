@@ -16,7 +16,7 @@ from gpuwatch.probe.results import (
     Results,
     Seat,
 )
-from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 
 GPU = "NVIDIA H100 80GB HBM3"
 
@@ -110,8 +110,8 @@ def measured(op_sizes: Sequence[int] = (1, 4, 16, 64, 256)) -> list[CollectiveRe
     ]
 
 
-def slow_node(name: str) -> Verdict:
-    return Verdict(
+def slow_node(name: str) -> ProbeVerdict:
+    return ProbeVerdict(
         "bad",
         f"{name} is slow: 14 of its 14 links reach 25 % of their peers",
         (Culprit("node", name, 0.25, ("14 of 14 links under 0.7", "the other links reach 48.7 GB/s")),),

@@ -11,7 +11,7 @@ from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import CollectiveResult, CounterChange, ProbedNode, Results, Seat, Unreachable
-from gpuwatch.probe.verdict import Culprit, Verdict
+from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 from gpuwatch.report.probe.preflight import busy_lines, inventory_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe.text import print_results, result_lines, wrapped
 from tests.report.probe.probes import cluster, gpu_checks, inventory, measured, slow_node, with_pairs
@@ -196,7 +196,7 @@ def test_why_a_node_takes_no_part_is_reported_once(sentences: Sentences) -> None
     why = "no Python with torch; name one with `python:`"
     results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
     culprit = Culprit("node", "gpu-002", None, (why,), "took no part")
-    results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
+    results.verdict = ProbeVerdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
     text = stated(results)
     assert text.count(why) == 1
     sentences(line_of(text, "gpu-002"))
@@ -209,7 +209,7 @@ def test_why_a_node_was_lost_is_reported_once_and_not_for_each_of_its_ranks(sent
     culprit = Culprit(
         "node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"), "was lost"
     )
-    results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
+    results.verdict = ProbeVerdict("failed", why, (culprit,), evidence=(why,))
     text = stated(results)
     assert text.count(why) == 1
     sentences(line_of(text, "12"))

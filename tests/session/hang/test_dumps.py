@@ -118,10 +118,10 @@ def test_the_rank_that_never_came_is_named_and_nothing_is_left_or_written(
     for rank in range(WORLD):
         nodes.leave(rank)
     job = only(nodes.finish(nodes.hunt()))
-    assert job.testimony is not None
-    assert (job.testimony.culprits, job.testimony.confidence) == ((WHOM,), "high")
+    assert job.verdict is not None
+    assert (job.verdict.culprits, job.verdict.confidence) == ((WHOM,), "high")
     assert [(each.rank, each.node) for each in job.read] == [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")]
-    assert job.testimony.evidence[0].startswith("4 of 4 dumps, ")
+    assert job.verdict.evidence[0].startswith("4 of 4 dumps, ")
     assert nodes.triggered == []
     assert list((tmp_path / "spool").iterdir()) == []
 
@@ -133,9 +133,9 @@ def test_a_silent_node_is_reported_and_its_ranks_are_not_accused(nodes: Nodes, s
     job = only(nodes.finish(nodes.hunt()))
     assert list(job.without) == [2, 3]
     sentences(job.without)
-    assert job.testimony is not None
-    assert job.testimony.culprits == ()
-    sentences(job.testimony.evidence)
+    assert job.verdict is not None
+    assert job.verdict.culprits == ()
+    sentences(job.verdict.evidence)
 
 
 def test_what_is_no_dump_is_reported_and_never_run(
@@ -152,8 +152,8 @@ def test_what_is_no_dump_is_reported_and_never_run(
     sentences(job.without[1])
     assert "empty" in job.without[2]
     assert not trap.exists()
-    assert job.testimony is not None
-    assert job.testimony.culprits == ()
+    assert job.verdict is not None
+    assert job.verdict.culprits == ()
 
 
 def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sentences: Sentences) -> None:
@@ -162,13 +162,13 @@ def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sente
     job = only(nodes.finish(nodes.hunt()))
     assert list(job.without) == [WHOM]
     sentences(job.without)
-    assert job.testimony is not None
-    assert job.testimony.culprits == (WHOM,)
+    assert job.verdict is not None
+    assert job.verdict.culprits == (WHOM,)
 
 
 def test_without_any_dump_nothing_is_claimed(nodes: Nodes, tmp_path: Path) -> None:
     hang_check = nodes.finish(nodes.hunt())
-    assert hang_check.testimony is None
+    assert hang_check.verdict is None
     assert set(only(hang_check).without) == {0, 1, 2, 3}
     assert hang_check.may_write == (0, 1, 2, 3)
     assert hang_check.places == (f"{tmp_path}/dumps/r",)
@@ -193,15 +193,15 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
     assert sorted(nodes.triggered) == [("n0", [100, 101]), ("n1", [102, 103])]
     assert [each.rank for each in job.read] == [0, 1, 2]
     sentences(job.without[3])
-    assert job.testimony is not None
-    assert job.testimony.culprits == (WHOM,)
-    assert "triggered, written" in job.testimony.note
+    assert job.verdict is not None
+    assert job.verdict.culprits == (WHOM,)
+    assert "triggered, written" in job.verdict.note
 
 
 def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes, sentences: Sentences) -> None:
     for rank in range(WORLD):
         os.utime(nodes.leave(rank), (time.time() - (600 if rank == WHOM else 5),) * 2)
-    stated = only(nodes.finish(nodes.hunt())).testimony
+    stated = only(nodes.finish(nodes.hunt())).verdict
     assert stated is not None
     assert stated.confidence == "low"
     sentences(stated.settle[0])

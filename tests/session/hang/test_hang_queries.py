@@ -11,6 +11,7 @@ import pytest
 from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.model.incident import HangCheck
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
@@ -77,7 +78,7 @@ def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
     session: Recorded, monkeypatch: pytest.MonkeyPatch, settles: bool | None, readings: int
 ) -> None:
     """`settles`: None where no node answers."""
-    check = HangCheck(1.0, "rank 2 is in f (a.py:1)", wrong=True, culprits=(2,), confidence="medium")
+    check = HangCheck(1.0, Verdict("stacks", True, "rank 2 is in f (a.py:1)", (2,), "medium"))
     answer = None if settles is None else HangAnswer(check, settles)
     monkeypatch.setattr(hang_queries, "answer_of", lambda *_: answer)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)

@@ -105,7 +105,7 @@ async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None
         judged(app)
         (incident,) = app.view_state.snapshot.incidents
         assert incident.hang_check is not None
-        assert incident.hang_check.culprits == (CULPRIT,)
+        assert incident.hang_check.verdict.culprits == (CULPRIT,)
 
 
 async def test_fresh_dumps_need_a_key_of_their_own(sentences: Sentences) -> None:

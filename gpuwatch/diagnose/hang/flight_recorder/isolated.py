@@ -19,7 +19,7 @@ import msgspec
 from gpuwatch.agent.logs.ipc.lifeline import die_with
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.own_process import module_command
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.dump_files import gather_dumps, rank_of
@@ -38,10 +38,10 @@ class AnalysisRequest(msgspec.Struct, frozen=True):
     """Ranks whose dump was not fetched."""
 
 
-class IsolatedVerdict(msgspec.Struct, frozen=True):
+class AnalysisResult(msgspec.Struct, frozen=True):
     """Output of the analysis process: the verdict, the ranks whose dumps were read, why others were not."""
 
-    testimony: SourceVerdict | None
+    verdict: Verdict | None
     """None: no dump could be read."""
     ranks: list[int]
     """Ranks whose dumps were read."""
@@ -81,7 +81,7 @@ class IsolatedAnalysis:
         )
         self._end = weakref.finalize(self, _end, process)
 
-    def take(self) -> IsolatedVerdict | str | None:
+    def take(self) -> AnalysisResult | str | None:
         """Return the verdict; None: the process still runs; a string: why it failed.
 
         After `patience_s` it kills the process.
@@ -92,7 +92,7 @@ class IsolatedAnalysis:
             self.close()
             return f"the dumps could not be analyzed within {self._patience_s:.0f} s"
         try:
-            return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=IsolatedVerdict)
+            return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=AnalysisResult)
         except (OSError, *DECODE_ERRORS):
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
@@ -116,9 +116,9 @@ def main(folder: Path, parent: int) -> None:
     order = msgspec.json.decode((folder / ASKED).read_bytes(), type=AnalysisRequest)
     read = gather_dumps([folder / DUMPS])
     unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}
-    verdict = judge_flight(read.dumps, order.world, {*order.unread, *unread}) if read.dumps else None
-    judged = IsolatedVerdict(
-        testimony=verdict.testimony if verdict is not None else None,
+    analysis = judge_flight(read.dumps, order.world, {*order.unread, *unread}) if read.dumps else None
+    judged = AnalysisResult(
+        verdict=analysis.verdict if analysis is not None else None,
         ranks=[dump.rank for dump in read.dumps],
         unread={rank: plain(why) for rank, why in unread.items()},
     )

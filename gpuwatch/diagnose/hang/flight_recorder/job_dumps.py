@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.text import SAME_MOMENT
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import duration, plural
 
 APART_S = 60.0
@@ -44,7 +44,7 @@ class JobDumps(Struct, frozen=True):
     """Rank -> why no dump of it was read."""
     asked: bool = False
     """True if gpuwatch triggered the dumps."""
-    testimony: SourceVerdict | None = None
+    verdict: Verdict | None = None
     """None: no dump was read, or they are still being judged."""
 
 
@@ -58,15 +58,15 @@ class FlightEvidence(Struct, frozen=True):
     """Dump locations that the jobs configured; torch's defaults are left out."""
 
     @property
-    def testimony(self) -> SourceVerdict | None:
+    def verdict(self) -> Verdict | None:
         """Return the first verdict among the jobs, for combination with other sources.
 
         None: there is none.
         """
-        return next((each.testimony for each in self.jobs if each.testimony is not None), None)
+        return next((each.verdict for each in self.jobs if each.verdict is not None), None)
 
 
-def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
+def with_age(stated: Verdict, job: JobDumps) -> Verdict:
     """Return the verdict with its basis as evidence: how many dumps, when written, and which are missing.
 
     If the dumps were written more than APART_S apart, its confidence is low.
@@ -106,7 +106,7 @@ def outlived(received: FlightEvidence, stepped: Mapping[str | None, float]) -> F
 
 
 def _outlived(job: JobDumps, step: float | None) -> JobDumps:
-    stated = job.testimony
+    stated = job.verdict
     if stated is None or not stated.wrong or step is None:
         return job
     if step <= max(each.written_at for each in job.read) + STEP_S:
@@ -118,7 +118,7 @@ def _outlived(job: JobDumps, step: float | None) -> JobDumps:
         evidence=(late, *stated.evidence),
         settle=("new dumps, or those of the next timeout", *stated.settle),
     )
-    return replace(job, testimony=stated)
+    return replace(job, verdict=stated)
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:

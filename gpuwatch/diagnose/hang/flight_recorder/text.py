@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.hang.flight_recorder.groups import SURE_MAJORITY, Problem, ProcessGroup
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import Op, RankDump
 
@@ -22,12 +22,12 @@ SAME_MOMENT = (
 )
 
 
-def nothing_testimony() -> SourceVerdict:
+def nothing_verdict() -> Verdict:
     """Return the verdict if no dump could be read."""
-    return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
+    return Verdict("flight", wrong=False, sentence="no dump could be read")
 
 
-def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> SourceVerdict:
+def healthy_verdict(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> Verdict:
     """Return the verdict if all members of all groups are at the same collective."""
     if not process_groups:
         return _no_entries(dumps)
@@ -51,12 +51,12 @@ def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[Proces
         f"{process_group.title}: {plural(len(process_group.histories), 'rank')} at #{last}"
         for process_group, last in lasts
     )
-    return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
+    return Verdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
 
 
-def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
+def _no_entries(dumps: Sequence[RankDump]) -> Verdict:
     """Return the verdict if no rank has recorded an entry."""
-    return SourceVerdict(
+    return Verdict(
         "flight",
         wrong=False,
         sentence=f"no verdict: no collective is recorded in {plural(len(dumps), 'dump')}",
@@ -67,16 +67,16 @@ def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
     )
 
 
-def testimony_of(
+def problem_verdict(
     cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
-) -> SourceVerdict:
+) -> Verdict:
     """Return the verdict on the first cause; its evidence lists the other problems."""
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
         verb = "is" if len(others) == 1 else "are"
         settle.append(f"{plural(len(others), 'other group')} {verb} blocked for other reasons: see below")
-    return SourceVerdict(
+    return Verdict(
         source="flight",
         wrong=True,
         sentence=_sentence(cause, newest),
@@ -87,7 +87,7 @@ def testimony_of(
     )
 
 
-def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict:
+def circle_verdict(circle: Sequence[Problem], newest: Newest) -> Verdict:
     """Return the verdict on groups that wait for each other in a cycle (a deadlock)."""
     parts = [
         f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
@@ -95,7 +95,7 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict
     ]
     ranks = tuple(sorted({rank for each in circle for rank in each.culprits}))
     proofs = [proof for each in circle for proof in _proofs(each, newest)]
-    return SourceVerdict(
+    return Verdict(
         source="flight",
         wrong=True,
         sentence="deadlock: " + ", and ".join(parts),

@@ -10,29 +10,29 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup, problem_of, process_groups
 from gpuwatch.diagnose.hang.flight_recorder.p2p import p2p_problems
 from gpuwatch.diagnose.hang.flight_recorder.text import (
-    circle_testimony,
-    healthy_testimony,
-    nothing_testimony,
-    testimony_of,
+    circle_verdict,
+    healthy_verdict,
+    nothing_verdict,
+    problem_verdict,
 )
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 """Kinds of problems whose culprits may themselves be blocked elsewhere."""
 
 
-class FlightVerdict(Struct, frozen=True):
+class FlightAnalysis(Struct, frozen=True):
     """The verdict on a job's dumps, all groups, and the problem of every blocked one, the cause first."""
 
-    testimony: SourceVerdict
+    verdict: Verdict
     problems: tuple[Problem, ...]
     process_groups: tuple[ProcessGroup, ...]
 
 
 def judge_flight(
     dumps: Sequence[RankDump], world: int | None = None, unread: Collection[int] = ()
-) -> FlightVerdict:
+) -> FlightAnalysis:
     """Judge the dumps of one job.
 
     Groups are judged one by one. If the rank that one group waits for waits in another group, that other
@@ -44,18 +44,18 @@ def judge_flight(
         unread: Ranks whose dump may exist, but could not be read: they are not blamed for leaving none.
     """
     if not dumps:
-        return FlightVerdict(nothing_testimony(), (), ())
+        return FlightAnalysis(nothing_verdict(), (), ())
     groups = process_groups(dumps, world, frozenset(unread))
     problems = [problem for process_group in groups for problem in _problems(process_group)]
     if not problems:
-        return FlightVerdict(healthy_testimony(dumps, groups), (), tuple(groups))
+        return FlightAnalysis(healthy_verdict(dumps, groups), (), tuple(groups))
     roots, explained = _roots(problems)
     newest = {dump.rank: dump.newest for dump in dumps if dump.newest is not None}
     if roots:
-        testimony = testimony_of(roots[0], roots[1:], explained, newest)
+        verdict = problem_verdict(roots[0], roots[1:], explained, newest)
     else:
-        testimony = circle_testimony(_circle(explained), newest)
-    return FlightVerdict(testimony, (*roots, *explained), tuple(groups))
+        verdict = circle_verdict(_circle(explained), newest)
+    return FlightAnalysis(verdict, (*roots, *explained), tuple(groups))
 
 
 def _problems(process_group: ProcessGroup) -> list[Problem]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
@@ -41,7 +41,7 @@ def judge_ras(
     locate: Locate = lambda _host, _pid: None,
     names: Mapping[str, str] = NOBODY,
     running: Collection[int] = (),
-) -> SourceVerdict:
+) -> Verdict:
     """Judge all RAS answers about one job (several nodes may have answered).
 
     Dead ranks are the strongest evidence, then ranks that do not answer, ranks with an error, and ranks that
@@ -61,7 +61,7 @@ def judge_ras(
     ]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
     if not answers:
-        return SourceVerdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
+        return Verdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
     world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
     if not charges:
         lost = list(dict.fromkeys(peer for ras in answers for peer in ras.dead))
@@ -73,10 +73,10 @@ def judge_ras(
             sentence = (
                 "NCCL's RAS reports no collective counts for any rank, so it cannot show which rank is behind"
             )
-            return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
+            return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
         sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
         settle = ("a stuck kernel or network looks the same: " + LAUNCHES,)
-        return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
+        return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
@@ -89,7 +89,7 @@ def judge_ras(
         evidence.append(ONE_NODE)
         first = replace(first, confidence="medium")
     reported = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
-    return SourceVerdict(
+    return Verdict(
         source="ras",
         wrong=True,
         sentence=f"{_whose(first, world, locate, names)} {first.what}, according to NCCL RAS",
@@ -169,7 +169,7 @@ def _lost(
     running: Collection[int],
     *,
     confirmed: bool,
-) -> SourceVerdict:
+) -> Verdict:
     ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
     named = ", ".join(
         f"process {peer.pid} on {names.get(peer.host or '', peer.host)} (GPU {peer.gpu})" for peer in lost[:4]
@@ -178,7 +178,7 @@ def _lost(
     is_listed = bool(set(running).intersection(ranks))
     confidence: Confidence = "medium" if is_listed or not confirmed else "high"
     doubts = (*([STILL_LISTED] if is_listed else ()), *(() if confirmed else [ONE_NODE]))
-    return SourceVerdict("ras", True, sentence, tuple(sorted(ranks)), confidence, (*evidence, *doubts))
+    return Verdict("ras", True, sentence, tuple(sorted(ranks)), confidence, (*evidence, *doubts))
 
 
 def _is_confirmed(peers: Sequence[RasRank], reporters: Collection[str], names: Mapping[str, str]) -> bool:

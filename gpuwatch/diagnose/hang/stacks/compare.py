@@ -19,8 +19,8 @@ from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait,
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, ranks_text
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.number_text import plural
 from gpuwatch.wire import NOT_RECORDED, KernelThread
 
@@ -54,7 +54,7 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     by = "python" if frames else "kernel"
     world = max((each.world or 0 for each in ranks), default=0)
     absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
-    stated = _gone(spots, absent) or _testimony(spots, unseen, by)
+    stated = _gone(spots, absent) or _stack_verdict(spots, unseen, by)
     if absent and stated.wrong and stated.culprits and _may_await_others(stated, spots, by):
         stated = _waited_for(absent, spots, "waiting", "low")
     if any(each.inferred for each in ranks):
@@ -64,7 +64,7 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     return JobStacks(job, spots, unseen, absent, by, stated)
 
 
-def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str) -> SourceVerdict:
+def _stack_verdict(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str) -> Verdict:
     total = sum(len(spot.ranks) for spot in spots)
     evidence = [_evidence(spot, total) for spot in spots[:8]]
     evidence += [
@@ -76,12 +76,12 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
     if not spots:
         unrecorded = {each.missing for each in unseen} == {NOT_RECORDED}
         sentence = f"{NOT_RECORDED}: the ranks' stacks" if unrecorded else "no rank answered"
-        return SourceVerdict("stacks", wrong=False, sentence=sentence, evidence=tuple(evidence))
+        return Verdict("stacks", wrong=False, sentence=sentence, evidence=tuple(evidence))
     usual = spots[-1]
     if len(spots) == 1:
         all_of = "the one rank that answered is" if total == 1 else f"all {total} ranks are"
         settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: which rank is behind")
-        return SourceVerdict(
+        return Verdict(
             "stacks",
             wrong=False,
             sentence=f"{all_of} {usual.what}",
@@ -103,7 +103,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
     what = odd[0].what if len(odd) == 1 else "elsewhere"
     where = usual.what if len(rest) == 1 else f"waiting for others, most of them {rest[-1].what}"
     rest_of_them = "the other one is" if of_two else f"{others} of {total} ranks are"
-    return SourceVerdict(
+    return Verdict(
         source="stacks",
         wrong=True,
         sentence=f"{_named(ranks)} {word} {what}, while {rest_of_them} {where}",
@@ -120,7 +120,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
 
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
-) -> SourceVerdict:
+) -> Verdict:
     """Return the verdict if most ranks are not in one place: a deadlock, or none."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
@@ -133,9 +133,7 @@ def _no_majority(
         settle = ["the flight recorder's dumps (gpuwatch flight): which rank left out a call", *settle]
     else:
         sentence = f"no majority: {plural(total, 'rank')} are at {len(spots)} places, {most}"
-    return SourceVerdict(
-        "stacks", wrong=apart, sentence=sentence, evidence=tuple(evidence), settle=tuple(settle)
-    )
+    return Verdict("stacks", wrong=apart, sentence=sentence, evidence=tuple(evidence), settle=tuple(settle))
 
 
 def _still(spots: Sequence[StackGroup]) -> bool:
@@ -158,7 +156,7 @@ def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bo
     return odd[0].waits and odd[0].call is not None and odd[0].call == rest[-1].call
 
 
-def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
+def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> Verdict | None:
     """Return the verdict if all ranks wait in torch, some for a single peer, others in a collective.
 
     Else None.
@@ -172,7 +170,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
     rest = together[-1].what if len(together) == 1 else "in collectives"
     count = sum(len(spot.ranks) for spot in together)
     word = "is" if len(ranks) == 1 else "are"
-    return SourceVerdict(
+    return Verdict(
         source="stacks",
         wrong=True,
         sentence=f"all {total} ranks wait for each other: {_named(ranks)} {word} {what}, "
@@ -188,7 +186,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
     )
 
 
-def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict | None:
+def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> Verdict | None:
     """Return the verdict if all present ranks wait together and some ranks are missing; else None."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
@@ -196,7 +194,7 @@ def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict |
     return _waited_for(absent, spots, spots[0].what, sure)
 
 
-def _may_await_others(stated: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
+def _may_await_others(stated: Verdict, spots: Sequence[StackGroup], by: str) -> bool:
     """Return True if the ranks that the verdict names may themselves wait for missing ranks."""
     if by == "python":
         return stated.confidence == "low"
@@ -208,10 +206,10 @@ def _may_await_others(stated: SourceVerdict, spots: Sequence[StackGroup], by: st
 
 def _waited_for(
     absent: Sequence[int], spots: Sequence[StackGroup], what: str, confidence: Confidence
-) -> SourceVerdict:
+) -> Verdict:
     count = sum(len(spot.ranks) for spot in spots)
     rest = f"all {plural(count, 'rank')} that do"
-    return SourceVerdict(
+    return Verdict(
         source="stacks",
         wrong=True,
         sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {what}",

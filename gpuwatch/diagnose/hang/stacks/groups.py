@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
-from gpuwatch.diagnose.model.source_verdict import SourceVerdict
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
 SHOWN_FRAMES = 12
@@ -57,7 +57,7 @@ class JobStacks(Struct, frozen=True):
     """Ranks of the job that run on no node that answered."""
     by: str
     """`python`: grouped by frames; `kernel`: grouped by kernel state."""
-    testimony: SourceVerdict
+    verdict: Verdict
 
 
 def main_thread(each: RankStack) -> PythonThread | None:

@@ -1,4 +1,7 @@
-"""The verdict of one evidence source on a hang: the rank that the others wait for, and the confidence."""
+"""A verdict on a hang: the rank that the others wait for, with confidence, evidence and open checks.
+
+Every source has this form, the sources combined, and what an incident or a silent job stores of them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from msgspec import Struct
 
 from gpuwatch.diagnose.model.confidence import Confidence
 
-EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks"]
-"""Flight-recorder dumps, NCCL RAS, or process stacks."""
+EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks", "signs"]
+"""Flight-recorder dumps, NCCL RAS, process stacks, or the state of GPUs and processes seen from outside."""
 
 
-class SourceVerdict(Struct, frozen=True):
-    """One source's verdict on a hang: a sentence, the culprits, confidence, evidence, and open checks."""
+class Verdict(Struct, frozen=True):
+    """A verdict on a hang: a sentence, the culprits, confidence, evidence, and open checks."""
 
     source: EvidenceSource
+    """Of several sources combined, the most confident one."""
     wrong: bool
     """True if the source found a problem."""
     sentence: str
