@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from msgspec import structs
-
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.runs.files.around import Around
 
 MAX_EVENT_CHARS = 1000
 """Characters of a line that are searched."""
-MAX_READ = 100
-"""Alerts whose logs are read again."""
 _AGE = r"(?P<age>(?:\d{1,6}[dhms]){1,4})?(?: \(x\d{1,6} over [\dhmsd]{2,16}\))?"
 _OBJECT = r"(?P<object>[a-z]{2,20}/[\w.-]{1,253})"
 _NOT_STARTED = pattern_of(
@@ -31,18 +28,19 @@ def with_started_pods(alerts: Iterable[Alert], read: Reader) -> list[Alert]:
 
     `read`: returns the lines around an alert, None if they are unknown.
     """
-    left = MAX_READ
-    found = []
-    for alert in alerts:
-        texts = [proof.text for proof in alert.proof if proof.kind == "line"]
-        if alert.severity != "info" and left > 0 and are_start_failures(texts):
-            left -= 1
-            around = read(alert)
-            if around is not None and started_later(texts, around):
-                found.append(structs.replace(alert, severity="info", recovered=True))
-                continue
-        found.append(alert)
-    return found
+    return with_recovered(alerts, read, _may_have_started, _has_started)
+
+
+def _may_have_started(alert: Alert) -> bool:
+    return alert.severity != "info" and are_start_failures(_lines(alert))
+
+
+def _has_started(alert: Alert, around: Around) -> bool:
+    return started_later(_lines(alert), around)
+
+
+def _lines(alert: Alert) -> list[str]:
+    return [proof.text for proof in alert.proof if proof.kind == "line"]
 
 
 def are_start_failures(texts: Sequence[str]) -> bool:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from msgspec import structs
-
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.diagnose.stated_loss.statement import stated_loss
+from gpuwatch.runs.files.around import Around
 
-MAX_READ = 100
-"""Alerts whose logs are read again for a repair."""
 MAX_NAMES = 2
 """Names nearest to the loss that a repair repeats."""
 SHARED_WORDS = 2
@@ -52,18 +50,19 @@ def with_repairs(alerts: Sequence[Alert], read: Reader) -> list[Alert]:
 
     `read`: returns the lines around an alert, None if they are unknown.
     """
-    left = MAX_READ
-    found = []
-    for alert in alerts:
-        text = alert.proof[0].text if alert.proof else ""
-        if alert.severity == "warning" and left > 0 and stated_loss(text) is not None:
-            left -= 1
-            around = read(alert)
-            if around is not None and is_repaired(text, (*around.below, *around.last)):
-                found.append(structs.replace(alert, severity="info", recovered=True))
-                continue
-        found.append(alert)
-    return found
+    return with_recovered(alerts, read, _states_loss, _is_repaired_below)
+
+
+def _states_loss(alert: Alert) -> bool:
+    return alert.severity == "warning" and stated_loss(_text(alert)) is not None
+
+
+def _is_repaired_below(alert: Alert, around: Around) -> bool:
+    return is_repaired(_text(alert), (*around.below, *around.last))
+
+
+def _text(alert: Alert) -> str:
+    return alert.proof[0].text if alert.proof else ""
 
 
 def is_repaired(line: str, below: Iterable[str]) -> bool:
