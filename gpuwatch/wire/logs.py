@@ -170,6 +170,11 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     closed: bool = False
     """True after a recovery line."""
 
+    @property
+    def key_line(self) -> str:
+        """Return the line that matched; empty if `key` is no index of `lines`."""
+        return self.lines[self.key] if 0 <= self.key < len(self.lines) else ""
+
 
 class LogLine(FramePart, frozen=True, array_like=True):
     """One line as displayed: no escapes, the last state of a progress bar, cut at 16 KiB."""

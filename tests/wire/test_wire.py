@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.plain import MAY_STEER, plain
@@ -139,3 +140,19 @@ def test_a_field_of_a_newer_agent_is_ignored() -> None:
 def test_a_value_out_of_bounds_is_refused_at_the_edge(fields: dict[str, object]) -> None:
     with pytest.raises(wire.FrameError):
         wire.decode(frame(**fields))
+
+
+FINDING = {"id": 1, "rule": "a.b", "severity": "error", "file": "/a", "offset": 0, "at": 1.0}
+
+
+@pytest.mark.parametrize(("key", "line"), [(0, "first"), (1, "second"), (2, ""), (2**63 - 1, "")])
+def test_a_finding_whose_key_is_outside_of_its_lines_has_no_key_line(key: int, line: str) -> None:
+    finding = wire.decode(frame(kind="finding", **FINDING, lines=["first", "second"], key=key))
+    assert isinstance(finding, wire.Finding)
+    assert finding.key_line == line
+    assert structs.replace(finding, key=-1).key_line == ""
+
+
+def test_a_negative_key_is_refused_at_the_edge() -> None:
+    with pytest.raises(wire.FrameError):
+        wire.decode(frame(kind="finding", **FINDING, lines=["first"], key=-1))

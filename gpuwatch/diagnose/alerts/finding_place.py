@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.named_node import named_node
+from gpuwatch.diagnose.alerts.stated_host import ray_host
 from gpuwatch.diagnose.model.failure_classes import (
     CANCELLED_ON,
     NODE_NAMING,
@@ -22,14 +24,8 @@ from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
 WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
 NODES_ENDED = OTHERS_ENDS | {"slurm.node_failure"}
-_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
-"""The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
-_RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
-"""The node on which Ray's memory monitor killed a task, as the exception in the driver's log states it."""
-_RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
-"""The node of an actor (`ip:`), in the lines below a Ray actor error."""
 _PIDS = re.compile(
     r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
     r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
@@ -60,10 +56,21 @@ class LocatedFinding(Struct, frozen=True):
     """As `Alert.stated`."""
 
 
-def place_of(
-    found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
-) -> tuple[str | None, RankPlace | None, RankSource | None]:
-    """Return the node of a finding, its rank's place, and how the rank is known; None: unknown.
+class FindingPlace(NamedTuple):
+    """Where a finding belongs; None: unknown."""
+
+    node: str | None = None
+    rank: RankPlace | None = None
+    known: RankSource | None = None
+    """How the rank is known."""
+
+
+ELSEWHERE = FindingPlace()
+"""A place that is not known, but is not that of the log either."""
+
+
+def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool) -> FindingPlace:
+    """Return where a finding belongs.
 
     `kernel`: the finding is of a kernel rule. `at`: unix seconds.
     """
@@ -73,8 +80,8 @@ def place_of(
     node = found.writer if found.foreign else found.node
     named = table_entry(finding)
     if named is not None:
-        return (*table_place(finding, found.node, named, node, where, at), "field")
-    host = finding.host or _ray_host(finding)
+        return FindingPlace(*table_place(finding, found.node, named, node, where, at), "field")
+    host = finding.host or ray_host(finding)
     if host is not None:
         node = where.node_named(host)
     if kernel and where.places.live and node is not None:
@@ -94,8 +101,8 @@ def place_of(
         named_here = node is not None and (host is not None or blamed is not None)
         if named_here and place.node != node and not where.places.live:  # the line names both
             place = RankPlace(place.rank, node or "", place.job)
-        return place.node or node, place, known
-    return node, None, finding.rank_from
+        return FindingPlace(place.node or node, place, known)
+    return FindingPlace(node, None, finding.rank_from)
 
 
 def _blamed(found: LocatedFinding, where: RankIndex) -> object:
@@ -109,35 +116,35 @@ def _blamed(found: LocatedFinding, where: RankIndex) -> object:
 
 def _of_other_node(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
-) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
+) -> FindingPlace | None:
     """Return the place of a line about another node or rank than its log's; None: it may be about the log's.
 
-    (None, None, None) if the line is about another place that is not known.
+    `ELSEWHERE` if the line is about another place that is not known.
     """
     finding = found.finding
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
     if OTHERS_ENDS.has(finding.rule, found.stated) and blamed is None and host is None:
-        return None, None, None  # a node that no longer answers does not report it
+        return ELSEWHERE  # a node that no longer answers does not report it
     if blamed is not None and NODES_ENDED.has(finding.rule, found.stated):
         ran = {place.rank: place for place in where.on(node, finding.job)}
         if len(ran) == 1:
-            return node, next(iter(ran.values())), "field"
+            return FindingPlace(node, next(iter(ran.values())), "field")
     if blamed is not None and (finding.rank is None or scheduler or others):
         pod = f"pod/{finding.fields['pod']}" if "pod" in finding.fields else None
         task = None if node is None else _task(finding, node, where, at)
-        return node, task or _of_pod(pod, where, finding.job), "field"
+        return FindingPlace(node, task or _of_pod(pod, where, finding.job), "field")
     if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
-        return None, None, "field" if scheduler else None  # the scheduler's output goes wherever
+        return FindingPlace(known="field") if scheduler else ELSEWHERE  # the scheduler's output goes wherever
     there = {place.rank: place for place in where.on(node, finding.job)}
     if host is None or where.places.live or not others or not there:
         return None
-    return node, next(iter(there.values())) if len(there) == 1 else None, "field"
+    return FindingPlace(node, next(iter(there.values())) if len(there) == 1 else None, "field")
 
 
 def _in_prose(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object
-) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
+) -> FindingPlace | None:
     """Return the place of a line that names another node as faulty in prose.
 
     None: it names none, it reports a timeout, or the log is live (a rank that waits for others writes
@@ -146,22 +153,24 @@ def _in_prose(
     finding = found.finding
     if where.places.live or WAITED_FOR_OTHERS.has(finding.rule, found.stated):
         return None
-    named = named_node(finding.lines[finding.key]) if finding.key < len(finding.lines) else None
+    named = named_node(finding.key_line)
     name = None if named is None else where.node_named(named.name)
     if named is None or name is None or name == node or (named.is_reporter and host is not None):
         return None
     place, known = _rank_place(found, name, where, at, kernel=False)
     if place is None or not (named.is_reporter or known == "field") or place.node not in ("", name):
-        return name, None, "field"
-    return name, place if place.node else RankPlace(place.rank, name, place.job), known
+        return FindingPlace(name, None, "field")
+    return FindingPlace(name, place if place.node else RankPlace(place.rank, name, place.job), known)
 
 
 def _of_scheduler(finding: Finding) -> bool:
     """Return True if Slurm's daemon or srun wrote the line and it names a node: it is of no rank then."""
-    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
-    is_slurm = finding.rule.startswith("slurm.") and _SLURM.search(line[:MAX_READ_CHARACTERS]) is not None
+    is_slurm = (
+        finding.rule.startswith("slurm.")
+        and _SLURM.search(finding.key_line[:MAX_READ_CHARACTERS]) is not None
+    )
     return is_slurm and names_node and by_file
 
 
@@ -186,9 +195,7 @@ def _dated(finding: Finding, at: float) -> float | None:
     return at if finding.timed or not finding.backlog else None
 
 
-def _kernel_place(
-    finding: Finding, node: str, where: RankIndex, at: float | None
-) -> tuple[str, RankPlace | None, RankSource | None]:
+def _kernel_place(finding: Finding, node: str, where: RankIndex, at: float | None) -> FindingPlace:
     """Return the line's own node and the rank that uses the device or has the pid that it names."""
     job, fields = finding.job, finding.fields
     bus = fields.get("pci") or fields.get("bus_id")
@@ -201,30 +208,8 @@ def _kernel_place(
     for kind, value in named:
         place = None if value is None else where.by(node, kind, value, job, at)
         if place is not None or (kind == "uuid" and value is not None):
-            return node, place, None if place is None else "process"
-    return node, None, None
-
-
-def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
-    """Return the host that a finding's lines name as their own or as at fault; None: they name none."""
-    entry = table_entry(finding)
-    blamed = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
-    return (
-        (entry and entry[1])
-        or finding.host
-        or _ray_host(finding)
-        or (None if blamed is None else str(blamed))
-    )
-
-
-def _ray_host(finding: Finding) -> str | None:
-    form = {"ray.worker_died": _RAY_ACTOR, "oom.ray": _RAY_NODE}.get(finding.rule)
-    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
-    if stated is not None:
-        return stated[1]
-    above = "\n".join(finding.lines[: finding.key + 1])
-    hosts = _RAY_TASK.findall(above) if "ray::" in above else []
-    return hosts[-1] if hosts else None
+            return FindingPlace(node, place, None if place is None else "process")
+    return FindingPlace(node)
 
 
 def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
@@ -285,8 +270,8 @@ def _rank_place(
 
 def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> RankPlace | None:
     """Return the rank that uses the device in the head of an NCCL line; None in a live log."""
-    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
-    device = None if where.places.live else _NCCL_DEVICE.search(line[:MAX_READ_CHARACTERS])
+    line = finding.key_line[:MAX_READ_CHARACTERS]
+    device = None if where.places.live else _NCCL_DEVICE.search(line)
     return None if device is None else where.by(node, "local", int(device[1]), finding.job)
 
 
@@ -332,19 +317,8 @@ def _by_pid(
         place = None if pid is None else owner(pid)
         if place is not None:
             return place
-    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
-    named = {int(one or other) for one, other in _PIDS.findall(line[:MAX_READ_CHARACTERS])}
+    line = finding.key_line[:MAX_READ_CHARACTERS]
+    named = {int(one or other) for one, other in _PIDS.findall(line)}
     places = [owner(pid) for pid in sorted(named)]
     known = {place.rank: place for place in places if place is not None}
     return next(iter(known.values())) if len(known) == 1 else None
-
-
-def gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
-    """Return the index of the GPU that a line names; None: unknown.
-
-    A kernel line names it by UUID or PCI address.
-    """
-    address = finding.fields.get("pci") or finding.fields.get("bus_id")
-    known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
-    named = finding.fields.get("gpu")
-    return named if known is None and isinstance(named, int) else known

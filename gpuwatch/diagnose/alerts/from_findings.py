@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, gpu_index, place_of
+from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, place_of
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
@@ -64,7 +64,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     rule = packs.by_id.get(finding.rule)
     if rule is None and finding.rule != UNEXPLAINED:
         return _unknown(found)
-    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    key_line = finding.key_line
     title = finding.rule if rule is None else rule.title
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
@@ -78,7 +78,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     gpu = None if place is None else place.gpu
     is_elsewhere = (kernel and where.places.live) or rank_from == "field"  # not of the rank that logs it
     if place is None:
-        gpu = gpu_index(finding, node, where, kernel=kernel)
+        gpu = _gpu_index(finding, node, where, kernel=kernel)
     if not kernel:
         title = for_device(title, device_kind(key_line))
     subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
@@ -161,7 +161,7 @@ def _unknown(found: LocatedFinding) -> Alert:
     It shows the node's text and is not used as evidence.
     """
     finding, at = found.finding, found.finding.at - found.offset_s
-    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    key_line = finding.key_line
     lines = tuple(finding.lines)
     return Alert(
         id=f"{UNKNOWN_FINDING}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(finding.rule)}",
@@ -250,3 +250,14 @@ def merge_repeat(known: Alert, alert: Alert) -> Alert:
         last_offset=max((each for each in (known.last_offset, alert.last_offset) if each), default=None),
         rank=alert.rank if alert.rank is not None else known.rank,
     )
+
+
+def _gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
+    """Return the index of the GPU that a line names; None: unknown.
+
+    A kernel line names it by UUID or PCI address.
+    """
+    address = finding.fields.get("pci") or finding.fields.get("bus_id")
+    known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
+    named = finding.fields.get("gpu")
+    return named if known is None and isinstance(named, int) else known

@@ -51,7 +51,7 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
 def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """Return the finding with the class and role of what its line states as lost; None: it states no loss."""
     finding = found.finding
-    line = _line(finding)
+    line = finding.key_line
     loss = stated_loss(line)
     rule = None if loss is None else packs.by_id.get(loss.code)
     if loss is None or rule is None:
@@ -67,7 +67,7 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
 def _on_its_host(found: LocatedFinding) -> LocatedFinding:
     """Return the finding with the host that its line names as the place of a part of the machine."""
     finding = found.finding
-    named = _ON_HOST.search(_line(finding)) if finding.rule.startswith(OF_MACHINES) else None
+    named = _ON_HOST.search(finding.key_line) if finding.rule.startswith(OF_MACHINES) else None
     if found.node is not None or finding.host is not None or named is None or not may_be_host(named["name"]):
         return found
     return replace(found, finding=structs.replace(finding, host=named["name"]))
@@ -76,7 +76,7 @@ def _on_its_host(found: LocatedFinding) -> LocatedFinding:
 def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """Return the finding as an error that no rule explains; None: its line is none by level or wording."""
     finding = found.finding
-    line = _line(finding)
+    line = finding.key_line
     rule = packs.by_id.get(UNEXPLAINED)
     excluded = () if rule is None else rule.unless
     if own_level(line) not in GRAVE or head_program(line) is not None:
@@ -97,7 +97,7 @@ def _is_stated(finding: Finding) -> bool:
     have, want = finding.fields.get("have"), finding.fields.get("want")
     if isinstance(have, int) and isinstance(want, int) and have >= want:
         return False
-    line, sign = _line(finding), str(finding.fields[SIGN])
+    line, sign = finding.key_line, str(finding.fields[SIGN])
     at = line.find(sign)
     if at < 0:
         return True
@@ -106,7 +106,3 @@ def _is_stated(finding: Finding) -> bool:
             return True
         at = line.find(sign, at + 1)
     return False
-
-
-def _line(finding: Finding) -> str:
-    return finding.lines[finding.key] if finding.key < len(finding.lines) else ""

@@ -50,9 +50,9 @@ def child_code(
         place: The rank that the line would be about.
         where: Where the ranks run, with their pids as far as they are known.
     """
-    if not EXITS.has(finding.rule, stated) or finding.key >= len(finding.lines):
+    if not EXITS.has(finding.rule, stated):
         return None
-    line = finding.lines[finding.key][:MAX_READ_CHARACTERS]
+    line = finding.key_line[:MAX_READ_CHARACTERS]
     if _LAUNCHER.search(line) or _RAISED.search(line):
         return None
     child = _CHILD.search(line) is not None

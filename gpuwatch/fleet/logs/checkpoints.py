@@ -50,7 +50,7 @@ class FleetCheckpoints:
 
     def take(self, node: str, finding: Finding, job: str | None) -> None:
         """Store what a line reported; the finding must be a checkpoint's (see `names_checkpoint`)."""
-        line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+        line = finding.key_line
         step, path = checkpoint_of(line)
         done = finding.rule == SAVED
         reported = finding.fields

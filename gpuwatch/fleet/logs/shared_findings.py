@@ -96,7 +96,7 @@ class SharedFindings:
             known: Returns the finding that is shown under a key, or None.
         """
         file = next((one for one in node.logs if one.path == finding.file), None)
-        text = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+        text = finding.key_line
         what = finding.rule, finding.severity, finding.role, finding.offset, text
         local = (finding.file, *what)
         if file is None or file.identity is None:

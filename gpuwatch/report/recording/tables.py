@@ -225,7 +225,7 @@ class _NodeRows:
             "count": what.count,
         }  # fmt: skip
         if isinstance(what, Finding):
-            text = what.lines[what.key] if what.key < len(what.lines) else ""
+            text = what.key_line
             return {
                 **row,
                 "code": what.rule,

@@ -145,9 +145,9 @@ def first_exception(result: Scan) -> str | None:
     found: list[tuple[bool, float, str]] = []
     for located in result.located:
         finding = located.finding
-        if finding.severity not in {"error", "critical"} or finding.key >= len(finding.lines):
+        if finding.severity not in {"error", "critical"}:
             continue
-        line = finding.lines[finding.key]
+        line = finding.key_line
         parts = messages(line.encode())[0]
         text = parts[-1][0].strip() if parts else line
         if EXCEPTION.match(text):
@@ -178,9 +178,7 @@ def take_warnings(summary: SessionSummary, result: Scan) -> None:
                 class_id=finding.rule,
                 severity=finding.severity,
                 count=finding.count,
-                example=finding.lines[finding.key][:MAX_EXAMPLE_CHARS]
-                if finding.key < len(finding.lines)
-                else None,
+                example=finding.key_line[:MAX_EXAMPLE_CHARS] or None,
                 rank=finding.rank,
             ),
         )

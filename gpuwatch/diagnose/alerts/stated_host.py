@@ -1,0 +1,37 @@
+"""The host that the lines of a finding state as their own or as at fault. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.diagnose.model.failure_classes import NODE_NAMING
+from gpuwatch.diagnose.sources.failure_table import table_entry
+from gpuwatch.rules.model.failure_class import FailureClass
+from gpuwatch.wire import Finding
+
+_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
+"""The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
+_RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
+"""The node on which Ray's memory monitor killed a task, as the exception in the driver's log states it."""
+_RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
+"""The node of an actor (`ip:`), in the lines below a Ray actor error."""
+
+
+def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
+    """Return the host that a finding's lines name as their own or as at fault; None: they name none."""
+    entry = table_entry(finding)
+    blamed = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
+    return (
+        (entry and entry[1]) or finding.host or ray_host(finding) or (None if blamed is None else str(blamed))
+    )
+
+
+def ray_host(finding: Finding) -> str | None:
+    """Return the address that the lines of a Ray error state for the node of its task; else None."""
+    form = {"ray.worker_died": _RAY_ACTOR, "oom.ray": _RAY_NODE}.get(finding.rule)
+    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
+    if stated is not None:
+        return stated[1]
+    above = "\n".join(finding.lines[: finding.key + 1])
+    hosts = _RAY_TASK.findall(above) if "ray::" in above else []
+    return hosts[-1] if hosts else None
