@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from time import perf_counter
+from time import thread_time
 
 from msgspec import structs
 
@@ -61,7 +61,7 @@ JUDGE_S_PER_ALERT = 0.0002
 """Pause between two judgements in seconds per alert (4 s at 20,000): a few percent of a core."""
 FOLDED_AT_ONCE = 1500
 SLICE_S = 0.04
-"""Seconds that one update judges, at least one step; the next update continues."""
+"""CPU seconds that one update judges, at least one step; the next update continues."""
 FLOOD_S = 5.0
 """Longest delay of a judgement (seconds) while a flood of findings is taken in."""
 OUTCOMES_EVERY_S = 2.0
@@ -296,9 +296,9 @@ class AlertBook:
             self._outcomes.begin(fleet, now, wall)
             self.checkpoints = self._earlier.checkpoints | checkpoints(fleet, now, wall)
             self._judging = self._judge(fleet, now, wall)
-        until = perf_counter() + SLICE_S
+        until = thread_time() + SLICE_S
         for _ in self._judging:
-            if perf_counter() > until:
+            if thread_time() > until:
                 return False
         self._judging = None
         self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -177,8 +178,20 @@ def test_a_node_that_the_jump_host_cannot_reach(tmp_path: Path, sentences: Sente
         sentences(str(error))
 
 
+@pytest.fixture
+def children() -> Callable[[], list[int]]:
+    """The child processes of this one that the test has started, other than the servers."""
+
+    def running() -> set[int]:
+        pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return {int(pid) for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() != "sshd"}
+
+    earlier = running()
+    return lambda: sorted(running() - earlier)
+
+
 @pytest.mark.parametrize("kind", ["relay", "ssh -W"])
-def test_a_proxy_command(sshd: Sshd, kind: str) -> None:
+def test_a_proxy_command(sshd: Sshd, children: Callable[[], list[int]], kind: str) -> None:
     relay = f'{sys.executable} -c "{RELAY}" %h %p'
     through = f"ssh -F {sshd.client.config} -oBatchMode=yes -oKexAlgorithms=curve25519-sha256 -W %h:%p node-1"
     name = kind.replace(" ", "")
@@ -198,7 +211,9 @@ def test_a_proxy_command(sshd: Sshd, kind: str) -> None:
         assert children() == []
 
 
-def test_what_a_failing_proxy_command_says_is_shown(sshd: Sshd, sentences: Sentences) -> None:
+def test_what_a_failing_proxy_command_says_is_shown(
+    sshd: Sshd, children: Callable[[], list[int]], sentences: Sentences
+) -> None:
     sshd.client.add_host("broken", sshd.port, sshd.user, "ProxyCommand echo no way through >&2; exit 1")
     error = refusal(NodeSpec("broken"), sshd.client.options())
     sentences(str(error))
@@ -213,9 +228,3 @@ def test_one_clients_key_for_two_servers(tmp_path: Path) -> None:
     ):
         assert public_key(client.identity) in first.authorized_keys.read_text()
         assert [states(NodeSpec(name), client.options()) for name in ("a", "b")] == ["in", "in"]
-
-
-def children() -> list[int]:
-    """Our own child processes other than the servers."""
-    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() != "sshd"]
