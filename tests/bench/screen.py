@@ -14,6 +14,7 @@ from gpuwatch.cli.shared.screens import collect_rarely
 from gpuwatch.link.demo.links import arrivals
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.fleet.heat_map import HeatMap
+from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.wire import Progress, Sample
 from tests.bench.cpu import Row
 from tests.tui.counting import on_terminal, painted
@@ -38,11 +39,12 @@ def ticks() -> list[list[Arrival]]:
     return found
 
 
-async def measure(share: int) -> tuple[float, float, float]:
+async def measure(share: int, *, folded: bool = False) -> tuple[float, float, float]:
     """CPU ms per frame of the heat map alone and of the whole screen, and bytes per frame.
 
     Args:
         share: one of so many nodes brings new values in a frame (8 Hz and ticks of 1 s: 8).
+        folded: whether the map has a cell for each node of a group, as so large a fleet has unasked.
     """
     collect_rarely()
     now = NOW
@@ -51,6 +53,11 @@ async def measure(share: int) -> tuple[float, float, float]:
     both = ticks()
     async with on_terminal(app, (200, 60)) as driver:
         heat = app.screen.query_one(HeatMap)
+        await painted(app)
+        if not folded:
+            assert isinstance(app.screen, FleetScreen)
+            app.screen.action_folding()  # the only way folds by name; then none
+        assert (heat.shown.folding is not None) == folded
         alone = whole = written = 0.0
         for frame in range(-share, FRAMES):
             if frame == 0:  # what came before only brought the nodes out of step
@@ -114,6 +121,7 @@ def rows(_folder: Path) -> Sequence[Row]:
     """The heat map's line of the table."""
     alone, whole, written = asyncio.run(measure(1))
     _, usual, sent = asyncio.run(measure(8))
+    _, groups, sent_folded = asyncio.run(measure(8, folded=True))
     mean, most = asyncio.run(measure_training())
     return [
         Row(
@@ -129,6 +137,13 @@ def rows(_folder: Path) -> Sequence[Row]:
             "<= 30 ms",
             usual <= 30,
             usual / 1e3,
+        ),
+        Row(
+            "the same, folded into groups: a cell for each node",
+            f"{groups:.1f} ms CPU, {sent_folded / 1e3:.0f} kB to the terminal",
+            "<= 30 ms",
+            groups <= 30,
+            groups / 1e3,
         ),
         Row(
             "whole fleet screen, every value of every GPU new",

@@ -225,6 +225,6 @@ def _ib_port(number: int, bps: float) -> wire.IbPort:
 def _disks(node: int) -> list[wire.Disk]:
     tera = 1 << 40
     return [
-        wire.Disk("/", "ext4", int((0.31 + 0.01 * node) * 1.7 * tera), int(1.7 * tera)),
+        wire.Disk("/", "ext4", int((0.31 + 0.01 * (node % 40)) * 1.7 * tera), int(1.7 * tera)),
         wire.Disk("/scratch", "lustre", 611 * tera, 900 * tera),
     ]

@@ -9,7 +9,7 @@ from rich.style import Style
 from gpuwatch.fleet.nodes.metrics import Metric, Scale
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.number_text import age_text
-from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.model.node_summary import NodeView, severity_level
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import since_s
@@ -32,6 +32,10 @@ def number_text(value: float, level: float | None, width: int) -> str:
     return f"{min(value, 999):>3.0f}".center(width)
 
 
+WORST_OF_NODE = frozenset(("temp", "age"))
+"""Metrics of which a node's cell shows the largest value of its GPUs; of others it shows the mean."""
+
+
 class CellPainter:
     """Paints the cells of one metric in one width and style; equal cells are made once and cached."""
 
@@ -43,6 +47,7 @@ class CellPainter:
         self.never_seen: Cell = (look.glyphs.lost.center(width), look.severity["critical"])
         """Expected, but never seen."""
         self._metric, self._width, self._look = metric, width, look
+        self._of_nodes: dict[str, tuple[NodeView, Cell]] = {}
         self._made: dict[tuple[float | None, Scale, Severity], Cell] = {}
 
     def cells(self, view: NodeView, gpus: Iterable[Gpu], now: float) -> list[Cell]:
@@ -63,6 +68,32 @@ class CellPainter:
                 cell = made[kind] = self._number(*kind)
             found.append(cell)
         return found
+
+    def node_cell(self, view: NodeView, now: float) -> Cell:
+        """Return the cell of a whole node: the mean or largest value of its GPUs that answer, or a sign.
+
+        A live node with a GPU that does not answer has the sign of its severity in place of the number.
+        """
+        kept = self._of_nodes.get(view.name)
+        if kept is None or kept[0] is not view or self._metric.name == "age":
+            kept = self._of_nodes[view.name] = view, self._node_cell(view, now)
+        return kept[1]
+
+    def _node_cell(self, view: NodeView, now: float) -> Cell:
+        glyphs, width = self._look.glyphs, self._width
+        if view.state in ("lost", "connecting"):
+            return self.never_seen if view.state == "lost" else self.missing
+        if view.state == "stale":
+            return glyphs.stale.center(width), self._look.stale
+        answering = [gpu for gpu in view.gpus if gpu.state == "ok"]
+        if view.lost or view.stuck or (view.unanswered and not answering):
+            severity: Severity = max(view.severity, "unknown", key=severity_level)
+            return self._look.glyph(severity).center(width), self._look.badge[severity]
+        known = [value for gpu in answering if (value := self._metric.read(gpu, now)) is not None]
+        if not known:
+            return self._number(None, None, view.severity)
+        value = max(known) if self._metric.name in WORST_OF_NODE else sum(known) / len(known)
+        return self._number(value, self._metric.scale_of(answering[0]), view.severity)
 
     def _number(self, value: float | None, scale: Scale, severity: Severity) -> Cell:
         look, width = self._look, self._width

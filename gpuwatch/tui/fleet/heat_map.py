@@ -1,4 +1,4 @@
-"""The heat map: every GPU of the fleet as one cell, node by node, in one widget for any fleet size."""
+"""The heat map: a cell for each GPU of each node; in a folded fleet for each node of each group."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from rich.style import Style
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS, METRICS
 from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.fleet.folding.ways import Folding
 from gpuwatch.tui.fleet.heat_cells import Cell, CellPainter
 from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
+from gpuwatch.tui.fleet.heat_rows import GpuRows, HeatRows, NodeRows, Place
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import fit
-from gpuwatch.tui.toolkit.text import absent_words
 
 MEANINGS = {
     "util": "% of time with at least one kernel running",
@@ -30,7 +31,7 @@ MEANINGS = {
 
 
 class HeatMap(SelectableLines):
-    """The widget with one cell per GPU, node by node, under a title line; the cursor moves over GPUs."""
+    """The widget with the rows of cells under a title line; the cursor moves over cells."""
 
     DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"
     pinned = 1
@@ -44,36 +45,39 @@ class HeatMap(SelectableLines):
         """Lines that the map may use; set by the screen."""
         self.spare = 0
         """Lines that it may use for taller cells; set by the screen."""
-        self.place = (0, 0)
-        """(node, GPU) of the cursor."""
+        self.place: Place = (0, 0)
+        """The cell under the cursor."""
         self._node = ""
         """The name of that node, on which the cursor stays when the filter changes."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)
         self._shape: Hashable = None
-        self._counts: list[int] = []
-        self._counted: list[NodeView] | None = None
+        self._rows: HeatRows = GpuRows(shown)
+        self._rows_of: tuple[list[NodeView], Folding | None] = shown.views, None
         self._painter: CellPainter  # `prepare` makes it
         self._painted_for: Hashable = None
-        self._kept: dict[tuple[str, int], tuple[NodeView, list[Segment]]] = {}
+        self._kept: dict[tuple[str, int], tuple[Hashable, list[Segment]]] = {}
 
     # ---- what is shown
 
-    def counts(self) -> list[int]:
-        """Return the number of cells of each shown node: the larger of its known and its expected GPUs."""
-        if self._counted is not self.shown.views:
-            self._counted = self.shown.views
-            self._counts = [view.cells for view in self.shown.views]
-        return self._counts
+    @property
+    def rows(self) -> HeatRows:
+        """The rows of the nodes and groups that are shown now."""
+        of = self.shown.views, self.shown.folding
+        if of[0] is not self._rows_of[0] or of[1] is not self._rows_of[1]:
+            self._rows_of = of
+            self._rows = GpuRows(self.shown) if of[1] is None else NodeRows(self.shown.groups)
+        return self._rows
 
     def prepare(self) -> None:
-        names, counts = self.shown.names, self.counts()
-        shape = (names, tuple(counts), self._across(), self.room, self.spare, self.zoom)
+        names, counts = self.rows.names, self.rows.counts()
+        shape = (names, tuple(counts), self.across(), self.room, self.spare, self.zoom)
         if shape != self._shape:
             self._shape = shape
-            width, height = max(10, self._across()), max(1, self.room - 1)
+            width, height = max(10, self.across()), max(1, self.room - 1)
             self.layout_now = arrange(names, counts, width, height, self.zoom, self.spare - 1)
-            node = names.index(self._node) if self._node in names else self.place[0]
-            self.place = node, self.place[1]
+            found, chosen = self.rows.place_of(self._node), self.place[1]
+            if found is not None:
+                self.place = (found[0], chosen) if self.shown.folding is None else found
             self._clamp()
             self._to_a_match()
             self._remember()
@@ -89,22 +93,15 @@ class HeatMap(SelectableLines):
             self._painter = CellPainter(self.metric, self.layout_now.cell, self.look)
             self._kept.clear()
 
-    def _across(self) -> int:
+    def across(self) -> int:
         """Return the number of columns; before the first layout, the width of the terminal."""
         return self.columns or self.app.size.width
 
     def _to_a_match(self) -> None:
         """Move the cursor to the first GPU that matches the filter, unless it is on one."""
         wanted, chosen = self.shown.gpus, self.chosen()
-        if wanted is None or (chosen and chosen[1] and chosen[1].info.uuid in wanted):
-            return
-        places = (
-            (n, g)
-            for n, view in enumerate(self.shown.views)
-            for g, gpu in enumerate(view.gpus)
-            if gpu.info.uuid in wanted
-        )
-        self.place = next(places, self.place)
+        if wanted is not None and not (chosen and chosen[1] and chosen[1].info.uuid in wanted):
+            self.place = self.rows.first_match() or self.place
 
     def count(self) -> int:
         return 1 + self.layout_now.height()
@@ -117,7 +114,7 @@ class HeatMap(SelectableLines):
         if line == 0:
             return (settings, len(self.shown.views))
         blocks = self.layout_now.lines[(line - 1) // self.layout_now.tall]
-        nodes = tuple([self.shown.views[block.node].stamp for block in blocks])
+        nodes = tuple([self._rows.stamp(block.node) for block in blocks])
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
         return (
             settings,
@@ -143,51 +140,50 @@ class HeatMap(SelectableLines):
         out: list[Segment] = []
         x = 0
         for position, block in enumerate(self.layout_now.lines[number]):
-            view = self.shown.views[block.node]
             if self.layout_now.labels == "each" or position == 0:
                 start = block.x - self.layout_now.label_width
-                out += [Segment(" " * (start - x)), *self._label(view, block)]
+                out += [Segment(" " * (start - x)), *self._label(block)]
             else:
                 out.append(Segment(" " * (block.x - x)))
-            cells = self._cells_of(view, block)
+            cells = self._cells_of(block)
             out += cells
             x = block.x + sum(segment.cell_length for segment in cells)
         if below != (self.layout_now.tall - 1) // 2:
             return tuple(Segment(" " * s.cell_length, s.style) for s in out)
         return tuple(out)
 
-    def _label(self, view: NodeView, block: Block) -> list[Segment]:
+    def _label(self, block: Block) -> list[Segment]:
         width = self.layout_now.label_width
         if block.start:
             return [Segment(" " * width)]
-        here = block.node == self.place[0]
-        name = fit(view.name, width - 3) + " "
-        style = (
-            self.look.stale if view.state in ("stale", "connecting") else self.look.severity[view.severity]
-        )
-        if view.severity == "ok":
+        severity, old = self._rows.label(block.node)
+        name = fit(self._rows.names[block.node], width - 3) + " "
+        style = self.look.stale if old else self.look.severity[severity]
+        if severity == "ok":
             style = self.look.text
+        here = block.node == self.place[0]
         return [
-            self.look.mark(view.severity),
+            self.look.mark(severity),
             Segment(" "),
             Segment(name, style + self.look.strong if here else style),
         ]
 
-    def _cells_of(self, view: NodeView, block: Block) -> list[Segment]:
-        """Return the segments of a block, cached until its node changes; not cached under the cursor."""
+    def _cells_of(self, block: Block) -> list[Segment]:
+        """Return the segments of a block, cached until its row changes; not cached under the cursor."""
         if block.node == self.place[0]:
-            return self._cells(view, block)
-        kept = self._kept.get((view.name, block.start))
-        if kept is None or kept[0] is not view:
-            kept = (view, self._cells(view, block))
-            self._kept[view.name, block.start] = kept
+            return self._cells(block)
+        name, stamp = self._rows.names[block.node], self._rows.stamp(block.node)
+        kept = self._kept.get((name, block.start))
+        if kept is None or kept[0] != stamp:
+            kept = self._kept[name, block.start] = (stamp, self._cells(block))
         return kept[1]
 
-    def _cells(self, view: NodeView, block: Block) -> list[Segment]:
-        if not view.cells:
-            return self._words(view, block)
+    def _cells(self, block: Block) -> list[Segment]:
+        if words := self._rows.words(block.node):
+            return self._words(words, block)
+        cells = self._rows.cells(block.node, block.start, block.stop, self._painter, self.view_state.now)
         runs: list[Cell] = []
-        for index, (text, style) in enumerate(self._made(view, block), block.start):
+        for index, (text, style) in enumerate(cells, block.start):
             if (block.node, index) == self.place:
                 over = self.look.pointer if self.has_focus else style + Style(underline=True, bold=True)
                 runs += [(text, over), ("", Style())]
@@ -197,24 +193,11 @@ class HeatMap(SelectableLines):
                 runs.append((text, style))
         return [Segment(text, style) for text, style in runs if text]
 
-    def _made(self, view: NodeView, block: Block) -> list[Cell]:
-        painter, wanted = self._painter, self.shown.gpus
-        gpus = view.gpus[block.start : block.stop]
-        cells = painter.cells(view, gpus, self.view_state.now)
-        if wanted is not None:
-            cells = [
-                cell if gpu.info.uuid in wanted else painter.left_out
-                for gpu, cell in zip(gpus, cells, strict=True)
-            ]
-        absent = painter.never_seen if view.gpus or view.state == "lost" else painter.missing
-        return cells + [absent] * (block.stop - block.start - len(cells))
-
-    def _words(self, view: NodeView, block: Block) -> list[Segment]:
+    def _words(self, words: str, block: Block) -> list[Segment]:
         """Return why a node has no cells as a segment; one cell if the map is too dense for text."""
         width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
         here = block.node == self.place[0] and self.has_focus
         style = self.look.pointer if here else self.look.dim
-        words = absent_words(view.node)
         text = fit(words, width) if width > 3 else self.look.glyph("unknown").center(width)
         return [Segment(text, style)]
 
@@ -237,6 +220,8 @@ class HeatMap(SelectableLines):
         ]
         full = "  99 = 99-100" if self.metric.unit == "%" else "  99 = 99 or more"
         note = {1: "  digit: tenths of the scale", 2: full, 3: full}.get(self.layout_now.cell, "")
+        if self.shown.folding is not None:
+            note = f"  by {self.shown.folding.name}, a cell for each node{note}"
         used = sum(s.cell_length for s in (*left, *legend, *signs))
         room = width - used - len(note)
         meaning = MEANINGS.get(self.metric.name, "")
@@ -265,22 +250,19 @@ class HeatMap(SelectableLines):
         None without nodes.
         """
         self._clamp()
-        if not self.shown.views:
-            return None
-        view = self.shown.views[self.place[0]]
-        return view, view.gpus[self.place[1]] if self.place[1] < len(view.gpus) else None
+        return self.rows.at(self.place) if self.shown.views else None
 
     def items(self) -> int:
-        return sum(max(1, cells) for cells in self.counts())
+        return sum(max(1, cells) for cells in self.rows.counts())
 
     def _clamp(self) -> None:
-        counts = self.counts()
+        counts = self.rows.counts()
         node = max(0, min(self.place[0], len(counts) - 1))
         gpu = max(0, min(self.place[1], (counts[node] if counts else 1) - 1))
         self.place = (node, gpu)
 
     def _remember(self) -> None:
-        self._node = self.shown.names[self.place[0]] if self.shown.names else ""
+        self._node = self.rows.at(self.place)[0].name if self.shown.views else ""
 
     def put(self, node: int, gpu: int) -> None:
         """Move the cursor to the cell of a GPU (indices, clamped), scroll to it, and post `Moved`."""
@@ -291,6 +273,12 @@ class HeatMap(SelectableLines):
             self.show_line(found[0] * self.layout_now.tall + 1, span=self.layout_now.tall)
         self.pull()
         self.post_message(self.Moved(self))
+
+    def put_on_node(self, name: str) -> None:
+        """Move the cursor to the node of this name, unless it is there or the node is not shown."""
+        chosen, found = self.chosen(), self.rows.place_of(name)
+        if found is not None and (chosen is None or chosen[0].name != name):
+            self.put(*found)
 
     def action_move(self, dx: int, dy: int) -> None:
         node, gpu = self.place
@@ -309,7 +297,7 @@ class HeatMap(SelectableLines):
 
     def _walk(self, dx: int) -> None:
         node, gpu = self.place
-        counts = self.counts()
+        counts = self.rows.counts()
         if 0 <= gpu + dx < (counts[node] if counts else 0):
             self.put(node, gpu + dx)
         elif 0 <= node + dx < len(counts):
@@ -319,7 +307,7 @@ class HeatMap(SelectableLines):
         self.action_move(0, int(pages * self.page() / self.layout_now.tall))
 
     def action_jump_to_end(self, item: int) -> None:
-        last = len(self.shown.views) - 1
+        last = len(self.rows.names) - 1
         self.put(0, 0) if item >= 0 else self.put(last, 1 << 30)
 
     def click(self, line: int, x: int, *, twice: bool) -> None:

@@ -130,11 +130,6 @@ def _last_line(view: NodeView, now: float) -> Cell:
     return ("at end" if age == "0s" else f"-{age}"), None
 
 
-def _network(view: NodeView) -> float | None:
-    known = [rate for rate in (view.rx_bps, view.tx_bps) if rate is not None]
-    return sum(known) if known else None
-
-
 q = units
 COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn(
@@ -163,7 +158,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
     _number("temp", "max T", 6, 88, q.CELSIUS, lambda v: v.temperature_max),
     _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
-    _number("net", "net B/s", 7, 60, q.RATE, _network),
+    _number("net", "net B/s", 7, 60, q.RATE, lambda v: v.network_bps),
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
     NodeColumn(
         "job", "job", 12, 65, _jobs, lambda v, n: _jobs(v, n)[0], falling=False, right=False, optional=True
@@ -216,12 +211,27 @@ COLUMNS: tuple[NodeColumn, ...] = (
 """In screen order; the last one gets the remaining width."""
 OF_LOGS = ("node", "ranks", "files", "size", "last", "trouble")
 """The columns if the nodes are known only from logs."""
+MEANING_OF = {
+    "umin": "util",
+    "net": "node.rx",
+    "cpu": "node.cpu",
+    "hostmem": "node.hostmem",
+    "gpus": "node.gpus",
+    "age": "node.nodeage",
+}
+"""Column -> the name of its metric, where they differ."""
 PROBLEM_EXTRA_COLUMNS = 16
 """Extra width of the trouble column before the state gets a column of its own."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
-def choose(width: int, name_width: int, wanted: Sequence[str] = ()) -> list[tuple[NodeColumn, int]]:
+WIDTHS_OF_GROUPS = {"gpus": 9, "state": 12}
+"""Widths of columns that hold the counts of whole groups, where the table has lines of groups."""
+
+
+def choose(
+    width: int, name_width: int, wanted: Sequence[str] = (), *, groups: bool = False
+) -> list[tuple[NodeColumn, int]]:
     """Return the columns that fit `width` cells, with their widths, in screen order.
 
     One cell separates two columns.
@@ -230,13 +240,15 @@ def choose(width: int, name_width: int, wanted: Sequence[str] = ()) -> list[tupl
         width: Of the table.
         name_width: Of the longest node name.
         wanted: Names of columns in screen order; empty: the default ones.
+        groups: Whether some lines stand for groups of nodes.
     """
     order = [by_name for name in wanted for by_name in COLUMNS if by_name.name == name]
     order = order or [column for column in COLUMNS if not column.optional]
     chosen: list[tuple[NodeColumn, int]] = []
     left = width - 2
     for column in sorted(order, key=lambda c: -c.keep):
-        need = (name_width if column.name == "node" else column.width) + 1
+        own = WIDTHS_OF_GROUPS.get(column.name, column.width) if groups else column.width
+        need = (name_width if column.name == "node" else own) + 1
         if column.name == "state" and not wanted and left < need + PROBLEM_EXTRA_COLUMNS:
             continue  # a sentence about the trouble states more than the word for the state
         if need <= left or not chosen:

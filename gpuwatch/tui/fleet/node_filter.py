@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from gpuwatch.fleet.filter.filter import Filter, FilterError, parse
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.rules.compiling.check import PatternError
+from gpuwatch.tui.fleet.folding.groups import NodeGroup, grouped
+from gpuwatch.tui.fleet.folding.ways import Folding
 from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
@@ -24,6 +26,11 @@ class Shown:
         self.names: tuple[str, ...] = ()
         """The names in `views`."""
         self.version = 0
+        self.folding: Folding | None = None
+        """How the nodes are folded into groups; None: not."""
+        self._groups: list[NodeGroup] = []
+        self._grouped: list[NodeView] | None = None
+        """The `views` that `_groups` were made of."""
         self._filter: Filter | None = None
         self._seen: tuple[int, int, int] | None = None
 
@@ -31,6 +38,23 @@ class Shown:
     def narrowed(self) -> bool:
         """True if a filter is set or only unhealthy nodes are shown."""
         return self._filter is not None or self.unhealthy
+
+    @property
+    def groups(self) -> list[NodeGroup]:
+        """The groups of the shown nodes; empty if nodes are not folded."""
+        if self.folding is None:
+            return []
+        if self._grouped is not self.views:
+            self._grouped = self.views
+            self._groups = grouped(self.views, self.folding)
+        return self._groups
+
+    def fold(self, way: Folding | None) -> None:
+        """Fold the nodes this way; None: do not."""
+        if way is not self.folding:
+            self.folding = way
+            self._grouped = None
+            self.version += 1
 
     def set_filter(self, text: str) -> None:
         """Set a filter expression; an invalid one sets `error` and filters nothing."""
@@ -45,6 +69,12 @@ class Shown:
         """Switch between showing only unhealthy nodes and GPUs, and all."""
         self.unhealthy = not self.unhealthy
         self.version += 1
+
+    def counts_text(self, nodes: int, gpus: int) -> str:
+        """Return how many of all nodes and GPUs are shown, in words."""
+        shown = sum(len(view.gpus) for view in self.views) if self.gpus is None else len(self.gpus)
+        text = f"{len(self.views)} of {nodes} nodes, {shown} of {gpus} GPUs"
+        return f"{text}, unhealthy only" if self.unhealthy else text
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
         """Update `views`, `gpus` and `names` if nodes or selection changed, or twice a second while filtered.

@@ -1,14 +1,15 @@
-"""The widget with the table of nodes."""
+"""The widget with the table of nodes, or of groups of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.tui.fleet.folding.groups import MAX_LISTED, NodeGroup, cell_of, worst_first
 from gpuwatch.tui.fleet.node_columns import COLUMNS, OF_LOGS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
@@ -17,9 +18,17 @@ from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
 from gpuwatch.tui.toolkit.selectable_lines import SortableTable
 from gpuwatch.tui.toolkit.styles import clean, fit
 
+Line: TypeAlias = "NodeView | NodeGroup"
+INDENT = " "
+"""Before the name of a node under its group."""
+
 
 class NodeTable(SortableTable):
-    """The table with a line per node. The cursor stays on its node when the order changes."""
+    """The table with a line per node. The cursor stays on its node when the order changes.
+
+    In a folded fleet it has a line per group, the groups with problems first, and under it the nodes with
+    problems or, if it is unfolded, all its nodes. A table that a column sorts is not folded.
+    """
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
     pinned = 1
@@ -29,50 +38,77 @@ class NodeTable(SortableTable):
     def __init__(self, shown: Shown) -> None:
         super().__init__(id="nodes")
         self.shown = shown
-        self.views: list[NodeView] = []
+        self.lines: list[Line] = []
+        self._unfolded: set[str] = set()
+        """Names of the groups whose nodes are all listed."""
         self._columns: list[tuple[NodeColumn, int]] = []
         self._columns_key: Hashable = None
         """The columns and the width of a line, on which every line depends."""
         self._chosen_for: object = None
-        self._node = ""
+        self._on = ""
+        """The name of the node or group under the cursor."""
         self._worst: dict[str, Alert] = {}
         """For nodes known only from logs: node -> its worst alert."""
         self._worst_for: AlertSnapshot | None = None
 
     def prepare(self) -> None:
-        now, views = self.view_state.now, self.shown.views
-        if self.sort_name:
-            column = next(c for c in COLUMNS if c.name == self.sort_name)
-            views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
-        self.views = views
+        self.lines = self._listed()
         of_logs = self.view_state.folder is not None
         wanted = OF_LOGS if of_logs else self.cockpit.preferences.columns.get("nodes", ())
         if of_logs and self._worst_for is not self.view_state.snapshot:
             self._worst_for = self.view_state.snapshot
             self._worst = self._worst_for.worst_by_node()
-        if (self.shown.names, self.columns, wanted) != self._chosen_for:
-            self._chosen_for = self.shown.names, self.columns, wanted
+        chosen_for = (self.shown.names, self.shown.folding, self.columns, wanted)
+        if chosen_for != self._chosen_for:
+            self._chosen_for = chosen_for
             names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
-            self._columns = choose(self.columns, min(24, max(6, names)), wanted)
+            groups = max((cell_len(clean(group.name)) for group in self.shown.groups), default=0)
+            names = min(24, max(6, names + len(INDENT) * bool(groups), groups))
+            self._columns = choose(self.columns, names, wanted, groups=bool(groups))
             self._columns_key = tuple(column.name for column, _ in self._columns), self.columns
-        self.at = max(0, min(self.at, len(views) - 1))
-        if views and views[self.at].name != self._node:
-            self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
+        lines = self.lines
+        self.at = max(0, min(self.at, len(lines) - 1))
+        if lines and lines[self.at].name != self._on:
+            self.at = next((index for index, line in enumerate(lines) if line.name == self._on), self.at)
+
+    @property
+    def folded(self) -> bool:
+        """True if lines stand for groups."""
+        return self.shown.folding is not None and not self.sort_name
+
+    def _listed(self) -> list[Line]:
+        if self.folded:
+            lines: list[Line] = []
+            for group in worst_first(self.shown.groups):
+                whole = group.name in self._unfolded
+                lines += [group, *(group.views if whole else group.troubled[:MAX_LISTED])]
+            return lines
+        if not self.sort_name:
+            return [*self.shown.views]
+        now = self.view_state.now
+        column = next(c for c in COLUMNS if c.name == self.sort_name)
+        return [*sorted(self.shown.views, key=lambda view: column.sort(view, now), reverse=self.falling)]
 
     def count(self) -> int:
-        return 1 + len(self.views)
+        return 1 + len(self.lines)
 
     def key(self, line: int) -> Hashable:
         columns = self._columns_key
         if line == 0:
-            return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
-        view = self.views[line - 1]
+            return (columns, self.sort_name, self.falling, self.shown.version, len(self.lines))
+        here = line - 1 == self.at
+        view = self.lines[line - 1]
+        if isinstance(view, NodeGroup):
+            # new values of some node come in each frame: a group is painted once a second, not all at once
+            second = int(self.view_state.now + line % 8 / 8)
+            problems = view.severity, len(view.troubled)
+            return (columns, view.name, len(view.views), problems, second, here and (1, self.has_focus))
         age = view.node.age(self.view_state.now)
         stamp = None if age is None else int(age * 2) if age < 10 else int(age)
-        here = line - 1 == self.at
         return (
             columns,
             view.name,
+            self.folded,
             view.node.version,
             view.severity,
             view.trouble,
@@ -84,7 +120,23 @@ class NodeTable(SortableTable):
     def row(self, line: int, width: int) -> Row:
         if line == 0:
             return self._heading()
-        view, look, now = self.views[line - 1], self.look, self.view_state.now
+        found, here = self.lines[line - 1], line - 1 == self.at
+        row = self._row_of_group(found) if isinstance(found, NodeGroup) else self._row_of_node(found)
+        if here and self.has_focus:
+            return highlighted(row, width, self.look.cursor)
+        return (row[0], Segment(self.look.glyphs.cursor, self.look.title), *row[2:]) if here else row
+
+    def _row_of_group(self, group: NodeGroup) -> Row:
+        look, now = self.look, self.view_state.now
+        parts = [look.mark(group.severity), Segment(" ")]
+        for column, cells in self._columns:
+            text, severity = cell_of(group, column.name, now)
+            style = look.severity[severity] if severity else look.strong
+            parts.append(Segment(fit(text, cells, ">" if column.right else "<") + " ", style))
+        return tuple(parts)
+
+    def _row_of_node(self, view: NodeView) -> Row:
+        look, now = self.look, self.view_state.now
         alert = self._worst.get(view.name)
         parts = [look.mark(view.severity if alert is None else alert.severity), Segment(" ")]
         for column, cells in self._columns:
@@ -94,13 +146,10 @@ class NodeTable(SortableTable):
             style = look.severity[severity] if severity else look.text
             if view.state != "live" and column.name not in ("node", "state", "age", "trouble"):
                 style = look.stale
+            if column.name == "node" and self.folded:
+                text = INDENT + text
             parts.append(Segment(fit(text, cells, ">" if column.right else "<") + " ", style))
-        row = tuple(parts)
-        if line - 1 != self.at:
-            return row
-        if self.has_focus:
-            return highlighted(row, width, look.cursor)
-        return (row[0], Segment(look.glyphs.cursor, look.title), *row[2:])
+        return tuple(parts)
 
     def _heading(self) -> Row:
         look = self.look
@@ -113,19 +162,36 @@ class NodeTable(SortableTable):
         return tuple(parts)
 
     def chosen(self) -> NodeView | None:
-        return self.views[self.at] if self.at < len(self.views) else None
+        """Return the node under the cursor; None on a group."""
+        line = self.lines[self.at] if self.at < len(self.lines) else None
+        return None if isinstance(line, NodeGroup) else line
+
+    def unfold(self) -> bool:
+        """List all nodes of the group under the cursor, or only those with problems; False on a node."""
+        line = self.lines[self.at] if self.at < len(self.lines) else None
+        if not isinstance(line, NodeGroup):
+            return False
+        self._unfolded ^= {line.name}
+        self.repaint()
+        return True
 
     def go(self, item: int) -> None:
-        """Move the cursor to a line and remember its node."""
-        item = max(0, min(item, len(self.views) - 1))
-        self._node = self.views[item].name if self.views else ""
+        """Move the cursor to a line and remember its node or group."""
+        item = max(0, min(item, len(self.lines) - 1))
+        self._on = self.lines[item].name if self.lines else ""
         super().go(item)
 
     def go_to_node(self, name: str) -> None:
-        """Move the cursor to the node of this name, if it is listed."""
-        for index, view in enumerate(self.views):
-            if view.name == name and index != self.at:
-                self.go(index)
+        """Move the cursor to the node of this name, or to its group, if one of them is listed."""
+        found: int | None = None
+        for index, line in enumerate(self.lines):
+            if line.name == name and not isinstance(line, NodeGroup):
+                found = index
+                break
+            if found is None and isinstance(line, NodeGroup) and any(v.name == name for v in line.views):
+                found = index
+        if found is not None and found != self.at:
+            self.go(found)
 
     def sort_next(self) -> None:
         """Sort by the next visible column; after the last one, in the plan's order."""
@@ -141,7 +207,7 @@ class NodeTable(SortableTable):
             left += cells + 1
 
     def copy_text(self) -> str:
-        return text_of(self.row(self.at + 1, self.columns)) if self.views else ""
+        return text_of(self.row(self.at + 1, self.columns)) if self.lines else ""
 
 
 def alert_words(alert: Alert) -> str:

@@ -15,7 +15,9 @@ from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.tui.actions.action_targets import about_incident, about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.fleet.fold_choice import FoldChoice
 from gpuwatch.tui.fleet.heat_map import HeatMap
+from gpuwatch.tui.fleet.node_columns import MEANING_OF
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
 from gpuwatch.tui.fleet.selected_gpu import CellLine
@@ -40,15 +42,6 @@ SITUATION_LINES = 4
 """Minimum number of lines of the problem list, if the screen has at least `TALL_ROWS` lines."""
 TALL_ROWS = 20
 MIN_HOST_WIDTH = 5
-MEANING_OF = {
-    "umin": "util",
-    "net": "node.rx",
-    "cpu": "node.cpu",
-    "hostmem": "node.hostmem",
-    "gpus": "node.gpus",
-    "age": "node.nodeage",
-}
-"""Columns of the table whose metric has another name."""
 EXAMPLE = "temp>85 & host~=dgx"
 """The example in an empty filter field."""
 LEGIBLE_SITUATION = 10
@@ -65,6 +58,7 @@ class FleetScreen(LiveScreen):
     def __init__(self, view_state: ViewState) -> None:
         super().__init__()
         self.shown = Shown()
+        self.folds = FoldChoice(view_state.plan)
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
         self.side = SidePanes(view_state)
@@ -120,6 +114,7 @@ class FleetScreen(LiveScreen):
             self._note()
             return
         self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
+        self.folds.settle(self.shown, max(10, self.heat.across()), self.heat.room - 1)
         self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
         self.heat.prepare()
         height = max(2, self.heat.wanted_height())
@@ -187,10 +182,7 @@ class FleetScreen(LiveScreen):
         if shown.error:
             text = shown.error
         else:
-            gpus = sum(len(v.gpus) for v in shown.views) if shown.gpus is None else len(shown.gpus)
-            known = sum(len(node.gpus) for node in fleet.nodes.values())
-            text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
-            text += ", unhealthy only" if shown.unhealthy else ""
+            text = shown.counts_text(len(fleet.nodes), sum(len(n.gpus) for n in fleet.nodes.values()))
             if self.focused is self.field and self.size.width >= WIDE_COLUMNS:
                 text += f"   enter applies, {self.cockpit.key_of('app.back')} clears"
         self.note.set_class(bool(shown.error), "-error")
@@ -202,6 +194,8 @@ class FleetScreen(LiveScreen):
         """Return the actions that do nothing now: sorting one node, "unhealthy" for a healthy fleet."""
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
+        idle |= {"folding"} if not self.folds.ways else set()
+        idle |= {"unfold"} if not self.table.folded else set()
         if self.cockpit.view_state.folder is not None:
             idle |= {"next_mode"}
         return frozenset(idle if totals.worst or self.shown.unhealthy else idle | {"unhealthy"})
@@ -242,9 +236,7 @@ class FleetScreen(LiveScreen):
     def _follow_node(self) -> None:
         view = self.table.chosen()
         if view is not None and self.focused is self.table:
-            index = next((i for i, v in enumerate(self.shown.views) if v.name == view.name), None)
-            if index is not None and index != self.heat.place[0]:
-                self.heat.put(index, 0)
+            self.heat.put_on_node(view.name)
 
     @on(SelectableLines.Chosen)
     def _drill(self, event: SelectableLines.Chosen) -> None:
@@ -255,6 +247,8 @@ class FleetScreen(LiveScreen):
                 self.cockpit.show_gpu(entry.node, entry.gpu.info.uuid)
             elif name := self.node_name():
                 self.cockpit.show_node(name)
+            return
+        if event.picker is self.table and self.table.unfold():
             return
         name = self.node_name()
         if name is None:
@@ -282,6 +276,13 @@ class FleetScreen(LiveScreen):
         """Switch the map to the next cell size."""
         self.heat.cycle_zoom()
         self.pull()
+
+    def action_folding(self) -> None:
+        self.folds.next()
+        self.pull()
+
+    def action_unfold(self) -> None:
+        self.table.unfold()
 
     def explained(self) -> str:
         if self.focused is self.table and self.table.sort_name:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import seconds_text
@@ -45,6 +46,30 @@ def _without_gpus(view: NodeView, now: float, opens: str) -> str:
     if view.node.hello is None:
         return link_words(view.node, now) or "connecting"
     return f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
+
+
+def line_for_node(view: NodeView, now: float, width: int, look: StyleSet) -> Row:
+    """Return the line for the selected node of a folded fleet: trouble first, then the values that fit."""
+    parts = [Segment(f" {clean(view.name)} ", look.strong)]
+    if view.state != "live":
+        words = link_words(view.node, now) or view.state
+        parts.append(Segment(f" {clean(fit(words, max(1, width // 2)))} ", look.badge[view.severity]))
+    elif view.trouble:
+        parts.append(Segment(f" {clean(fit(view.trouble, width // 2).strip())} ", look.badge[view.severity]))
+    values = (
+        ("GPUs", f"{view.node.gpus_present()}/{view.expected}"),
+        ("util", units.PERCENT.format(view.util_mean).strip()),
+        ("mem", units.PERCENT.format(view.memory_pct).strip()),
+        ("power", units.WATTS.format(view.power_w).strip()),
+        ("max T", units.CELSIUS.format(view.temperature_max).strip()),
+        ("age", units.SECONDS.format(view.node.age(now)).strip()),
+    )
+    for word, value in values:
+        if sum(p.cell_length for p in parts) + len(word) + len(value) + 3 > width:
+            break
+        style = look.text if view.state == "live" else look.stale
+        parts += [Segment(f" {word} ", look.dim), Segment(f"{value} ", style)]
+    return tuple(parts)
 
 
 def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet, opens: str) -> Row:
@@ -88,5 +113,7 @@ class CellLine(RebuiltPage, can_focus=False):
             back = self.cockpit.key_of("app.back")
             words = f" {words}; {back} shows all" if shown.narrowed else " no node is monitored"
             return [(Segment(words, self.look.dim),)]
+        if self.heat.shown.folding is not None:
+            return [line_for_node(chosen[0], self.view_state.now, width, self.look)]
         opens = self.cockpit.key_of("move.open")
         return [line_for(chosen, self.view_state.now, width, self.look, opens)]

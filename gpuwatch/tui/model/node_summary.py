@@ -83,6 +83,12 @@ class NodeView(Struct, frozen=True):
         return max(len(self.gpus), self.expected)
 
     @property
+    def network_bps(self) -> float | None:
+        """Received and sent bytes per second, as far as they are known."""
+        known = [rate for rate in (self.rx_bps, self.tx_bps) if rate is not None]
+        return sum(known) if known else None
+
+    @property
     def never_reached(self) -> bool:
         """True if no attempt to connect has succeeded: such a node is unreachable, not lost."""
         return self.state == "lost" and self.node.hello is None

@@ -140,6 +140,8 @@ FLEET = [
     row("fleet.sort", "s", "sort", "Sort", "sort the table by the next column", hint=True),
     row("fleet.sort.reverse", "S", "reverse", "Reverse", "reverse the sort order"),
     row("fleet.zoom", "z", "zoom", "Zoom", "change the size of the heat map's cells"),
+    row("fleet.folding", "O", "folding", "Fold", "fold the nodes by rack or label, group or name, or not"),
+    row("fleet.unfold", "o", "unfold", "Unfold", "list all nodes of the table's group, or only problems"),
 ]
 
 NODE = [
@@ -159,7 +161,7 @@ GPU = [
 LOGS = [
     row("logs.choose", "c", "choose_logs", "Choose", hint=True,
         tooltip="choose logs: 0-7, 3,8-15, a node, incident-1, failed, slowest, all, part of a file's name"),
-    row("logs.level", "L", "level", "Level", tooltip="show all lines, warnings and errors, or errors alone"),
+    row("logs.level", "L", "level", "Level", "show all lines, warnings and errors, or errors alone"),
     row("logs.merged", "m", "next_mode(1)", "Merge", hint=True,
         tooltip="next view: separate panes, merged by time, all ranks merged"),
     row("logs.merged.before", "M", "next_mode(-1)", "Previous mode", "the previous view"),
@@ -179,8 +181,7 @@ LOGS = [
     row("logs.before", "left_square_bracket", "next_item(-1)", "Previous logs", "the previous page of logs"),
     row("logs.after", "right_square_bracket", "next_item(1)", "Next logs", "the next page of logs"),
     row("logs.zoom", "z", "zoom", "Zoom", "show only this pane, or all panes", hint=True),
-    row("logs.unfold", "o", "unfold", "Unfold",
-        tooltip="unfold or fold the lines under the cursor"),
+    row("logs.unfold", "o", "unfold", "Unfold", "unfold or fold the lines under the cursor"),
     row("logs.folding", "O", "folding", "Folding", "fold tracebacks and repeated lines, or show all lines"),
     row("logs.bookmark", "b", "bookmark", "Bookmark", "set or remove a bookmark"),
     row("logs.bookmark.after", "u", "next_bookmark(1)", "Next bookmark", "the next bookmark"),
@@ -194,8 +195,7 @@ LOGS = [
 ]
 
 INCIDENTS = [
-    row("incident.acknowledge", "a", "acknowledge", "Ack", hint=True,
-        tooltip="acknowledge this incident or alert (toggle)"),
+    row("incident.acknowledge", "a", "acknowledge", "Ack", "acknowledge this incident or alert", hint=True),
     row("incident.silence", "x", "silence", "Silence", "silence this alert here (toggle)", hint=True),
     row("incident.rank", "r", "next_rank", "Next rank", hint=True,
         tooltip="open the log line of the next rank of the incident"),
