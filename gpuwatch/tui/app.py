@@ -19,6 +19,7 @@ from textual.widget import Widget
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.command_provider import NodesAtFirst, PlaceProvider, action_commands
 from gpuwatch.tui.evidence_bundle import EvidenceBundle
@@ -160,6 +161,8 @@ class GpuwatchApp(FaultRecovery):
         leave_hidden_part(self.screen)
         for screen in [each for each in self.screen_stack if isinstance(each, LiveScreen)][-1:]:
             screen.pull()  # also under a dialog
+        for line in self.screen.query(KeysLine):
+            line.make_room()
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
 
@@ -185,9 +188,9 @@ class GpuwatchApp(FaultRecovery):
         self._write(self._announcements.codes(new, self.preferences))
         if self.where != "incidents":  # the banner has the sentence
             key = self.key_of("app.incidents")
-            one = f"new incident {new[0].number}: {key} opens it"
+            one = f"{key} opens new incident {new[0].number}"
             self.notify(
-                one if len(new) == 1 else f"{len(new)} new incidents: {key} lists them",
+                one if len(new) == 1 else f"{key} lists {len(new)} new incidents",
                 severity="error",
                 timeout=10,
             )

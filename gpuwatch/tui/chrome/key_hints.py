@@ -85,6 +85,7 @@ class KeysLine(Widget):
         self.hints: list[KeyHint] = []
         """The hints that fit, from left to right."""
         self._hovered: KeyHint | None = None
+        self._notice_width = 0
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._on_bindings)
@@ -109,6 +110,14 @@ class KeysLine(Widget):
 
     def on_resize(self) -> None:
         self._find()
+
+    def make_room(self) -> None:
+        """Show only the hints that fit beside the notice on this line, if there is one."""
+        notice = next(iter(self.screen.query("ToastHolder:last-child Toast")), None)
+        width = 0 if notice is None else notice.outer_size.width
+        if width != self._notice_width:
+            self._notice_width = width
+            self._find()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         hint = self._at(event.x)
@@ -160,16 +169,22 @@ class KeysLine(Widget):
                     binding.action,
                     enabled,
                 )
-        return _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], self.app.size.width)
+        width = self.app.size.width - self._notice_width
+        return _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], width)
 
     def _written(self, binding: Binding) -> str:
         """Return the first key of a binding, as written on a keyboard."""
         return self.app.get_key_display(binding).partition(" ")[0]
 
     def _does(self, binding: Binding) -> str:
-        """Return what a key does, in one or two words; the freeze key plays and pauses a recording."""
+        """Return what a key does, in one or two words.
+
+        The freeze key plays and pauses a recording; the quit key goes back from all screens but the first.
+        """
         if not isinstance(self.screen, LiveScreen):
             return binding.description
+        if binding.action == "back_or_quit" and len(self.app.screen_stack) > 1:
+            return "Back"
         if binding.action == "freeze" and self.screen.cockpit.view_state.replay is not None:
             return "Play/pause"
         return self.screen.labels().get(binding.action, binding.description)

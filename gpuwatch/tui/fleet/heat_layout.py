@@ -18,6 +18,8 @@ MAX_LABEL_WIDTH = 24
 USUAL_GPUS = 8
 """Number of GPUs reserved for nodes that have not reported any yet."""
 TALLEST = 3
+SHORT_LINE_COST = 0.25
+"""Share of the width that a last line without blocks would cost: 16 nodes stand in fours, not in threes."""
 LEGIBLE_CELL = 3
 """Width of a cell for a whole number; layouts with it are preferred if they fit the height."""
 
@@ -53,6 +55,13 @@ class HeatLayout(Struct, frozen=True):
         return max(
             (line[-1].x + (line[-1].stop - line[-1].start) * self.cell for line in self.lines), default=0
         )
+
+    def score(self) -> float:
+        """Return how well the width is used, for comparison: wide lines, wide cells and a full last line."""
+        if not self.lines:
+            return 0.0
+        missing = 1 - len(self.lines[-1]) / max(len(line) for line in self.lines)
+        return self.used_width() * (1 - SHORT_LINE_COST * missing) + 4 * self.cell
 
     def block_of(self, node: int, gpu: int) -> tuple[int, Block] | None:
         """Return the line number and the block of a GPU's cell; `node` and `gpu` are indices.
@@ -140,5 +149,5 @@ def _fitting(names: Sequence[str], counts: Sequence[int], width: int, height: in
     fitting = [layout for layout in layouts if len(layout.lines) <= height]
     legible = [layout for layout in fitting if layout.cell >= LEGIBLE_CELL]
     if legible:
-        return max(legible, key=lambda layout: layout.used_width() + 4 * layout.cell)
+        return max(legible, key=HeatLayout.score)
     return fitting[0] if fitting else layouts[-1]

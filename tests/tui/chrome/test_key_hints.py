@@ -92,3 +92,34 @@ async def test_the_note_of_a_long_list_of_columns_is_on_the_screen() -> None:
         await pilot.press("C")
         await pilot.pause()
         assert app.screen.query_one(".box-note").region.bottom <= 23
+
+
+async def test_a_notice_leaves_whole_hints_beside_it() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        line = app.screen.query_one(KeysLine)
+        widths = {}
+        for text in ("", "incident acknowledged; a undoes it"):
+            app.clear_notifications()
+            if text:
+                app.notify(text, timeout=600)
+            for _ in range(9):
+                await pilot.pause()
+            app.pump()
+            widths[text] = sum(hint.width + 1 for hint in line.hints) - 1
+        notice = app.screen.query_one("Toast").region
+        assert notice.y == line.region.y, "it stands on the line of the hints, and covers no evidence"
+        assert widths[text] <= notice.x < widths[""] <= 80
+        assert {"help", "back_or_quit", "incidents"} <= {hint.action for hint in line.hints}
+
+
+async def test_the_quit_key_says_back_where_it_goes_back() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(80, 24)) as pilot:
+        words = {}
+        for key in "123456":
+            await pilot.press(key)
+            await pilot.pause()
+            words[key] = next(h.description for h in app.screen.query_one(KeysLine).hints if h.key == "q")
+        assert words.pop("1") == "Quit"
+        assert set(words.values()) == {"Back"}

@@ -128,6 +128,13 @@ def test_the_layout_takes_the_room_it_gets() -> None:
     assert len(arrange(names, counts, 80, 8).lines) == 8
 
 
+@pytest.mark.parametrize("width", [120, 160, 200])
+@pytest.mark.parametrize("nodes", [4, 8, 16, 32])
+def test_no_node_stands_alone_in_the_last_line(nodes: int, width: int) -> None:
+    lines = arrange([f"gpu-{n:03}" for n in range(nodes)], [8] * nodes, width, 24, spare=12).lines
+    assert len(lines[-1]) == len(lines[0])
+
+
 def test_a_word_longer_than_a_line_is_parted_after_punctuation() -> None:
     word = "torch.distributed.elastic.multiprocessing.api.SignalException"
     rows = wrapped(f"raised {word}: 15", 50, Style())
