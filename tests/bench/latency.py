@@ -75,5 +75,5 @@ def one(terminal: Terminal, log: Path, count: int) -> float:
 
 def alerts_on(screen: str) -> int:
     """How many alerts the title of the incident screen's list counts; 0 where it counts none."""
-    found = re.search(r"(\d+) alerts? ─", screen)
+    found = re.search(r"(\d+) alerts?(?: of \d+ kinds?)?(?::| ─)", screen)
     return int(found[1]) if found else 0

@@ -57,13 +57,17 @@ class DurationTracker:
 
         `wall`: unix seconds.
         """
-        ended = False
-        for name in [name for name, (_, last) in self._since.items() if now - last > self._clear_s]:
-            del self._since[name]
-            if alert := self.firing(name):
-                self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
-                ended = True
-        return ended
+        gone = [name for name, (_, last) in self._since.items() if now - last > self._clear_s]
+        return any([self.end(name, wall) for name in gone])  # noqa: C419 - each has to be ended
+
+    def end(self, name: str, wall: float) -> bool:
+        """End an alert at once, and forget its symptom; return True if it fired. `wall`: unix seconds."""
+        self._since.pop(name, None)
+        alert = self.firing(name)
+        if alert is None:
+            return False
+        self.alerts[name] = structs.replace(alert, state="resolved", last=wall)
+        return True
 
 
 class SymptomWatch(PeriodicWatch):

@@ -2,7 +2,8 @@
 
 Example: job 4711 steps, and rank 7's mean clock over the window (`hold_s`, 30 s by default) is 71 % of its
 peers' median at every check. Once that has lasted `hold_s` and half a window, the alert `slower_than_peers`
-is raised; it ends when the outlier was gone for `clear_s` (60 s by default).
+is raised; it ends when the outlier was gone for `clear_s` (60 s by default), or when the job has no process
+any more.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class StragglerWatch:
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
         self._reading: Loads | None = None
+        self._running: set[str | None] = set()
+        """The jobs that had processes at the last check."""
 
     @property
     def alerts(self) -> dict[str, Alert]:
@@ -68,7 +71,7 @@ class StragglerWatch:
         groups, self._reading = self._reading.groups, None
         pace = paces(fleet, now)
         self._stepping.look(pace, now)
-        moved = False
+        moved = self._end_with_jobs(fleet, wall)
         for suspect in self._suspects(fleet, groups, pace, now):
             moved |= self._report_gpu(suspect, now, wall)
         for job, ranks in cpu_workers(fleet, pace, now).items():
@@ -79,6 +82,14 @@ class StragglerWatch:
                     self._lasting.report(alert, now, wall)
                     moved = True
         return self._lasting.clear(now, wall) or moved
+
+    def _end_with_jobs(self, fleet: Fleet, wall: float) -> bool:
+        """End the alerts of jobs whose processes have all ended; return True if there were any."""
+        before = self._running
+        self._running = {process.job for node in fleet.nodes.values() for process in node.processes}
+        over = before - self._running
+        slowed = [name for name, alert in self._lasting.alerts.items() if alert.job in over] if over else []
+        return any([self._lasting.end(name, wall) for name in slowed])  # noqa: C419 - each has to be ended
 
     def _suspects(
         self, fleet: Fleet, groups: dict[Group, list[GpuLoad]], pace: dict[str, SteppingPace], now: float

@@ -16,8 +16,8 @@ Key: TypeAlias = tuple[str, int]
 """Node, pid."""
 File: TypeAlias = tuple[str, str]
 """Node, path."""
-NONE_LEFT = "it left none"
-NOWHERE = "it left none, and it runs on no node"
+NONE_LEFT = "no dump"
+NOWHERE = "no dump, and it runs on no node"
 NOT_ASKED = "it runs on no node that was asked"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
 
@@ -42,16 +42,13 @@ class ActiveProblems(MultiLinePage):
 
     def incidents(self) -> Iterator[ProblemItem]:
         """Yield the incidents that are not over, the newest first."""
-        ways = f"{self.cockpit.key_of('app.incidents')}: details"
-        if self.has_focus:
-            ways = f"{self.cockpit.key_of('move.open')} or {ways}"
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    f"{taken}{self.view_state.ago(incident.first)}; {ways}", do, incident=incident.id,
+                    f"{taken}{self.view_state.ago(incident.first)}", do, incident=incident.id,
                     code=incident.code, sign=sign_shown(incident),
                 )  # fmt: skip
 
@@ -180,9 +177,9 @@ class ActiveProblems(MultiLinePage):
         place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
         rows: list[Row] = []
         if first:
-            rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
+            rows.append(self._incident_heading(first, width))
         for index, entry in enumerate(first):
-            self._add_incident(rows, entry, index, width)
+            self._add_incident(rows, entry, index, width, dated=len(first) > 1)
         rows.append(heading("Active problems", width, self.look, self._counts_text()))
         for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
@@ -212,11 +209,11 @@ class ActiveProblems(MultiLinePage):
         self._take_entries([*first, *jobs])
         rows: list[Row] = []
         if first:
-            rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
+            rows.append(self._incident_heading(first, width))
         for index, entry in enumerate(self.entries):
             if index == len(first):
                 rows.append(heading("Job", width, self.look, self._counts_text()))
-            self._add_incident(rows, entry, index, width)
+            self._add_incident(rows, entry, index, width, dated=len(first) != 1 or index > 0)
         if not jobs:
             rows.append(note("the logs are being read", self.look))
         return rows
@@ -231,7 +228,16 @@ class ActiveProblems(MultiLinePage):
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
         counts = problem_text(reported)
-        return f"{counts}; {self.cockpit.key_of('app.incidents')} lists them" if counts else ""
+        return f"{counts}; {self.cockpit.key_of('app.incidents')}: list" if counts else ""
+
+    def _incident_heading(self, incidents: list[ProblemItem], width: int) -> Row:
+        """Return the heading over the incidents: the age of a single one, and the key that opens them."""
+        ways = f"{self.cockpit.key_of('app.incidents')}: details"
+        if self.has_focus:
+            ways = f"{self.cockpit.key_of('move.open')} or {ways}"
+        if len(incidents) > 1:
+            return heading("Incidents", width, self.look, ways)
+        return heading("Incident", width, self.look, f"{incidents[0].detail}; {ways}")
 
     def _empty_row(self) -> Row:
         states = self.cockpit.totals.states
@@ -248,8 +254,13 @@ class ActiveProblems(MultiLinePage):
             return (self.look.mark("info"), Segment(f" {reported.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
-    def _add_incident(self, rows: list[Row], entry: ProblemItem, index: int, width: int) -> None:
-        """Append the rows of an incident or ended job: its whole sentence, and details under the cursor."""
+    def _add_incident(
+        self, rows: list[Row], entry: ProblemItem, index: int, width: int, *, dated: bool = True
+    ) -> None:
+        """Append the rows of an incident or ended job: its whole sentence; under the cursor, what to do.
+
+        `dated`: also its age and other details; those of a single incident are in the heading.
+        """
         self._starts.append(len(rows))
         look, here = self.look, index == self.at
         head = (entry.mark(look), Segment(" "))
@@ -257,24 +268,30 @@ class ActiveProblems(MultiLinePage):
         on = here and self.has_focus
         rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
         if here:
-            rows += wrapped(entry.detail, width, look.dim, indent=4)
-            rows += wrapped(f"{look.glyphs.slope} {entry.remedy}", width, look.text, indent=4) * bool(
-                entry.remedy
-            )
+            rows += self._remedy(entry, width)
+            if dated:
+                rows += wrapped(entry.detail, width, look.dim, indent=4)
+
+    def _remedy(self, entry: ProblemItem, width: int) -> list[Row]:
+        if not entry.remedy:
+            return []
+        return wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
 
     def _add(self, rows: list[Row], entry: ProblemItem, index: int, place: int, width: int) -> None:
+        """Append the line of a condition or event; under the cursor its whole text, details and remedy."""
         self._starts.append(len(rows))
-        head, left = entry_row(entry, place, width, self.look), ""
-        here = index == self.at
-        if here and not text_of(head).endswith(clean(entry.detail or entry.text)):
-            head, left = entry_row(replace(entry, detail=""), place, width, self.look), entry.detail
-            if not text_of(head).endswith(clean(entry.text)):
-                left = ". ".join(part for part in (entry.text, left) if part)
-        rows.append(highlighted(head, width, self.look.cursor) if here and self.has_focus else head)
+        lines: Sequence[Row] = (entry_row(entry, place, width, self.look),)
+        here, left = index == self.at, ""
+        if here and not text_of(lines[0]).endswith(clean(entry.detail or entry.text)):
+            lines, left = (entry_row(replace(entry, detail=""), place, width, self.look),), entry.detail
+            if not text_of(lines[0]).endswith(clean(entry.text)):
+                style = self.look.severity[entry.severity]
+                lines = hanging(entry_head(entry, place, self.look), entry.text, width, style)
+        on = here and self.has_focus
+        rows += [highlighted(line, width, self.look.cursor) for line in lines] if on else lines
         if here:
             rows += wrapped(left, width, self.look.dim, indent=4)
-            if entry.remedy:
-                rows += wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
+            rows += self._remedy(entry, width)
 
     # ---- the cursor
 
@@ -298,14 +315,18 @@ class ActiveProblems(MultiLinePage):
         return "  ".join(clean(part) for part in (entry.clock, entry.place, entry.text, entry.detail) if part)
 
 
-def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
-    """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
-    style = look.severity[entry.severity]
-    head = [
+def entry_head(entry: ProblemItem, place: int, look: StyleSet) -> Row:
+    """Return the beginning of an entry's line: severity, time, and place in `place` cells."""
+    return (
         entry.mark(look),
         Segment(f" {entry.clock}" if entry.clock else "", look.dim),
         Segment(f" {fit(entry.place, place)}  ", look.strong),
-    ]
+    )
+
+
+def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
+    """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
+    style, head = look.severity[entry.severity], entry_head(entry, place, look)
     room = width - sum(part.cell_length for part in head)
     text, detail = clean(entry.text), clean(entry.detail)
     if cell_len(text) + 2 >= room or not detail:

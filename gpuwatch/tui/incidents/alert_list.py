@@ -87,7 +87,7 @@ def cells_row(cells: Cells, width: int, look: StyleSet) -> Row:
     head = [
         Segment(" "),
         sign,
-        Segment(f" {fit(cells.standing, STATE_WIDE if wide else STATE_COLUMNS)}", text),
+        Segment(f" {_state(cells, wide=wide)}", text),
         Segment(first + (last if wide else "") + "  ", look.dim),
         Segment(fit(times, TIMES_COLUMNS) if wide else "", look.text if fires else look.dim),
         Segment(
@@ -98,6 +98,11 @@ def cells_row(cells: Cells, width: int, look: StyleSet) -> Row:
     what = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
     return (*head, Segment(fit(what, max(0, room)), text))
+
+
+def _state(cells: Cells, *, wide: bool) -> str:
+    """Return the state in its column; a narrow one has no room for the time of an acknowledgement."""
+    return fit(cells.standing, STATE_WIDE) if wide else fit(cells.standing.partition(" ")[0], STATE_COLUMNS)
 
 
 def cut_text(cells: Cells, row: Row, width: int, look: StyleSet) -> tuple[Row, ...]:
@@ -155,11 +160,16 @@ class AlertList(ItemPage):
         return self.cockpit.key_of("fleet.unhealthy")
 
     def _counts_text(self) -> str:
+        """Return the counts of the list: `468 alerts of 11 kinds: 4 critical, 3 errors, 1 warning`.
+
+        Each kind is one line, and the severities are counted by kind.
+        """
         reported = self.view_state.snapshot
         only = f"firing only, {self._all_key()} shows all  " if self.only_firing else ""
-        counts = problem_text(reported)
-        parts = (counts, plural(len(reported.alerts), "alert") if reported.alerts else "")
-        return only + "; ".join(part for part in parts if part)
+        alerts, kinds = len(reported.alerts), len({each.code for each in reported.alerts.values()})
+        of_kinds = f" of {plural(kinds, 'kind')}" if kinds < alerts else ""
+        total = f"{plural(alerts, 'alert')}{of_kinds}" if alerts else ""
+        return only + ": ".join(part for part in (total, problem_text(reported)) if part)
 
     def _columns(self, width: int) -> Row:
         wide = width >= WIDE_COLUMNS

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.number_text import age_text
-from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, standing
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.number_text import age_text, ranges
+from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, Bundle, bundles, standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
 from gpuwatch.tui.toolkit.item_page import hanging
@@ -32,15 +32,22 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
     return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
 
 
-def merged(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts; those of equal text are merged into the first, and their counts added."""
-    found: dict[tuple[object, ...], Alert] = {}
-    for each in alerts:
-        key = each.code, each.text or each.title, each.severity, standing(each), each.gpu, each.rank
-        known = found.get(key)
-        count, last = (0, each.last) if known is None else (known.count, known.last)
-        found[key] = replace(known or each, count=count + each.count, last=max(last, each.last))
-    return list(found.values())
+def as_one(bundle: Bundle) -> Alert:
+    """Return alerts with one code and state as one alert of all their ranks, or of all their GPUs."""
+    first, ranks = bundle.alerts[0], bundle.ranks
+    if not bundle.folded:
+        return first
+    gpus = sorted({alert.gpu for alert in bundle.alerts if alert.gpu is not None})
+    place = ranks_text(ranks) if ranks else f"GPUs {ranges(gpus)}" if len(gpus) > 1 else ""
+    return replace(
+        first,
+        severity=min((alert.severity for alert in bundle.alerts), key=ORDER.index),
+        text=": ".join(part for part in (place, first.title) if part),
+        rank=None,
+        gpu=gpus[0] if len(gpus) == 1 else None,
+        count=bundle.count,
+        last=max(alert.last for alert in bundle.alerts),
+    )
 
 
 def code_at(reported: AlertSnapshot, view: NodeView | None, gpu: int | None) -> str:
@@ -56,12 +63,13 @@ def code_at(reported: AlertSnapshot, view: NodeView | None, gpu: int | None) -> 
 
 
 class NodeAlerts(NodePane):
-    """The pane with the alerts of a node."""
+    """The pane with the alerts of a node: one for each code and state, as its tab counts them."""
 
     def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(name, self._rows_of, id=id)
 
     def _rows_of(self, view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
-        alerts, wall = merged(self.view_state.snapshot.at(view.name)), self.view_state.wall()
+        own, wall = self.view_state.snapshot.at(view.name), self.view_state.wall()
+        alerts = [as_one(bundle) for bundle in bundles({each.id: each for each in own})]
         rows = [row for alert in alerts for row in alert_rows(alert, wall, width, look)]
         return rows or [note("none", look)]

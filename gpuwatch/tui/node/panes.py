@@ -233,7 +233,7 @@ def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list
     head = f" {event_clock(event)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])
     rows: list[Row] = [(look.mark(severity), Segment(head, look.dim), title)]
-    detail = clean(event.detail or "")
+    detail = clean(event.detail or "") if event.detail != event.title else ""
     if len(detail) + 2 + sum(part.cell_length for part in rows[0]) <= width:
         rows[0] = (*rows[0], Segment(f"  {detail}", look.text))
     else:

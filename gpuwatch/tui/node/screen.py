@@ -35,9 +35,10 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
+HOST = "host"
 PANES: tuple[tuple[str, str, Builder], ...] = (
     ("processes", "Processes", processes),
-    ("host", "Host", host),
+    (HOST, "Host", host),
     ("topology", "Topology", topology),
     ("notices", "Health", notices),
     ("events", "Events", events),
@@ -91,6 +92,13 @@ class NodeScreen(LiveScreen):
     def on_mount(self) -> None:
         self.gpus.focus()
         self._enter_soon()
+        self._open_first_pane()
+
+    def _open_first_pane(self) -> None:
+        """Show the host where a node has no GPU: the pane of processes is then empty."""
+        node = self.cockpit.view_state.fleet.nodes.get(self._node)
+        if node is not None and node.hello is not None and not node.gpus and not node.processes:
+            self.tabs.active = HOST
 
     def _enter_soon(self) -> None:
         """Connect to a node that Prometheus names, if it is still shown after a second."""

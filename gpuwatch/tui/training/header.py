@@ -239,7 +239,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         tokens, whole = facts.facts.get("tokens_per_s"), facts.job_tokens_per_s
         if whole is not None and facts.gpus:
             each = scaled_text(whole.value / facts.gpus, 1000)
-            text = f"{scaled_text(whole.value, 1000)} of the job ({each}/GPU)"
+            text = f"{scaled_text(whole.value, 1000)} per job ({each} per GPU)"
             row += sheet.number("tokens/s", Fact(whole.value, whole.at), text, first=True)
         elif tokens is not None or "samples_per_s" not in facts.facts:
             text = "" if tokens is None else scaled_text(tokens.value, 1000)

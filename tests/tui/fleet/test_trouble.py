@@ -18,7 +18,7 @@ from gpuwatch.tui.node.screen import NodeScreen
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.shots import plan_for
-from tests.tui.still import NOW, StillSession, demo_session, still_app
+from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
 
 REASON = (
     "the host key of gpu-1 changed: it is SHA256:0rLbYkZ1Hn6Jq0Jv2mWm1i0v8Kp1V1Y7aXc5bq3dE8s, known is "
@@ -222,7 +222,7 @@ async def test_a_port_whose_state_cannot_be_read_is_unknown_and_not_down() -> No
     sample = wire.Sample(t=1.0, seq=2, host=wire.HostSample(t=1.0, ib=ports))
     app = still_app(session_of(LinkStatus("live"), hello(), sample))
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("2", "v")
+        await pilot.press("2")
         await pilot.pause()
         rows = [row.strip() for row in text_on(app).splitlines() if re.search("mlx5_./1 +in ", row)]
         assert [row[0] for row in rows] == ["✖", "?"]
@@ -310,3 +310,21 @@ async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_rea
         assert shown.count(reason[-20:]) == 1
         assert f"unreachable: {reason}" in shown
         assert app.view_state.snapshot.criticals == 1
+
+
+async def test_what_to_do_about_an_incident_fits_on_80_columns_with_its_age_above() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        heading, *below = text_on(app).partition("─ Incident ─")[2].splitlines()
+        assert re.search(r"\d+s ago; 4: details ─", heading)
+        assert any(line.strip().startswith("→") for line in below), below
+
+
+async def test_the_entry_under_the_cursor_says_its_sentence_once() -> None:
+    app = still_app(judged_session(40), 40)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        listed = words(text_on(app).partition("─ Active problems ─")[2].partition("─ Recent events ─")[0])
+        assert listed.count("128 ranks") == 1
+        assert "usual 3.21 s" in listed

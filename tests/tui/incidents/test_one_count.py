@@ -65,6 +65,7 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         assert counts_in(text_on(app)) == [expected]
         assert rows_in(text_on(app)) == expected
         assert alerts_on(text_on(app)) == len(reported.alerts)  # what the benchmark `latency` waits for
+        assert f" of {len({alert.code for alert in reported.alerts.values()})} kinds:" in text_on(app)
         app.show_node("gpu-011")
         await pilot.pause()
         tabs = [str(tab.label) for tab in app.screen.query(Tab)]
@@ -91,6 +92,20 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         await pilot.pause()
         assert isinstance(app.screen, IncidentsScreen)
         assert app.screen.detail.ident == incident.id
+
+
+async def test_no_state_of_an_alert_is_cut_on_80_columns() -> None:
+    session = judged_session(SECOND)
+    assert isinstance(session.book, AlertBook)
+    session.book.acknowledge(session.book.incidents[0].id)
+    while not any(each.acknowledged for each in session.book.incidents):
+        session.book.update(session.fleet, NOW, EPOCH + SECOND)
+    app = still_app(session, SECOND)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        listed = text_on(app).partition("─ Alerts ─")[2]
+        assert re.search(r"^ [✖◆▲] acknowledged +\d", listed, re.MULTILINE), listed
 
 
 def test_the_list_has_the_value_of_now_and_what_a_person_did_with_the_alert() -> None:

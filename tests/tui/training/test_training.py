@@ -57,7 +57,7 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
         "loss 2.14",
         "grad norm 0.906",
         "lr 3.00e-04",
-        "tokens/s 655k of the job (5.1k/GPU)",
+        "tokens/s 655k per job (5.1k per GPU)",
         "p50 3.20s",
     ):
         assert reported in shown

@@ -1,0 +1,40 @@
+"""The tabs of a node's screen: what each counts is what it lists."""
+
+from __future__ import annotations
+
+import re
+
+from textual.widgets import Tab, TabbedContent
+
+from gpuwatch import wire
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
+from gpuwatch.tui.toolkit.line_view import LineView
+from tests.tui.still import NOW, StillSession, judged_session, still_app
+
+
+async def test_the_alerts_of_a_node_are_as_many_as_its_tab_counts() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 60)) as pilot:
+        for node in ("gpu-001", "gpu-011"):
+            app.show_node(node)
+            await pilot.pause()
+            app.screen.query_one(TabbedContent).active = "alerts"
+            await pilot.pause()
+            app.pump()
+            await pilot.pause()
+            (label,) = (str(tab.label) for tab in app.screen.query(Tab) if "Alerts" in str(tab.label))
+            pane = app.screen.query_one("#pane-alerts", LineView)
+            shown = "\n".join(pane.render_line(y).text for y in range(pane.size.height))
+            listed = re.findall(r"^ [✖◆▲] ", shown, re.MULTILINE)
+            assert label == f"Alerts {len(listed)}" != "Alerts 0", shown
+
+
+async def test_a_node_without_a_gpu_opens_with_its_host() -> None:
+    hello = wire.Hello(t=1.0, seq=0, host="login-1", agent="1", python="3.11.2", pid=1, interval_s=1.0)
+    reported = [Arrival("login-1", NOW, what) for what in (LinkStatus("live"), hello)]
+    app = still_app(StillSession(Plan((NodeSpec("login-1"),)), reported), NOW)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.show_node("login-1")
+        await pilot.pause()
+        assert app.screen.query_one(TabbedContent).active == "host"
