@@ -7,20 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.error_outcome.refutation import left_after
+from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import (
     CONDITIONS,
     EXITS,
     TIMEOUTS,
     built_in,
     explains,
+    of_kinds,
     stated_class,
 )
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import load_packs
-from gpuwatch.rules.model.failure_class import KINDS
+from gpuwatch.rules.model.failure_class import KINDS, FailureClass, Kind
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from tests.agent.logs.scan_lines import rule
@@ -90,6 +93,25 @@ def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> N
     assert gone in EXITS
     assert explains("oom.host.kernel", gone)
     assert not explains("oom.cuda", gone)
+
+
+@pytest.mark.parametrize(("stated", "left"), [("", "info"), ("kinds: [stays_lost]", "warning")])
+def test_what_a_sites_own_rule_reports_as_lost_stays_a_warning(
+    stated: str, left: str, tmp_path: Path
+) -> None:
+    pack = tmp_path / "site.yaml"
+    pack.write_text(rule("ringfab: member (?P<who>\\d+) left the ring", name="site.left", extra=stated))
+    own = stated_class(load_packs([pack]).by_id["site.left"])
+    proof = Proof("line", "ringfab: member 7 left the ring", 1.0, file="/a.log", offset=0)
+    alert = Alert("a", "site.left", "error", "t", "t", (proof,), rank=3, stated=own)
+    assert left_after(alert, finished=True) == left
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sites_own_rule_is_of_every_kind_that_it_states(kind: Kind) -> None:
+    own = Alert("a", "site.own", "error", "t", "t", (), stated=FailureClass((kind,)))
+    assert own in of_kinds(kind)
+    assert structs.replace(own, stated=FailureClass()) not in of_kinds(kind)
 
 
 def test_a_replaced_rule_keeps_its_class_unless_the_pack_states_one(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.alerts.named_node import named_node
 from gpuwatch.diagnose.alerts.stated_host import ray_host
 from gpuwatch.diagnose.model.failure_classes import (
     CANCELLED_ON,
+    NODE_FAILURES,
     NODE_NAMING,
     OTHERS_ENDS,
     RENDEZVOUS_TIMEOUTS,
@@ -23,7 +24,7 @@ from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
 WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
-NODES_ENDED = OTHERS_ENDS | {"slurm.node_failure"}
+NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
 _PIDS = re.compile(

@@ -9,12 +9,13 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import of_kinds
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Disk
 
 FULL_PCT = 99.0
 """Fill level at which a file system counts as full: large writes fail before the last byte."""
-ABOUT_DISKS = ("storage.full", "ckpt.write_fail")
+ABOUT_DISKS = of_kinds("disk_full")
 PATH = re.compile(r"(?<![\w.])/[\w.@+%-]+(?:/[\w.@+%=-]+)*")
 NO_SPACE = re.compile(r"No space left|Errno 28|ENOSPC|(?:disk|file ?system|volume) is full", re.IGNORECASE)
 CLOCK_S = 1.0
@@ -48,7 +49,7 @@ def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
 
     An alert whose file system cannot be determined stays as it is.
     """
-    return [_with_mount(alert, disks) if alert.code in ABOUT_DISKS else alert for alert in alerts]
+    return [_with_mount(alert, disks) if alert in ABOUT_DISKS else alert for alert in alerts]
 
 
 def _with_mount(alert: Alert, disks: Disks) -> Alert:

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.refutation import UNSAVED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE, ORDER
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER, of_kinds
 from gpuwatch.wire import Severity
 
 SAVED_S = 900.0
@@ -24,6 +24,7 @@ AFTERMATH_S = 1800.0
 
 CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
 """Class -> the kinds of its errors that the hardware corrected; empty: all."""
+TIME_LIMIT = of_kinds("time_limit")
 MANY_CORRECTED = 100
 """This many corrected errors in one log suggest a failing part."""
 
@@ -117,7 +118,7 @@ def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, 
         return structs.replace(alert, severity="info")
     if alert.severity not in GRAVE:
         return alert
-    limit = alert.code == "slurm.time_limit"
+    limit = alert in TIME_LIMIT
     late = alert.timed and any(0.0 <= alert.first - saved <= SAVED_S for saved in saves)
     if limit and (saved_last or late):
         return structs.replace(alert, severity="warning")
@@ -134,7 +135,7 @@ def _is_corrected(alert: Alert) -> bool:
 
 def _is_made_up_for(alert: Alert, saves: Sequence[float]) -> bool:
     """Return True if state was not saved, the rank went on, and a later checkpoint was written."""
-    lost = alert.code in UNSAVED and alert.recovered and alert.timed
+    lost = alert in UNSAVED and alert.recovered and alert.timed
     return lost and any(saved > alert.last for saved in saves)
 
 

@@ -11,7 +11,6 @@ from pathlib import PurePath
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
-    FINISHED,
     Recovery,
     TrackIndex,
     later_marks,
@@ -21,9 +20,10 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 from gpuwatch.diagnose.error_outcome.refutation import LASTING_CLASSES
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
 from gpuwatch.diagnose.model.timing import attempt_of_path, run_of_path
 
-RESTARTED = frozenset(("cuda.ecc", "cuda.nvlink"))
+RESTARTED = of_kinds("restart_heals")
 """Lasting faults whose line shows that a process ended."""
 
 JOB_FILE = re.compile(
@@ -43,7 +43,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
         tracks: The steps that ranks logged.
     """
     alerts = list(alerts)
-    ends = [alert.proof[0].file or "" for alert in alerts if alert.code == FINISHED and alert.proof]
+    ends = [alert.proof[0].file or "" for alert in alerts if alert in FINISHED and alert.proof]
     ends += [track.file for track in tracks if track.complete]
     last: dict[str, int] = {}
     for file in ends:
@@ -114,7 +114,7 @@ def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[
 
 
 def _is_lasting_line(alert: Alert) -> bool:
-    return alert.code in RESTARTED and alert in LASTING_CLASSES and not alert.kernel and not alert.recovered
+    return alert in RESTARTED and alert in LASTING_CLASSES and not alert.kernel and not alert.recovered
 
 
 def _restarted(alert: Alert, index: TrackIndex) -> Alert:

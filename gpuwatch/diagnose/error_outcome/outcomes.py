@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
-    FINISHED,
     OF_LINKS,
     TrackIndex,
     ends_process,
@@ -20,7 +19,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes, Weight
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED
 
 
 def with_outcomes(
@@ -34,7 +33,7 @@ def with_outcomes(
         nodes: Which nodes may report on which ranks; None: all of them, in the logs of an ended job.
     """
     alerts = list(alerts)
-    ends = [alert for alert in alerts if alert.code == FINISHED]
+    ends = [alert for alert in alerts if alert in FINISHED]
     deaths = [alert for alert in alerts if ends_process(alert)]
     index = TrackIndex(tracks)
     found = []

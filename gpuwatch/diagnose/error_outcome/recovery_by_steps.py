@@ -20,11 +20,9 @@ from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.error_outcome.refutation import left_after, refutation_of
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER
+from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED, LAUNCHER
 from gpuwatch.wire import Severity
 
-FINISHED = "job.finished"
-"""Rule of the lines that a training prints at its normal end."""
 PROOF_STEPS = 2
 """Later steps that prove recovery: a single one may come from the output buffer of a dead rank."""
 BUFFER_BYTES = 8192
@@ -251,7 +249,7 @@ def may_recover(alert: Alert) -> bool:
 def lasts(alert: Alert) -> bool:
     """Return True if no later step resolves the alert: a lasting fault, no log line, or recovered already."""
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
-    if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
+    if alert.kernel or not line or alert in FINISHED or alert.recovered:
         return True
     return refutation_of(alert).lasts
 

@@ -22,7 +22,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     TIMEOUTS,
     of_kinds,
 )
-from gpuwatch.diagnose.stated_loss.statement import REPORTED, stated_loss
+from gpuwatch.diagnose.stated_loss.statement import stated_loss
 from gpuwatch.wire import Severity
 
 SIGN = "sign"
@@ -40,10 +40,11 @@ _READ_ELSEWHERE = re.compile(
 )
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Warning)\b")
 """The name of an exception: what a program caught."""
-DIFFER = "num.replicas_differ"
-LOSSES = (REPORTED, "storage.lost", "metrics.lost", "launch.too_few", "num.values_nan")
+DIFFER = of_kinds("compares_replicas")
+STAYS_LOST, TRANSIENT, CORRUPT = (of_kinds(each) for each in ("stays_lost", "transient_fault", "corrupt"))
+LOSSES = of_kinds("stated_loss")
 """Classes of losses that the job states in words of its own."""
-UNSAVED = ("ckpt.write_fail", "storage.full", "storage.quota")
+UNSAVED = of_kinds("unsaved")
 """Classes of state that was not saved; a later checkpoint makes up for it."""
 
 
@@ -81,8 +82,8 @@ def _is_hardware(alert: Alert) -> bool:
 
 REFUTATIONS = (
     Refutation(
-        "member that was left behind", lambda alert: alert.code == "job.members_lost", "warning",
-        "warning", "going on with 7 of 8 nodes", remains=True,
+        "loss that stays", lambda alert: alert in STAYS_LOST, "warning", "warning",
+        "going on with 7 of 8 nodes", remains=True,
     ),
     Refutation(
         "part of the machine, in the job's own words",
@@ -93,15 +94,15 @@ REFUTATIONS = (
     Refutation("broken hardware, kernel, or verdict on the steps", _is_hardware, None, None, "Xid 79"),
     Refutation(
         "replicas that differ, in the job's own words",
-        lambda alert: _is_stated(alert) and alert.code == DIFFER,
+        lambda alert: _is_stated(alert) and alert in DIFFER,
         "warning", "warning", "parameter hash of rank 2 differs from rank 0", remains=True,
     ),
     Refutation(
-        "result that a second run does not give", lambda alert: alert.code == "num.transient_fault",
+        "result that a second run does not give", lambda alert: alert in TRANSIENT,
         "warning", "warning", "Possible transient error!",
     ),
     Refutation(
-        "damage without an error", lambda alert: alert.code == DIFFER, None, None,
+        "damage without an error", lambda alert: alert in DIFFER, None, None,
         "Parameter hashes not matching across DP replicas",
     ),
     Refutation(
@@ -109,23 +110,15 @@ REFUTATIONS = (
         "uncorrectable ECC error encountered",
     ),
     Refutation(
-        "model that did not recover", lambda alert: alert.code == "num.diverged", "warning", "warning",
-        "the validation loss never recovered", remains=True,
-    ),
-    Refutation(
-        "loss in the job's own words", lambda alert: _is_stated(alert) and alert.code in LOSSES,
+        "loss in the job's own words", lambda alert: _is_stated(alert) and alert in LOSSES,
         "warning", "warning", "world size is 1 but 8 was requested", remains=True,
-    ),
-    Refutation(
-        "samples that are gone", lambda alert: alert.code == "data.samples_lost", "warning", "warning",
-        "gave up on shard 00113.tar", remains=True,
     ),
     Refutation(
         "port that another one stands in for", lambda alert: alert.code.startswith("net."),
         "warning", "info", "IB port mlx5_3 went down", by_words=True, remains=True,
     ),
     Refutation(
-        "damaged checkpoint", lambda alert: alert.code == "ckpt.corrupt", "warning", "info",
+        "damaged checkpoint", lambda alert: alert in CORRUPT, "warning", "info",
         "checkpoint step-4100 is unreadable", remains=True,
     ),
     Refutation(

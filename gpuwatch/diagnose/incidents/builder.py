@@ -29,12 +29,7 @@ from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
-from gpuwatch.diagnose.model.failure_classes import (
-    EXITS,
-    KERNEL_RULES,
-    TIMEOUTS,
-    RulePacks,
-)
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, STOPS_RANKS, TIMEOUTS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.last_activity import Activity, last_activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -254,7 +249,7 @@ def _settled_by(stated: HeadlineFacts, culprit: CulpritChoice, where: RankIndex)
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
     who = culprit.rank, culprit.node, culprit.gpu
-    ended = any(alert in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
+    ended = any(alert in EXITS or alert in STOPS_RANKS for alert in stated.alerts)
     return settle(cause, culprit.confidence, who, stated.hang, stated.job, where, ended=ended)
 
 

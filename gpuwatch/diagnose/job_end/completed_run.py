@@ -6,18 +6,24 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.deduplication.same_event import KILLS
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Recovery, may_recover, softened
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, may_recover, softened
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
-from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd
+from gpuwatch.diagnose.job_end.planned_end import CAUGHT_SIGTERM
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, PRECURSORS
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    FINISHED,
+    MEMORY_KILLS,
+    PRECURSORS,
+    QUIET_ALONE,
+    of_kinds,
+)
 
-SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
-"""Classes about starting, placing and ending processes; a scheduler retries these."""
-PROGRAM_FAULT = "gpu.xid.app"
+SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.")
+"""Prefixes of classes about starting, placing and ending processes; a scheduler retries these."""
+PROGRAM_FAULT = of_kinds("program_fault")
 """The driver ended a program because of what that program did on a GPU."""
 
 
@@ -59,7 +65,7 @@ def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
 def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
     """Return the alerts; below the line about the end, what a normal end also prints becomes `info`."""
     alerts = list(alerts)
-    ends = [alert for alert in alerts if alert.code == FINISHED]
+    ends = [alert for alert in alerts if alert in FINISHED]
     if end.state != "finished" or not ends:
         return alerts
     return [
@@ -99,7 +105,7 @@ def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
     if (
         not alert.kernel
         or not alert.timed
-        or not (alert.code in KILLS or alert in EXITS or alert.code == PROGRAM_FAULT)
+        or not (alert in MEMORY_KILLS or alert in EXITS or alert in PROGRAM_FAULT)
     ):
         return False
     last_steps = [track.marks[-1].at for track in main_tracks(tracks)]
@@ -109,5 +115,8 @@ def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
 def _is_event(alert: Alert, stepping: set[str]) -> bool:
     file = alert.proof[0].file if alert.proof else None
     return (
-        alert.code.startswith(SCHEDULING) and not alert.timed and file not in stepping and may_recover(alert)
+        (alert.code.startswith(SCHEDULING) or alert in CAUGHT_SIGTERM)
+        and not alert.timed
+        and file not in stepping
+        and may_recover(alert)
     )

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.job_end.closing import (
     LogEnd,
@@ -40,6 +39,7 @@ from gpuwatch.diagnose.job_end.training_tracks import (
 )
 from gpuwatch.diagnose.last_lines.endings import is_intended, states_job_end
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import FINISHED
 from gpuwatch.diagnose.model.text import ranks_text
 
 State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
@@ -158,7 +158,7 @@ def job_end(
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
     behind = _left_behind(main, ranks, closings)
-    ends = [alert for alert in alerts if alert.code == FINISHED]
+    ends = [alert for alert in alerts if alert in FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
     run = run or (whole and settled and begins_at_start(main))
@@ -168,7 +168,7 @@ def job_end(
     short = () if early else ranks_cut_short(main, total, closings)
     lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
     failed = any(is_failure(alert) for alert in with_interruption(alerts))
-    ended_by = "SIGINT" if any(each.code == INTERRUPTED for each in alerts) else signal_of(main, closings)
+    ended_by = "SIGINT" if any(each in INTERRUPTED for each in alerts) else signal_of(main, closings)
     state: State = "unknown"
     if growing:
         state = "running"

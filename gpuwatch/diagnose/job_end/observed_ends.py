@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.observed_end import TERMINATED, is_observed
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
 
 TEARDOWN_S = 120.0
 """Seconds after the line about a finished training in which its processes may end, even with an error."""
-CRASHES = ("rank.abort", "rank.segfault", "rank.bus_error", "rank.exit_error")
+CRASHES = of_kinds("teardown_crash")
 """Ends of processes whose libraries crash during teardown."""
-ENDED_HANG = ("rank.killed", "rank.abort")
+KILLS = of_kinds("killed")
+ENDED_HANG = of_kinds("ends_hang")
 """Ends of the ranks of a hung job: killed by a person, or by the watchdog."""
 KILL_S = 5.0, 120.0
 """Seconds after its request in which a launcher kills the remaining processes (torchrun, Slurm: 30 s)."""
@@ -30,15 +31,15 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
     """
     if not any(map(is_observed, alerts)):
         return list(alerts)
-    finished = [alert for alert in alerts if alert.code == FINISHED and not alert.doubt]
+    finished = [alert for alert in alerts if alert in FINISHED and not alert.doubt]
     hung = [(alert.job, alert.last) for alert in alerts if alert.code == HANG]
     asked = [(alert.job, alert.first) for alert in alerts if alert.code == TERMINATED]
     return [
         structs.replace(alert, severity="info", role="hint")
         if any(_tore_down(alert, each) for each in finished)
         else structs.replace(alert, severity="info", role="echo")
-        if (alert.code == "rank.killed" and _came_after(alert, asked, *KILL_S))
-        or (alert.code in ENDED_HANG and _came_after(alert, hung, 0.0, math.inf))
+        if (alert in KILLS and _came_after(alert, asked, *KILL_S))
+        or (alert in ENDED_HANG and _came_after(alert, hung, 0.0, math.inf))
         else alert
         for alert in alerts
     ]
@@ -51,7 +52,7 @@ def _tore_down(alert: Alert, finished: Alert) -> bool:
     """
     own = any(proof.node == alert.node for proof in finished.proof)
     after = is_observed(alert) and 0.0 <= alert.first - finished.first <= TEARDOWN_S
-    return after and finished.job == alert.job and (own or alert.code in CRASHES)
+    return after and finished.job == alert.job and (own or alert in CRASHES)
 
 
 def _came_after(

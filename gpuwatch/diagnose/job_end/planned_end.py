@@ -17,9 +17,9 @@ from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHE
 
 PLANNED = SCHEDULER | of_kinds("prints_on_stop")
 """Classes of lines that a job prints when it is ended on purpose."""
-INTERRUPTED = "proc.interrupted"
-CANCELLED = "slurm.cancelled"
-TERMINATED = "proc.sigterm"
+INTERRUPTED = of_kinds("interrupted")
+CANCELLED = of_kinds("cancelled")
+CAUGHT_SIGTERM = of_kinds("caught_sigterm")
 ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
 """What the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
@@ -104,14 +104,14 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
     meant = any(leave.meant for leave in leaves if leave.saved)
     closed = any(leave.closed for leave in leaves if leave.saved)
     return [
-        _judged(alert, meant=meant or (closed and alert.code in (TERMINATED, CANCELLED))) for alert in alerts
+        _judged(alert, meant=meant or (closed and alert in CAUGHT_SIGTERM | CANCELLED)) for alert in alerts
     ]
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
     """Return the alert; a SIGTERM becomes `info` for a service that then shut down and logs no steps."""
     file = alert.proof[0].file if alert.proof else None
-    stopped = alert.code == "proc.sigterm" and alert.rank is None and file in closings
+    stopped = alert in CAUGHT_SIGTERM and alert.rank is None and file in closings
     if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:
         return alert
     ends = closings[file or ""].lines
@@ -126,17 +126,17 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
     launcher, the launcher's signal is a symptom: a warning.
     """
     alerts = list(alerts)
-    cancelled = [(alert.first, alert.job) for alert in alerts if alert.code == CANCELLED]
+    cancelled = [(alert.first, alert.job) for alert in alerts if alert in CANCELLED]
     alerts = [
         structs.replace(alert, severity="warning", role="echo")
-        if alert.code == SIGNALLED and alert.severity in GRAVE and _is_near(alert, cancelled)
+        if alert in SIGNALLED and alert.severity in GRAVE and _is_near(alert, cancelled)
         else alert
         for alert in alerts
     ]
-    interrupted = {(alert.job, alert.rank) for alert in alerts if alert.code == INTERRUPTED}
+    interrupted = {(alert.job, alert.rank) for alert in alerts if alert in INTERRUPTED}
     moments = [(alert.first, alert.job) for alert in alerts if _is_interruption(alert)]
     return [
-        structs.replace(alert, severity="info", role="hint" if alert.code == SIGNALLED else alert.role)
+        structs.replace(alert, severity="info", role="hint" if alert in SIGNALLED else alert.role)
         if _is_interruption(alert)
         or (alert in ENDED_WITH and _is_near(alert, moments))
         or (alert in PEER_CONNECTION_ERRORS and (alert.job, alert.rank) in interrupted)
@@ -147,7 +147,7 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
 
 def _is_interruption(alert: Alert) -> bool:
     """Return True if SIGINT (a key in its terminal) ended a launcher."""
-    return alert.code == SIGNALLED and any(_INTERRUPTED.search(proof.text) for proof in alert.proof)
+    return alert in SIGNALLED and any(_INTERRUPTED.search(proof.text) for proof in alert.proof)
 
 
 def _is_near(alert: Alert, moments: Iterable[tuple[float, str | None]]) -> bool:

@@ -12,7 +12,6 @@ from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import ends_process
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
     NUMBER,
     ON_PURPOSE,
@@ -22,11 +21,11 @@ from gpuwatch.diagnose.job_end.closing import (
     is_failed_end,
 )
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
-from gpuwatch.diagnose.job_end.planned_end import CANCELLED, INTERRUPTED
+from gpuwatch.diagnose.job_end.planned_end import CANCELLED, CAUGHT_SIGTERM, INTERRUPTED
 from gpuwatch.diagnose.job_end.training_tracks import is_run, main_tracks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import LAUNCHER, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER, QUIET_ALONE, SCHEDULER, TIMEOUTS
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.text import ranks_text
 
@@ -55,7 +54,8 @@ def stop_alerts(
     alerts = list(alerts)
     reported = any(
         alert in SCHEDULER
-        or alert.code in ("proc.sigterm", INTERRUPTED)
+        or alert in CAUGHT_SIGTERM
+        or alert in INTERRUPTED
         or (is_failure(alert) and alert not in QUIET_ALONE)  # what a survivor states is no cause
         for alert in alerts
     )
@@ -102,7 +102,7 @@ def with_stated_failure(end: JobEnd, alerts: Iterable[Alert], tracks: Sequence[S
     dated = [at for at in last if at is not None]
     until = max(dated) if dated and len(dated) == len(last) else math.inf
     alerts = list(alerts)
-    cancelled = any(alert.code == CANCELLED for alert in alerts) and any(map(is_failure, alerts))
+    cancelled = any(alert in CANCELLED for alert in alerts) and any(map(is_failure, alerts))
     ended = cancelled or any(
         alert.severity in GRAVE
         and not alert.recovered

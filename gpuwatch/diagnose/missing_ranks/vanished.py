@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.observed_end import status_of
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.failure_classes import FINISHED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import plural
@@ -168,7 +168,7 @@ def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
         if step is not None and total is not None and reached(int(step), int(total)):
             return True
     return any(
-        each.finding.rule == FINISHED
+        each.finding.rule in FINISHED
         and each.finding.job == job
         and each.finding.rank == rank
         and each.node in nodes

@@ -139,7 +139,7 @@ OTHERS_ENDS = of_kinds("unresponsive_node")
 """The subset that others report about an unresponsive node; never about the reporting node."""
 SCHEDULER = of_kinds("ended_on_purpose")
 """The whole job was ended on purpose: no culprit."""
-OF_NO_RANK = SCHEDULER | (LAUNCHER_KILLED, "mpi.peer_gone")
+OF_NO_RANK = SCHEDULER | of_kinds("of_no_rank") | (LAUNCHER_KILLED,)
 """Causes outside of the ranks whose lines report them: none of these ranks is the culprit."""
 GPU_GONE = of_kinds("gpu_gone")
 """Reports of a GPU that is gone."""
@@ -161,12 +161,24 @@ KERNEL_RULES = (
 """Prefixes of rules for lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
 """An error line that no rule knows: a cause only where there is no other."""
-SIGNALLED = "launch.agent_signalled"
+SIGNALLED = of_kinds("launcher_signalled")
 """A rank reports that its launcher stopped it; the reason may be in another rank's log."""
+STOPS_RANKS = of_kinds("stops_ranks")
+"""A launcher's lines about the ranks that it ends after the first failure."""
+TERMINATED = of_kinds("terminated")
+"""Ends by SIGTERM."""
+FINISHED = of_kinds("finished")
+"""Lines that the training reached its end."""
+MEMORY_KILLS = of_kinds("memory_kill")
+"""One OOM kill, for which the kernel logs several lines: invoker, limit, victim and reaper."""
+RENDEZVOUS_STORE = of_kinds("rendezvous_store")
+"""A launcher's line about the store of the rendezvous, which is on another node."""
+QUIET_ALONE = of_kinds("ends_quietly")
+"""Classes that are also seen at a normal end: alone they are no incident."""
 CANCELLED_ON = "cancelled_on"
 """Field: the node whose daemon reports the cancelled step; another node may have failed."""
 LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
-NEW_ATTEMPT = "elastic.worker_restart"
+NEW_ATTEMPT = of_kinds("new_attempt")
 
 
 def end_weight(one: Alert | str, default: int = 0) -> int:

@@ -134,7 +134,7 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
     reported: list[float] = []
     folders: dict[int, float] = {}
     for alert in alerts:
-        if alert.code == NEW_ATTEMPT:
+        if alert in NEW_ATTEMPT:
             reported.append(alert.first)
         number = attempt_of_path(alert.proof[0].file or "")
         if number is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.incidents.builder import in_order
-from gpuwatch.diagnose.incidents.causes.grouping import GAP_S
+from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, by_gravity, each_apart, names_of, tracks_by_job
 from gpuwatch.diagnose.job_end.log_tracks import closings_of, tracks_of
 from gpuwatch.diagnose.model.alert import Alert

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
-from gpuwatch.diagnose.incidents.causes.grouping import GAP_S
+from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts

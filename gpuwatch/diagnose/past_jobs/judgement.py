@@ -13,7 +13,6 @@ from gpuwatch.diagnose.error_outcome.later_attempts import with_later_attempts, 
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, with_passed_pressure, without_teardown
@@ -33,7 +32,7 @@ from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts, with_stated_failu
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.job_end.unfinished import unfinished_alerts
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -109,7 +108,7 @@ def judge(
     saved_last = saved_at_end(main_tracks(tracks), closings)
     alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
     alerts = with_repairs(with_planned_ends(alerts, closings), around_in(scan.files))
-    alerts = with_lasting([alert for alert in alerts if alert.code != FINISHED], scan.files)
+    alerts = with_lasting([alert for alert in alerts if alert not in FINISHED], scan.files)
     alerts += of_progress(alerts, scan.files, end)
     others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.answer import without_ranks
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis, judge_flight
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import TIMEOUTS, of_kinds
 from gpuwatch.diagnose.model.incident import UNKNOWN, HangCheck, Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import RankDump
 
-OPEN_CAUSES = frozenset((HANG, UNKNOWN, "nccl.collective_mismatch"))
+OPEN_CAUSES = of_kinds("mismatch") | (HANG, UNKNOWN)
 """Classes beside the timeouts that report what the job waited in, not why: a dump's culprit explains them."""
 BEFORE_S = 5.0
 """The collective that hung may begin this much after the last line of its incident (clocks, buffers)."""

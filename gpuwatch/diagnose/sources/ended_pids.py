@@ -12,17 +12,22 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, LAUNCHER, LAUNCHER_KILLED
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    KERNEL_RULES,
+    LAUNCHER,
+    LAUNCHER_KILLED,
+    STOPS_RANKS,
+    of_kinds,
+)
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NEAR_S = 120.0
 """Most seconds between the two reports; a pid may be given again later."""
 STARTED_S = 10.0
 """Start times are exact to a second or two, and a restarted rank is no older than the end before it."""
-BY_SIGNAL = frozenset(("rank.killed", "rank.segfault", "rank.bus_error", "rank.abort"))
+BY_SIGNAL = of_kinds("by_signal")
 """Ends of processes by a signal, which a shell reports with the pid of what it started."""
-SIGNALS = frozenset(("launch.siblings_killed",))
-"""A launcher's lines about the processes that it ends."""
 
 
 def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
@@ -51,9 +56,7 @@ def with_launcher_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> 
 
     `places`: where the ranks run.
     """
-    stated = [
-        alert for alert in alerts if alert.code in BY_SIGNAL and isinstance(alert.fields.get("pid"), int)
-    ]
+    stated = [alert for alert in alerts if alert in BY_SIGNAL and isinstance(alert.fields.get("pid"), int)]
     if not stated:
         return list(alerts)
     jobs: dict[tuple[str | None, object], str | None] = {
@@ -62,7 +65,7 @@ def with_launcher_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> 
     jobs.update((_process(alert), alert.job) for alert in alerts if alert.code == LAUNCHER_KILLED)
     return [
         _of_launcher(alert, jobs[key])
-        if alert.code in BY_SIGNAL and alert.rank is None and (key := _process(alert)) in jobs
+        if alert in BY_SIGNAL and alert.rank is None and (key := _process(alert)) in jobs
         else alert
         for alert in alerts
     ]
@@ -90,7 +93,7 @@ def without_foreign_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -
     of_job: dict[str | None, list[RankPlace]] | None = None
     found = []
     for alert in alerts:
-        about_end = alert in EXITS or alert in LAUNCHER or alert.code in SIGNALS
+        about_end = alert in EXITS or alert in LAUNCHER or alert in STOPS_RANKS
         pid = alert.fields.get("pid")
         if about_end and alert.job is not None and isinstance(pid, int) and not alert.kernel:
             of_job = _by_job(places) if of_job is None else of_job

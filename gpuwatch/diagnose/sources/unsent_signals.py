@@ -13,12 +13,15 @@ from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER
+from gpuwatch.diagnose.model.failure_classes import (
+    PEER_CONNECTION_ERRORS,
+    SCHEDULER,
+    SIGNALLED,
+    STOPS_RANKS,
+    TERMINATED,
+)
 
-SIGNALLED_ENDS = frozenset(("rank.terminated", "proc.sigterm"))
-SENT = "launch.siblings_killed"
-"""A launcher's line about a signal that it sends to a rank."""
-STOPPED = SCHEDULER | {"launch.agent_signalled"}
+STOPPED = SCHEDULER | SIGNALLED
 """The stop of a whole job."""
 NEAR_S = 60.0
 """Most seconds between the ends of the ranks and the launcher's signals."""
@@ -27,11 +30,11 @@ NEAR_S = 60.0
 def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts; ends of the only rank to which its launcher sent no signal become errors."""
     blamed: set[str] = set()
-    for node, job in {(alert.node, alert.job) for alert in alerts if alert.code == SENT and alert.node}:
+    for node, job in {(alert.node, alert.job) for alert in alerts if alert in STOPS_RANKS and alert.node}:
         here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
-        sent = [alert for alert in here if alert.code == SENT]
+        sent = [alert for alert in here if alert in STOPS_RANKS]
         last = max(alert.last for alert in sent)
-        ends = [each for each in here if each.code in SIGNALLED_ENDS and abs(each.first - last) <= NEAR_S]
+        ends = [each for each in here if each in TERMINATED and abs(each.first - last) <= NEAR_S]
         of_pid = {each.fields.get("pid"): each.rank for each in here if each.rank is not None}
         signalled = {
             of_pid.get(each.fields.get("pid", "")) if each.rank is None else each.rank for each in sent

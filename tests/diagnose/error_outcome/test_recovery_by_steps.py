@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.report.scan.report import ScanReport, judged
@@ -19,6 +18,8 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from tests.diagnose.finding import T0
 from tests.diagnose.incidents.alert_cluster import Cluster
+
+FINISHED = "job.finished"
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB"
 FILE = "/logs/rank_3.log"

@@ -14,16 +14,14 @@ SIGNED = {"sign": "lost"}
 READ = {"line": "could not read shard-00881.tar (Errno 5), reading the replica instead"}
 EXAMPLES: dict[str, tuple[str, dict[str, str], str, str]] = {
     # row: (class, fields, severity after steps, severity after the end), of an error
-    "member that was left behind": ("job.members_lost", SIGNED, "warning", "warning"),
+    "loss that stays": ("job.members_lost", SIGNED, "warning", "warning"),
     "part of the machine, in the job's own words": ("gpu.lost", SIGNED, "warning", "warning"),
     "broken hardware, kernel, or verdict on the steps": ("gpu.xid.fell_off", {}, "error", "error"),
     "replicas that differ, in the job's own words": ("num.replicas_differ", SIGNED, "warning", "warning"),
     "result that a second run does not give": ("num.transient_fault", {}, "warning", "warning"),
     "damage without an error": ("num.replicas_differ", {}, "error", "error"),
     "lasting fault of a device, node or file": ("cuda.ecc", {}, "error", "error"),
-    "model that did not recover": ("num.diverged", SIGNED, "warning", "warning"),
     "loss in the job's own words": ("launch.too_few", SIGNED, "warning", "warning"),
-    "samples that are gone": ("data.samples_lost", SIGNED, "warning", "warning"),
     "port that another one stands in for": ("net.reported_down", SIGNED, "warning", "info"),
     "damaged checkpoint": ("ckpt.corrupt", {}, "warning", "info"),
     "data that another copy or attempt gave": ("storage.io_error", READ, "info", "info"),

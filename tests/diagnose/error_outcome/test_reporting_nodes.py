@@ -7,13 +7,14 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.wire import RankSource, Severity
 from tests.diagnose.finding import T0
+
+FINISHED = "job.finished"
 
 FILE = "/logs/rank_3.log"
 GOOD = RankPlace(3, "good", "4711", pid=100)

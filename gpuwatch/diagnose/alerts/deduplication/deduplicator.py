@@ -59,7 +59,7 @@ class Deduplicator:
         self._keys[alert.id] = key
         bucket[alert.id] = alert
         self._dirty.add(key)
-        if alert.code == NEW_ATTEMPT and self._restarts.get(alert.id) != alert.first:
+        if alert in NEW_ATTEMPT and self._restarts.get(alert.id) != alert.first:
             self._restarts[alert.id] = alert.first
             self._ends = batches(self._restarts.values(), ATTEMPT_S)
             self._dirty.update(self._buckets)

@@ -15,7 +15,14 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert, process_group
-from gpuwatch.diagnose.model.failure_classes import EXITS, GPU_GONE, KERNEL_RULES, NAMES_CULPRIT, TOOK_PART
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    GPU_GONE,
+    KERNEL_RULES,
+    MEMORY_KILLS,
+    NAMES_CULPRIT,
+    TOOK_PART,
+)
 from gpuwatch.diagnose.model.rank_index import bus_key
 from gpuwatch.diagnose.model.text import HALVES
 from gpuwatch.diagnose.model.timing import attempt_of_path
@@ -25,8 +32,6 @@ SUBJECT_FIELDS = ("pid", "hca", "port", "mount", "path", "device", "server", "no
                   "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
 """Fields that name the subject of a line that no rank writes: different values mean different events."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
-KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
-"""Classes of an OOM kill, for which the kernel logs several lines: invoker, limit, victim and reaper."""
 
 Key: TypeAlias = Hashable
 Marks: TypeAlias = dict[str, object]
@@ -54,7 +59,7 @@ def _is_kernel(alert: Alert) -> bool:
 
 
 def _is_kill(alert: Alert) -> bool:
-    return alert.code in KILLS and (_is_kernel(alert) or "victim" in alert.fields)
+    return alert in MEMORY_KILLS and (_is_kernel(alert) or "victim" in alert.fields)
 
 
 def _is_end(alert: Alert) -> bool:

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
     end_weight,
+    of_kinds,
 )
 
 
@@ -27,8 +28,9 @@ class CausePrecedence(IntEnum):
     """An end that other failures also cause: an abort, or a signal from the launcher."""
 
 
-DEVICES = ("gpu.", "amd.", "intel.", "pcie.", "cuda.ecc")
-"""Prefixes of classes that state a fault of a device."""
+DEVICES = ("gpu.", "amd.", "intel.", "pcie.")
+"""Prefixes of classes that state a fault of a device; other rules state the kind."""
+DEVICE_FAULT = of_kinds("device_fault")
 
 
 def layer(alert: Alert) -> int:
@@ -36,7 +38,7 @@ def layer(alert: Alert) -> int:
 
     Of two causes with equal precedence and second, the lower one leads, in whatever order their files are.
     """
-    return 0 if alert.code.startswith(DEVICES) else 1 if alert.kernel else 2
+    return 0 if alert.code.startswith(DEVICES) or alert in DEVICE_FAULT else 1 if alert.kernel else 2
 
 
 def precedence(alert: Alert) -> CausePrecedence:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
-from gpuwatch.diagnose.incidents.causes.grouping import GAP_S, AlertGroup
+from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
+from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup
 from gpuwatch.diagnose.incidents.causes.root_cause import root_cause_of
 from gpuwatch.diagnose.missing_ranks.vanished import CODE
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import FINISHED, PEER_CONNECTION_ERRORS, TIMEOUTS
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
@@ -26,7 +26,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
     order = near[-1]
     lost = {str(each.rank) for each in group.alerts if each in PEER_CONNECTION_ERRORS}
     ended = any(
-        each.code == FINISHED and each.job == order.job and _is_near(order, each.first, each.last)
+        each in FINISHED and each.job == order.job and _is_near(order, each.first, each.last)
         for each in alerts
     )
     return None if ended or lost.issuperset(str(order.fields["ranks"]).split()) else order

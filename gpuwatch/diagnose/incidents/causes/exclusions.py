@@ -31,11 +31,12 @@ from gpuwatch.diagnose.model.failure_classes import (
     TIMEOUTS,
     UNEXPLAINED,
     end_weight,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
-BARRIER = "c10d.monitored_barrier"
+BARRIER = of_kinds("monitored_barrier")
 ALIVE_S = 60.0
 """A rank with errors of its own this long after another error survived that error (seconds)."""
 
@@ -88,7 +89,7 @@ class Candidates:
     @cached_property
     def other_rank_failed(self) -> bool:
         """True if a rank that its launcher did not stop has an error of its own."""
-        signalled = {alert.rank for alert in self.left if alert.code == SIGNALLED} | {None}
+        signalled = {alert.rank for alert in self.left if alert in SIGNALLED} | {None}
         return any(
             alert.rank not in signalled and precedence(alert) < CausePrecedence.LOST_PEER
             for alert in self.left
@@ -117,7 +118,7 @@ def listed(alert: Alert) -> tuple[int, ...]:
     ranks = absent_ranks(alert)
     if ranks:
         return ranks
-    if alert.code == BARRIER and alert.rank in (0, None):
+    if alert in BARRIER and alert.rank in (0, None):
         peer = alert.fields.get("peer_rank")
         return (peer,) if isinstance(peer, int) else ()
     return ()
@@ -130,7 +131,7 @@ def _is_mild(alert: Alert, _among: Candidates) -> bool:
 
 def _is_other_sides_barrier(alert: Alert, _among: Candidates) -> bool:
     """Return True for a monitored barrier's report of another rank than 0, which knows the missing ranks."""
-    return alert.code == BARRIER and alert.rank not in (0, None) and not listed(alert)
+    return alert in BARRIER and alert.rank not in (0, None) and not listed(alert)
 
 
 def _is_torn_down(alert: Alert, among: Candidates) -> bool:
@@ -162,7 +163,7 @@ def _is_below_wait(alert: Alert, among: Candidates) -> bool:
 
 
 def _is_signalled(alert: Alert, among: Candidates) -> bool:
-    return alert.code == SIGNALLED and alert.rank is not None and among.other_rank_failed
+    return alert in SIGNALLED and alert.rank is not None and among.other_rank_failed
 
 
 def _ends_after_wait(alert: Alert, among: Candidates) -> bool:

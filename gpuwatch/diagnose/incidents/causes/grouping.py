@@ -1,19 +1,39 @@
-"""Groups alerts that belong together: one job, one attempt, one period of time."""
+"""Groups alerts that belong together: one job, one attempt, one period of time. Pure.
+
+Example: rank 3 of job 4711 runs out of memory at 10:00:00, ranks 0 to 2 lose their peer at 10:00:02, and the
+launcher reports an exit at 10:00:30: one group. It restarts the ranks, and rank 3 runs out of memory at
+10:09:00: another group, of attempt 1. An Xid of a node that job 4711 shares goes to the group that failed
+within `GAP_S` of it. A group of nothing but warnings is left out.
+"""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from gpuwatch.diagnose.incidents.causes.alert_job import (
+    GAP_S,
+    is_log_line,
+    likely_job,
+    own_job,
+    start_times,
+    when,
+)
 from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
-from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED, explains, of_kinds
-from gpuwatch.diagnose.model.rank_index import RankIndex, lived
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    PEER_CONNECTION_ERRORS,
+    PRECURSORS,
+    QUIET_ALONE,
+    REBOOTED,
+    explains,
+    of_kinds,
+)
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.timing import (
     APART_S,
     Resumed,
@@ -26,18 +46,13 @@ from gpuwatch.diagnose.model.timing import (
     sure,
     with_resumptions,
 )
-from gpuwatch.fleet.jobs.places import RankPlace, Reach
 
-GAP_S = 120.0
-"""Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
 OUTAGE_S = 1800.0
 """Seconds for which a file system counts as lost: servers evict a client minutes after it falls silent."""
-PEER_LOST = "peer.connection_lost"
 NOTHING: Resumed = {}
 ATTEMPT_BEGINS_S = 2.0
 """A process that was just started logs no failure of a training sooner (seconds)."""
-QUIET_ALONE = of_kinds("ends_quietly")
-"""Classes that also occur at a normal end; alone they are no incident."""
+BLOCKED_TASK = of_kinds("blocked_task")
 DISTRIBUTED = (
     "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
 )  # fmt: skip
@@ -80,12 +95,12 @@ def groups(alerts: Sequence[Alert], where: RankIndex, resumed: Resumed = NOTHING
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
-    own = {alert.id: _job(alert, where) for alert in partners}
-    reported = _moments(partners, own)
+    own = {alert.id: own_job(alert, where) for alert in partners}
+    reported = start_times(partners, own)
     by_job: dict[object, list[Alert]] = defaultdict(list)
     homeless: list[Alert] = []
     for alert in partners:
-        job = own[alert.id] or _likely(alert, reported, where)
+        job = own[alert.id] or likely_job(alert, reported, where)
         (homeless if job is None else by_job[job]).append(alert)
     found: list[AlertGroup] = []
     for job_name, members in by_job.items():
@@ -128,107 +143,13 @@ def _thrown_out(group: AlertGroup) -> bool:
     raised = {
         alert.rank
         for alert in group.alerts
-        if alert.code == PEER_LOST
+        if alert in PEER_CONNECTION_ERRORS
+        and alert in QUIET_ALONE
         and alert.severity != "info"
         and alert.proof
         and RAISED.search(alert.proof[0].text)
     }
     return len(raised - {None}) > 1
-
-
-def _job(alert: Alert, where: RankIndex) -> str | None:
-    """Return the job of an alert: the one it names, or the only one on its rank, GPU or node; else None."""
-    line = _is_line(alert)
-    if OF_ENDED_JOB in alert.fields:
-        return None
-    if alert.job is not None:
-        weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
-        return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
-    if line and _reach(alert, where) == "none":
-        return None
-    if alert.rank is not None and not alert.kernel:
-        place = where.of(alert.rank, None, alert.first)
-        return None if place is None or _is_apart(alert, place, where) else place.job
-    if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
-        return None  # whoever follows the file: it may be that of any job
-    jobs = {
-        place.job
-        for place in where.on(alert.node, at=_when(alert))
-        if alert.gpu is None or place.gpu in (None, alert.gpu)
-        if line or not where.claimants.is_doubtful(place.node, place.job)
-    }
-    return next(iter(jobs)) if len(jobs) == 1 else None
-
-
-def _is_apart(alert: Alert, place: RankPlace, where: RankIndex) -> bool:
-    """Return True if a line names a node of a live fleet on which no rank of the place's job runs."""
-    named = where.places.live and alert.rank_from == "field" and alert.node is not None
-    return named and bool(place.node) and not where.on(alert.node, place.job)
-
-
-def _when(alert: Alert) -> float | None:
-    """Return when it last happened (unix seconds), for an event when it began; None: unknown."""
-    event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
-    return (alert.first if event else alert.last) if alert.timed else None
-
-
-def _is_line(alert: Alert) -> bool:
-    """Return True for a line in a job's log; kernel reports are about the node, wherever they are printed."""
-    return alert.proof[0].kind == "line" and not alert.kernel
-
-
-def _reach(alert: Alert, where: RankIndex) -> Reach:
-    return where.reach(alert.proof[0].node, alert.proof[0].file)
-
-
-def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
-    """Return job -> sorted start times of its alerts. `own`: alert id -> job."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for alert in alerts:
-        job = own[alert.id]
-        if job is not None:
-            found[job].append(onset(alert))
-    return {job: sorted(moments) for job, moments in found.items()}
-
-
-def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
-    """Return the job of an alert that names none: the only one that can have it and failed then, or None."""
-    jobs = list(reported)
-    if len(jobs) > 1:
-        began = onset(alert)
-        jobs = [job for job in jobs if _near(reported[job], began)]
-    if len(jobs) != 1 or OF_ENDED_JOB in alert.fields or not _may_be_of(alert, jobs[0], where):
-        return None
-    if not _is_line(alert):
-        return jobs[0] if len(reported) == 1 else None
-    reach = _reach(alert, where)
-    if reach == "none" or not where.may_have(jobs[0], alert.rank):
-        return None
-    ran = where.running(alert.first, alert.node if reach == "node" and where.on(alert.node) else None)
-    others = [job for job in ran if job != jobs[0] and where.may_have(job, alert.rank)]
-    return None if others else jobs[0]
-
-
-def _near(moments: Sequence[float], moment: float) -> bool:
-    at = bisect_left(moments, moment - GAP_S)
-    return at < len(moments) and moments[at] <= moment + GAP_S
-
-
-def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
-    """Return True if an alert without a job may belong to this job, by where and when its ranks ran."""
-    if alert.node is None:
-        return True
-    if alert.rank is not None:
-        own = where.of(alert.rank, job)
-        return own is None or not _is_apart(alert, own, where)
-    at = _when(alert)
-    if at is not None and not any(lived(place, at) for place in where.ranks(job)):
-        return not where.ranks(job)
-    nodes = {place.node for place in where.places.ranks if place.job == job}
-    whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
-    if where.claimants.is_doubtful(alert.node, job):
-        return False
-    return alert.node in nodes or not nodes or not whole
 
 
 def _in_time(
@@ -284,7 +205,7 @@ def _goes_on(group: AlertGroup, alert: Alert) -> bool:
         each.node == alert.node
         and onset(alert) - each.last < OUTAGE_S
         and each.code.startswith("storage.")
-        and (each.code == alert.code or (alert.code == "kernel.hung_task" and explains(each, alert)))
+        and (each.code == alert.code or (alert in BLOCKED_TASK and explains(each, alert)))
         for each in group.alerts
     )
 
@@ -314,12 +235,12 @@ class _Subjects:
 
 def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
     """Add events of shared nodes to the group of the job that failed then; return the remaining alerts."""
-    left = [alert for alert in homeless if _is_line(alert)]
-    for alert in (each for each in homeless if not _is_line(each)):
+    left = [alert for alert in homeless if is_log_line(alert)]
+    for alert in (each for each in homeless if not is_log_line(each)):
         began = onset(alert)
         jobs = {
             place.job
-            for place in where.on(alert.node, at=_when(alert))
+            for place in where.on(alert.node, at=when(alert))
             if not where.claimants.is_doubtful(place.node, place.job)
         }
         near = [

@@ -19,12 +19,13 @@ from gpuwatch.diagnose.model.failure_classes import (
     GENERIC_EXCEPTIONS,
     PEER_CONNECTION_ERRORS,
     SCHEDULER,
+    STOPS_RANKS,
+    TERMINATED,
     TIMEOUTS,
 )
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 
-ENDED_BY_LAUNCHER = SCHEDULER | {"launch.siblings_killed"}
+ENDED_BY_LAUNCHER = SCHEDULER | STOPS_RANKS
 """Lines of a launcher or scheduler that sends signals to ranks."""
 RAISED_STATUS = 1
 """Exit code of Python after an exception."""
@@ -66,7 +67,7 @@ def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[
     signal, and all others only lost their connections, later.
     """
     lost = {alert.rank for alert in believed if alert in PEER_CONNECTION_ERRORS} - {None}
-    ends = [alert for alert in believed if alert.code in SIGNALLED_ENDS and alert.rank is not None]
+    ends = [alert for alert in believed if alert in TERMINATED and alert.rank is not None]
     ranks = {alert.rank for alert in ends}
     others = [alert for alert in believed if alert not in PEER_CONNECTION_ERRORS and alert not in ends]
     if len(ranks) != 1 or not lost or ranks & lost or any(a in ENDED_BY_LAUNCHER for a in alerts):

@@ -14,6 +14,7 @@ from itertools import islice
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
+from gpuwatch.diagnose.model.failure_classes import STOPS_RANKS
 from gpuwatch.diagnose.model.timing import APART_S, Resumption
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -24,7 +25,6 @@ SAME_START_S = 5.0
 """Starts of the ranks of one attempt are at most this far apart (seconds)."""
 LEAVING_S = 10.0
 """Seconds for which the ranks of an attempt that its launcher ends may still log steps."""
-ALL_ENDED = "launch.siblings_killed"
 """The launcher ended all ranks of an attempt."""
 MAX_JOBS = 4096
 MAX_OF_JOB = 64
@@ -52,7 +52,7 @@ class Resumptions:
         before = self.of_job.copy()
         ended: dict[str, set[float]] = defaultdict(set)
         for alert in alerts:
-            if alert.code == ALL_ENDED and alert.timed and alert.job is not None and alert.job not in began:
+            if alert in STOPS_RANKS and alert.timed and alert.job is not None and alert.job not in began:
                 ended[alert.job].update((alert.first, alert.last))
         for writer in fleet.progress.writers.values():
             if writer.job is None:

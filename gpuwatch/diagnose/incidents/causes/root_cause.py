@@ -36,11 +36,13 @@ from gpuwatch.diagnose.model.failure_classes import (
     RENDEZVOUS_TIMEOUTS,
     end_weight,
     explains,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.timing import bounds, sure
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
+PAIRWISE = of_kinds("pairwise_mismatch")
 PEERS_SOONER_S = 30.0
 """Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 
@@ -117,7 +119,7 @@ def _accuser(alerts: Sequence[Alert]) -> Alert | None:
 
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the rank that most reports of a pairwise collective mismatch name; empty: none, or a tie."""
-    if cause.code != "c10d.collective_mismatch":
+    if cause not in PAIRWISE:
         return ()
     named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
     (rank, votes), *others = named.most_common(2)

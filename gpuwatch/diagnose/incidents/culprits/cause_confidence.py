@@ -9,9 +9,8 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.failure_classes import EXITS, GENERIC_EXCEPTIONS, end_weight
+from gpuwatch.diagnose.model.failure_classes import EXITS, GENERIC_EXCEPTIONS, TERMINATED, end_weight
 from gpuwatch.diagnose.model.incident import UNKNOWN
-from gpuwatch.diagnose.sources.unsent_signals import SIGNALLED_ENDS
 from gpuwatch.number_text import plural
 
 
@@ -60,7 +59,7 @@ def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidenc
         if not others:
             return "high", "it raised an exception, and no other rank did"
         return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
-    if cause.code in SIGNALLED_ENDS and cause.role == "first":
+    if cause in TERMINATED and cause.role == "first":
         return (
             "medium",
             "no launcher reports that it sent the signal, and the others only lost their connections",

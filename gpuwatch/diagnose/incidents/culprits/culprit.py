@@ -12,7 +12,6 @@ from gpuwatch.diagnose.incidents.culprits.cause_confidence import confidence_of
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together, node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
-    STORE_LOST,
     Hang,
     all_placed,
     blamed_nodes,
@@ -27,6 +26,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
+    RENDEZVOUS_STORE,
     RENDEZVOUS_TIMEOUTS,
     end_weight,
     explains,
@@ -174,7 +174,7 @@ def _by_address(
     Without such a node, the only rank that did not take part, else the cause's place with low confidence.
     """
     votes = blamed_nodes([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
-    if cause.code == STORE_LOST:
+    if cause in RENDEZVOUS_STORE:
         votes, host = without_reporters(votes, cause, alerts, where, job)
         if not votes:
             because = (

@@ -17,9 +17,11 @@ from gpuwatch.diagnose.model.failure_classes import (
     GENERIC_EXCEPTIONS,
     OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
+    STOPS_RANKS,
     TIMEOUTS,
     end_weight,
     explains,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
@@ -29,8 +31,7 @@ EXIT_S = 600.0
 SUFFERS_S = 120.0
 """A rank's error later than this after a fault is no consequence of it (seconds)."""
 SAME_MOMENT_S = 2.0
-KILLS = frozenset(("rank.killed", "proc.sigkill"))
-SIBLINGS_KILLED = "launch.siblings_killed"
+KILLS = of_kinds("killed")
 MIN_FOLLOWERS = 3
 """With this many ranks timed out, the only one that did not is significant."""
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
@@ -118,9 +119,9 @@ def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
 
     Only for ends without a launcher's table: torchrun lists the first failure, and kills the others.
     """
-    if cause.code not in KILLS or cause.rank is None:
+    if cause not in KILLS or cause.rank is None:
         return set()
-    if any("table_entry" in each.fields or each.code == SIBLINGS_KILLED for each in alerts):
+    if any("table_entry" in each.fields or each in STOPS_RANKS for each in alerts):
         return set()
     ranks = {
         each.rank

@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     LAUNCHER,
     PEER_CONNECTION_ERRORS,
+    STOPS_RANKS,
     TIMEOUTS,
     TOOK_PART,
     end_weight,
@@ -29,8 +30,6 @@ MAX_NAMED_SUSPECTS = 3
 
 ABORT_WEIGHT = 2
 """The `end_weight` of an abort."""
-STORE_LOST = "elastic.rdzv_connection"
-"""A launcher's line about the store of the rendezvous, which is on another node."""
 
 
 class Hang(Struct, frozen=True):
@@ -181,7 +180,7 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
     """
     ended: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
-        if alert.code == "launch.siblings_killed" and alert.node is not None and "pid" in alert.fields:
+        if alert in STOPS_RANKS and alert.node is not None and "pid" in alert.fields:
             ended[alert.node].add(alert.fields["pid"])
     found = []
     for node, pids in ended.items():

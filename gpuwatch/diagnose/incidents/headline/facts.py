@@ -8,6 +8,7 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together
 from gpuwatch.diagnose.incidents.culprits.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import LAUNCHER, NODE_FAILURES
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
@@ -42,7 +43,9 @@ def following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
     cause = reported.cause
     blamed |= set() if cause is None or reported.rank is not None else killed_together(cause, reported.alerts)
     if reported.rank is None and reported.node is not None:
-        gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
+        gone = cause is not None and (
+            cause.code == "node_lost" or (cause in NODE_FAILURES and cause in LAUNCHER)
+        )
         blamed |= (
             {each.rank for each in where.on(reported.node, reported.job)} if gone or cause is None else set()
         )

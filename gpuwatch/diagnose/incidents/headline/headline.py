@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together
-from gpuwatch.diagnose.incidents.culprits.suspects import STORE_LOST
 from gpuwatch.diagnose.incidents.headline.detail import with_detail
 from gpuwatch.diagnose.incidents.headline.facts import HeadlineFacts
 from gpuwatch.diagnose.incidents.headline.followers import alike, followed
@@ -17,6 +16,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     PEER_CONNECTION_ERRORS,
     REBOOTED,
+    RENDEZVOUS_STORE,
     RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
 )
@@ -144,7 +144,7 @@ def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
         verb = "reports" if reported.votes == 1 else "report"
         return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"
     same = {alert.rank for alert in reported.alerts if alert.code == cause.code and alert.rank is not None}
-    if cause.code == STORE_LOST and who:
+    if cause in RENDEZVOUS_STORE and who:
         return f"{who}: {cause.text} {at}"
     if reported.rank != cause.rank and who:
         others = plural(len(same), "rank")

@@ -1,0 +1,115 @@
+"""The job of an alert: the one that it names, else the only one that can have it. Pure.
+
+Example: the kernel of gpu-003 reports an Xid of GPU 5, and names no job. Only rank 21 of job 4711 ran on that
+GPU then, so `own_job` returns 4711. If two jobs shared the GPU, it returns None, and `likely_job` returns the
+only job that reported anything and had ranks on gpu-003; where several jobs reported something, None.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
+from gpuwatch.diagnose.model.rank_index import RankIndex, lived
+from gpuwatch.diagnose.model.timing import onset
+from gpuwatch.fleet.jobs.places import RankPlace, Reach
+
+GAP_S = 120.0
+"""Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+
+
+def own_job(alert: Alert, where: RankIndex) -> str | None:
+    """Return the job of an alert: the one it names, or the only one on its rank, GPU or node; else None."""
+    line = is_log_line(alert)
+    if OF_ENDED_JOB in alert.fields:
+        return None
+    if alert.job is not None:
+        weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
+        return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
+    if line and _reach(alert, where) == "none":
+        return None
+    if alert.rank is not None and not alert.kernel:
+        place = where.of(alert.rank, None, alert.first)
+        return None if place is None or _is_apart(alert, place, where) else place.job
+    if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
+        return None  # whoever follows the file: it may be that of any job
+    jobs = {
+        place.job
+        for place in where.on(alert.node, at=when(alert))
+        if alert.gpu is None or place.gpu in (None, alert.gpu)
+        if line or not where.claimants.is_doubtful(place.node, place.job)
+    }
+    return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def likely_job(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
+    """Return the job of an alert that names none: the only one that can have it and failed then, or None."""
+    jobs = list(reported)
+    if len(jobs) > 1:
+        began = onset(alert)
+        jobs = [job for job in jobs if _near(reported[job], began)]
+    if len(jobs) != 1 or OF_ENDED_JOB in alert.fields or not _may_be_of(alert, jobs[0], where):
+        return None
+    if not is_log_line(alert):
+        return jobs[0] if len(reported) == 1 else None
+    reach = _reach(alert, where)
+    if reach == "none" or not where.may_have(jobs[0], alert.rank):
+        return None
+    ran = where.running(alert.first, alert.node if reach == "node" and where.on(alert.node) else None)
+    others = [job for job in ran if job != jobs[0] and where.may_have(job, alert.rank)]
+    return None if others else jobs[0]
+
+
+def start_times(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
+    """Return job -> sorted start times of its alerts. `own`: alert id -> job."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for alert in alerts:
+        job = own[alert.id]
+        if job is not None:
+            found[job].append(onset(alert))
+    return {job: sorted(moments) for job, moments in found.items()}
+
+
+def _near(moments: Sequence[float], moment: float) -> bool:
+    at = bisect_left(moments, moment - GAP_S)
+    return at < len(moments) and moments[at] <= moment + GAP_S
+
+
+def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
+    """Return True if an alert without a job may belong to this job, by where and when its ranks ran."""
+    if alert.node is None:
+        return True
+    if alert.rank is not None:
+        own = where.of(alert.rank, job)
+        return own is None or not _is_apart(alert, own, where)
+    at = when(alert)
+    if at is not None and not any(lived(place, at) for place in where.ranks(job)):
+        return not where.ranks(job)
+    nodes = {place.node for place in where.places.ranks if place.job == job}
+    whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
+    if where.claimants.is_doubtful(alert.node, job):
+        return False
+    return alert.node in nodes or not nodes or not whole
+
+
+def _is_apart(alert: Alert, place: RankPlace, where: RankIndex) -> bool:
+    """Return True if a line names a node of a live fleet on which no rank of the place's job runs."""
+    named = where.places.live and alert.rank_from == "field" and alert.node is not None
+    return named and bool(place.node) and not where.on(alert.node, place.job)
+
+
+def when(alert: Alert) -> float | None:
+    """Return when it last happened (unix seconds), for an event when it began; None: unknown."""
+    event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
+    return (alert.first if event else alert.last) if alert.timed else None
+
+
+def is_log_line(alert: Alert) -> bool:
+    """Return True for a line in a job's log; kernel reports are about the node, wherever they are printed."""
+    return alert.proof[0].kind == "line" and not alert.kernel
+
+
+def _reach(alert: Alert, where: RankIndex) -> Reach:
+    return where.reach(alert.proof[0].node, alert.proof[0].file)
