@@ -72,20 +72,20 @@ def _stated(seed: random.Random, step: int, rank: int, clock: str) -> Iterator[s
             f"{head} [timer.py:{200 + rank % 9}:stop] epoch=0/micro_step={step * 8}/global_step={step}, "
             f"RunningAvgSamplesPerSec={n * 99!r}, CurrSamplesPerSec={n * 90!r}, MemAllocated={n * 40:.2f}GB"
         )
-        yield f"{head} [config.py:1003:print]   {_word(seed)}_{_word(seed)} ...... {n:.4f}"
+        yield f"{head} [config.py:1003:print]   {word(seed)}_{word(seed)} ...... {n:.4f}"
     elif kind == 4:
         yield from _nccl(seed, rank)
     elif kind == 5:
         yield _bar(step, rank, n)
     elif kind == 6:
         yield (
-            f"W0601 12:{step % 60:02}:{rank % 60:02}.{rank:06} {4000 + rank} torch/{_word(seed)}.py:{step}] "
-            f"[{rank}/0] the {_word(seed)} of {_word(seed)} is deprecated, use {_word(seed)} instead"
+            f"W0601 12:{step % 60:02}:{rank % 60:02}.{rank:06} {4000 + rank} torch/{word(seed)}.py:{step}] "
+            f"[{rank}/0] the {word(seed)} of {word(seed)} is deprecated, use {word(seed)} instead"
         )
     elif kind == 7:
         yield f"(trainer pid={9000 + rank}, ip=10.0.{rank % 8}.7) saved shard {rank} of {step} in {n:.2f} s"
     else:
-        yield f"{rank:3}: sample {step}: " + " ".join(_word(seed) for _ in range(18))
+        yield f"{rank:3}: sample {step}: " + " ".join(word(seed) for _ in range(18))
 
 
 def _bar(step: int, rank: int, n: float) -> str:
@@ -129,5 +129,5 @@ _STEMS = [
 _ENDS = ["ed", "ing", "er", "ion", "al", "ly", "ment", "ate", "ure", "ix", "or", "ant", "ile"]
 
 
-def _word(seed: random.Random) -> str:
+def word(seed: random.Random) -> str:
     return seed.choice(_STEMS) + seed.choice(_STEMS) + seed.choice(_ENDS)

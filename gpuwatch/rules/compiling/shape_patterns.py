@@ -1,7 +1,8 @@
 r"""Rewrites a rule's pattern for shapes of lines: it matches the shape of every line the rule can match.
 
-A shape is a line without its digits (see `agent.logs.matching.prefilter`). Anchors, word borders and
-look-arounds are dropped, digits may be missing, and a blank may be a tab, which a searched line has expanded.
+A shape is a line without its digits (see `agent.logs.matching.prefilter`). Anchors, look-arounds and word
+borders beside digits are dropped, digits may be missing, and a blank may be a tab, which a searched line has
+expanded. Shapes with digits or blanks beyond ASCII are left out (`has_other_digits`).
 
 Example: `^\[rank(\d+)\]: (?!x)err.{0,200}` becomes `\[rank\]:[ \t]err`.
 """
@@ -9,12 +10,25 @@ Example: `^\[rank(\d+)\]: (?!x)err.{0,200}` becomes `\[rank\]:[ \t]err`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuwatch.rules.compiling.check import op, parsed
 from gpuwatch.rules.compiling.pattern_parts import REPEATS, is_folded
+from gpuwatch.rules.compiling.shape_parts import (
+    BORDER,
+    Part,
+    Repeat,
+    counted,
+    escaped,
+    has_separator,
+    joined_repeat,
+    may_begin_blank,
+    may_end_blank,
+    of_repeat,
+    trimmed,
+)
 
 BLANK, TAB = 32, 9
 CHARACTER_BYTES = 4
@@ -22,6 +36,7 @@ CHARACTER_BYTES = 4
 _DIGITS = frozenset(b"0123456789")
 _HIGH = frozenset(range(128, 256))
 _ASCII = frozenset(range(128)) - frozenset(b"\n\r")
+_LETTERS = frozenset(b"_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SINGLE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 _EMPTY = (op.AT, op.ASSERT, op.ASSERT_NOT)
 """Elements without a character of their own."""
@@ -33,70 +48,47 @@ _CATEGORIES = {
     op.CATEGORY_WORD: re.compile(r"\w"),
     op.CATEGORY_NOT_WORD: re.compile(r"\W"),
 }
+_ASCII_ONLY = (op.CATEGORY_DIGIT, op.CATEGORY_SPACE)
+"""Categories whose characters beyond ASCII no tried shape has."""
+_OTHER_DIGIT_OR_SPACE = re.compile(
+    rb"\xc2[\x85\xa0]|[\xd9\xdb\xdf\xe0\xe1]"
+    rb"|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
+    rb"|\xea[\x98\xa3\xa4\xa7\xa9\xaf]|\xef\xbc|\xf0(?:[^\x9f]|\x9f\xaf)"
+)
+"""First bytes of digits and blanks beyond ASCII, which stay in a shape."""
+
+
+def has_other_digits(shape: bytes) -> bool:
+    """Return True if a shape may hold digits or blanks beyond ASCII, for which the patterns are not made."""
+    return not shape.isascii() and _OTHER_DIGIT_OR_SPACE.search(shape) is not None
+
+
+class ShapePattern(NamedTuple):
+    """A pattern for shapes; if `folded`, for shapes in lower case."""
+
+    text: bytes
+    folded: bool
+
+    def matches(self, shape: bytes) -> bool:
+        """Return True if a shape matches."""
+        return re.search(self.text, shape.lower() if self.folded else shape) is not None
 
 
 @lru_cache(maxsize=8192)
-def shape_pattern(pattern: str) -> bytes | None:
+def shape_pattern(pattern: str) -> ShapePattern | None:
     """Return the pattern for shapes; None: any shape may match."""
     tree = parsed(pattern)
-    parts = _sequence(list(tree), folded=bool(tree.state.flags & re.IGNORECASE))
-    return "".join(_trimmed(parts)).encode() or None
+    folded = bool(tree.state.flags & re.IGNORECASE)
+    text = "".join(trimmed(_sequence(list(tree), folded=folded)))
+    if folded:
+        text = _BOTH_CASES.sub(r"\1", text)
+    return ShapePattern(text.encode(), folded) if text else None
 
 
-class _Part(str):
-    """A part of the new pattern."""
-
-    __slots__ = ("begins", "ends", "least")
-    least: str
-    """The part of it required at an edge of the pattern; "": none."""
-    begins: bool
-    ends: bool
-    """True if its first or last character may be a blank."""
-
-    def __new__(
-        cls, text: str, least: str | None = None, *, begins: bool = False, ends: bool = False
-    ) -> _Part:
-        self = super().__new__(cls, text)
-        self.least = text if least is None else least
-        self.begins, self.ends = begins, ends
-        return self
+_BOTH_CASES = re.compile(r"\[[A-Z]([a-z])\]")
 
 
-def _begins(parts: Iterable[_Part]) -> bool:
-    """Return True if the first character of a sequence may be a blank."""
-    for part in parts:
-        if part.begins:
-            return True
-        if part.least:
-            return False
-    return False
-
-
-def _ends(parts: Sequence[_Part], *, behind: bool = False) -> bool:
-    """Return True if the last character of a sequence may be a blank; `behind`: the one before it may be."""
-    for part in reversed(parts):
-        if part.ends:
-            return True
-        if part.least:
-            return False
-    return behind
-
-
-def _trimmed(parts: Sequence[_Part]) -> list[str]:
-    """Return the parts without those at both edges that may be missing: the rest occurs in any match."""
-    kept = list(parts)
-    while kept and not kept[0].least:
-        del kept[0]
-    while kept and not kept[-1].least:
-        del kept[-1]
-    texts: list[str] = list(kept)
-    if texts:
-        texts[-1] = kept[-1].least
-        texts[0] = kept[0].least
-    return texts
-
-
-def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool, behind: bool = False) -> list[_Part]:
+def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool, behind: bool = False) -> list[Part]:
     """Return the parts of a sequence; of adjacent blanks only the first is required: a tab is several.
 
     Args:
@@ -104,16 +96,45 @@ def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool, behind: bool = 
         folded: True if upper and lower case are equal.
         behind: True if the character before the sequence may be a blank.
     """
-    parts: list[_Part] = []
-    for code, argument in items:
-        parts += _parts(code, argument, folded=folded, behind=_ends(parts, behind=behind))
+    parts: list[Part] = []
+    for index, (code, argument) in enumerate(items):
+        if code is op.AT and argument is op.AT_BOUNDARY and _is_beside_letter(items, index):
+            parts.append(Part(BORDER, separates=False))
+            continue
+        for part in _parts(code, argument, folded=folded, behind=may_end_blank(parts, behind=behind)):
+            joined = joined_repeat(parts[-1], part) if parts else None
+            if joined is None:
+                parts.append(part)
+            else:
+                parts[-1] = joined
     return parts
 
 
-def _parts(code: Any, argument: Any, *, folded: bool, behind: bool) -> list[_Part]:
+def _is_beside_letter(items: Sequence[tuple[Any, Any]], index: int) -> bool:
+    """Return True if a word border stands beside a letter for certain, so that shapes have it too."""
+    return _has_letter(items[index + 1 :], 0) or _has_letter(items[:index], -1)
+
+
+def _has_letter(items: Sequence[tuple[Any, Any]], edge: int) -> bool:
+    """Return True if the first (`edge` 0) or last (-1) character of a sequence is a letter for certain."""
+    reading = [each for each in items if each[0] not in _EMPTY]
+    if not reading:
+        return False
+    code, argument = reading[edge]
+    if code in _SINGLE:
+        own, high = _bytes_of(code, argument, folded=False)
+        return not high and own <= _LETTERS
+    if code is op.SUBPATTERN:
+        return _has_letter(list(argument[3]), edge)
+    if code is op.BRANCH:
+        return all(_has_letter(list(each), edge) for each in argument[1])
+    return bool(code in REPEATS and argument[0]) and _has_letter(list(argument[2]), edge)
+
+
+def _parts(code: Any, argument: Any, *, folded: bool, behind: bool) -> list[Part]:
     """Return an element as parts; none for one that leaves no character, such as an anchor or a digit."""
     if code is op.LITERAL and argument > 127 and not folded:
-        return [_Part("".join(map(_escaped, chr(argument).encode())))]
+        return [Part("".join(map(escaped, chr(argument).encode())))]
     if code in _SINGLE:
         return _repeated_one(1, 1, *_bytes_of(code, argument, folded=folded), behind=behind)
     if code is op.SUBPATTERN:
@@ -126,59 +147,52 @@ def _parts(code: Any, argument: Any, *, folded: bool, behind: bool) -> list[_Par
         return _sequence(list(argument), folded=folded, behind=behind)
     if code in _EMPTY:
         return []
-    return [_Part("[^\\n\\r]*", "")]  # a reference to a group, or a condition
+    return [Part("[^\\n\\r]*", "")]  # a reference to a group, or a condition
 
 
-def _branches(branches: Sequence[Sequence[_Part]]) -> _Part:
+def _branches(branches: Sequence[Sequence[Part]]) -> Part:
     texts = dict.fromkeys("".join(each) for each in branches)
     optional = not all(any(part.least for part in each) for each in branches)
-    begins, ends = any(map(_begins, branches)), any(map(_ends, branches))
-    return _Part(f"(?:{'|'.join(texts)})", "" if optional else None, begins=begins, ends=ends)
+    begins, ends = any(map(may_begin_blank, branches)), any(map(may_end_blank, branches))
+    separates = all(map(has_separator, branches))
+    text = f"(?:{'|'.join(texts)})" if any(texts) else ""
+    return Part(text, "" if optional else None, begins=begins, ends=ends, separates=separates)
 
 
 def _repeated(
     least: int, most: Any, items: list[tuple[Any, Any]], *, folded: bool, behind: bool
-) -> list[_Part]:
+) -> list[Part]:
     flat = [each for each in _opened(items) if each[0] not in _EMPTY]
     if len(flat) == 1 and flat[0][0] in _SINGLE:
         return _repeated_one(least, most, *_bytes_of(*flat[0], folded=folded), behind=behind)
     parts = _sequence(items, folded=folded)
-    if behind or (_begins(parts) and _ends(parts)):
+    if behind or (may_begin_blank(parts) and may_end_blank(parts)):
         parts = _sequence(items, folded=folded, behind=True)
-    if not parts:
-        return []
+    separates = bool(least) and has_separator(parts)
+    if not any(parts):
+        return [Part("", separates=separates)]
     one = f"(?:{''.join(parts)})"
-    begins, ends = _begins(parts), _ends(parts)
+    begins, ends = may_begin_blank(parts), may_end_blank(parts)
     if not least or not any(part.least for part in parts):
-        return [_Part(f"{one}{_counted(0, most)}", "", begins=begins, ends=ends)]
-    text = f"{one}{_counted(least, most)}"
-    return [_Part(text, f"{one}{_counted(least, least)}", begins=begins, ends=ends)]
+        return [Part(f"{one}{counted(0, most)}", "", begins=begins, ends=ends, separates=separates)]
+    text = f"{one}{counted(least, most)}"
+    return [Part(text, f"{one}{counted(least, least)}", begins=begins, ends=ends)]
 
 
-def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool, *, behind: bool) -> list[_Part]:
+def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool, *, behind: bool) -> list[Part]:
     """Return the repeat of one character; `own` and `high` as of `_bytes_of`."""
     blank = BLANK in own
+    separates = bool(least) and not blank
     if own & _DIGITS:
         own, least = own - _DIGITS, 0
     if not own and not high:
-        return []
+        return [Part("", separates=separates)]
     if high and most is not op.MAXREPEAT:
         most *= CHARACTER_BYTES
-    one = _class(own | _HIGH if high else own)
     if blank:
         least = 0 if behind else min(least, 1)
-    if not least:
-        return [_Part(f"{one}{_counted(0, most)}", "", begins=blank, ends=blank)]
-    text = f"{one}{_counted(least, most)}"
-    return [_Part(text, f"{one}{_counted(least, least)}", begins=blank, ends=blank)]
-
-
-def _counted(least: int, most: Any) -> str:
-    if most is op.MAXREPEAT:
-        return "*" if least == 0 else "+" if least == 1 else f"{{{least},}}"
-    if least == most:
-        return "" if least == 1 else f"{{{least}}}"
-    return "?" if (least, most) == (0, 1) else f"{{{least},{most}}}"
+    repeat = Repeat(own | _HIGH if high else own, least, most)
+    return [of_repeat(repeat, begins=blank, ends=blank, separates=separates)]
 
 
 def _opened(items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -217,25 +231,5 @@ def _set_of(items: Sequence[tuple[Any, Any]]) -> tuple[frozenset[int], bool]:
             high = high or argument[1] > 127
         else:
             found.update(c for c in range(128) if _CATEGORIES[argument].match(chr(c)))
-            high = True
+            high = high or argument not in _ASCII_ONLY
     return (_ASCII - found, True) if negated else (frozenset(found), high)
-
-
-def _class(own: frozenset[int]) -> str:
-    if len(own) == 1:
-        return _escaped(next(iter(own)))
-    ranges: list[list[int]] = []
-    for each in sorted(own):
-        if ranges and ranges[-1][1] == each - 1:
-            ranges[-1][1] = each
-        else:
-            ranges.append([each, each])
-    return "[" + "".join(_range(low, high) for low, high in ranges) + "]"
-
-
-def _range(low: int, high: int) -> str:
-    return _escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}"
-
-
-def _escaped(byte: int) -> str:
-    return chr(byte) if chr(byte).isalpha() and byte < 128 else f"\\x{byte:02x}"

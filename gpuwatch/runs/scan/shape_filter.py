@@ -14,7 +14,12 @@ from gpuwatch.agent.logs.lines.levels import FIELD, FORMS, GRAVE, LETTER, LEVELS
 from gpuwatch.agent.logs.matching.event_form import GAVE_UP
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet
 from gpuwatch.rules.compiling.literals import BROKEN
-from gpuwatch.rules.compiling.shape_patterns import shape_pattern
+from gpuwatch.rules.compiling.shape_parts import BORDER
+from gpuwatch.rules.compiling.shape_patterns import (
+    ShapePattern,
+    has_other_digits,
+    shape_pattern,
+)
 
 MAX_TRIED = 2_000
 """Longest shape that is tried, in bytes: of a longer line only a part around a phrase is searched."""
@@ -27,22 +32,43 @@ prefixes of ranks."""
 _BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
 
 
+class ShapeSearch:
+    """A pattern for shapes, searched without the word border at its begin first: that takes a fifth."""
+
+    def __init__(self, pattern: ShapePattern) -> None:
+        self._text, self._folded = pattern
+        self._search = re.compile(self._text.removeprefix(BORDER.encode())).search
+        self._whole: re.Pattern[bytes] | None = None
+
+    def matches(self, shape: bytes, lowered: bytes) -> bool:
+        """Return True if a shape matches; `lowered`: the shape in lower case."""
+        text = lowered if self._folded else shape
+        if self._search(text) is None:
+            return False
+        if self._whole is None:
+            self._whole = re.compile(self._text)
+        return self._whole.search(text) is not None
+
+
 class ShapeFilter:
     """The patterns of each phrase, compiled at its first shape."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._ruleset = ruleset
-        self._patterns: dict[Phrase, list[tuple[str, re.Pattern[bytes]]] | None] = {}
-        self._known: dict[str, re.Pattern[bytes] | None] = {}
+        self._patterns: dict[Phrase, list[tuple[str, ShapeSearch]] | None] = {}
+        self._known: dict[str, ShapeSearch | None] = {}
 
     def kept(self, phrases: list[Phrase], shape: bytes) -> list[Phrase]:
         """Return the phrases of a shape of which a rule or dialect may match its lines."""
-        if not phrases or len(shape) > MAX_TRIED or _DIFFERENT.search(shape):
+        if not phrases or not is_tried(shape):
             return phrases
-        tried: dict[re.Pattern[bytes], bool] = {}
-        return [phrase for phrase in phrases if self._may_match(phrase, shape, tried)]
+        tried: dict[ShapeSearch, bool] = {}
+        lowered = shape.lower()
+        return [phrase for phrase in phrases if self._may_match(phrase, shape, lowered, tried)]
 
-    def _may_match(self, phrase: Phrase, shape: bytes, tried: dict[re.Pattern[bytes], bool]) -> bool:
+    def _may_match(
+        self, phrase: Phrase, shape: bytes, lowered: bytes, tried: dict[ShapeSearch, bool]
+    ) -> bool:
         """Return True if a pattern of a phrase matches a shape; `tried`: results for this shape so far."""
         if phrase not in self._patterns:
             compiled = [(rule, self._compiled(text)) for rule, text in patterns_of(phrase)]
@@ -61,20 +87,30 @@ class ShapeFilter:
                 continue
             if ruleset.entered is not None:  # a hung search suspends its rule
                 ruleset.entered(rule)
-            found = tried[pattern] = pattern.search(shape) is not None
+            found = tried[pattern] = pattern.matches(shape, lowered)
             if ruleset.left is not None:
                 ruleset.left()
             if found:
                 return True
         return False
 
-    def _compiled(self, text: str) -> re.Pattern[bytes] | None:
+    def _compiled(self, text: str) -> ShapeSearch | None:
         """Return the pattern for shapes, None: any shape may match."""
         if text not in self._known:
-            broken = any(word in text for word in BROKEN)  # may match across the lines of a wrapped record
-            loosened = None if broken else shape_pattern(text)
-            self._known[text] = None if loosened is None else re.compile(loosened)
+            loosened = loosened_pattern(text)
+            self._known[text] = None if loosened is None else ShapeSearch(loosened)
         return self._known[text]
+
+
+def is_tried(shape: bytes) -> bool:
+    """Return True if patterns can be tried on a shape: its lines are searched as they are."""
+    return len(shape) <= MAX_TRIED and not _DIFFERENT.search(shape) and not has_other_digits(shape)
+
+
+def loosened_pattern(text: str) -> ShapePattern | None:
+    """Return a rule's pattern for shapes; None: any shape may match."""
+    broken = any(word in text for word in BROKEN)  # may match across the lines of a wrapped record
+    return None if broken else shape_pattern(text)
 
 
 def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:

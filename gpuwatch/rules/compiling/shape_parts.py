@@ -1,0 +1,161 @@
+"""Parts of a pattern for shapes of lines: their text, where blanks may stand, and how repeats are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gpuwatch.rules.compiling.check import op
+
+BORDER = r"\b"
+
+
+class Repeat(NamedTuple):
+    """One character of `own`, repeated."""
+
+    own: frozenset[int]
+    least: int
+    most: Any
+
+
+class Part(str):
+    """A part of the new pattern."""
+
+    __slots__ = ("begins", "ends", "least", "repeat", "separates")
+    least: str
+    """The part of it required at an edge of the pattern; "": none."""
+    begins: bool
+    ends: bool
+    """True if its first or last character may be a blank."""
+    separates: bool
+    """True if blanks on both of its sides are not adjacent in a line: a shape lacks only its digits."""
+    repeat: Repeat | None
+    """What it repeats, if it is the repeat of one character."""
+
+    def __new__(
+        cls,
+        text: str,
+        least: str | None = None,
+        *,
+        begins: bool = False,
+        ends: bool = False,
+        separates: bool | None = None,
+        repeat: Repeat | None = None,
+    ) -> Part:
+        """Return a part; `least` None: all of it is required."""
+        self = super().__new__(cls, text)
+        self.least = text if least is None else least
+        self.begins, self.ends = begins, ends
+        self.separates = bool(self.least) if separates is None else separates
+        self.repeat = repeat
+        return self
+
+    def followed(self, *, separates: bool) -> Part:
+        """Return the part with what follows it and leaves no character of its own, such as a digit."""
+        return Part(
+            self,
+            self.least,
+            begins=self.begins,
+            ends=self.ends and not separates,
+            separates=self.separates or separates,
+            repeat=self.repeat,
+        )
+
+
+def may_begin_blank(parts: Iterable[Part]) -> bool:
+    """Return True if the first character of a sequence may be a blank."""
+    for part in parts:
+        if part.begins:
+            return True
+        if part.separates:
+            return False
+    return False
+
+
+def may_end_blank(parts: Sequence[Part], *, behind: bool = False) -> bool:
+    """Return True if the last character of a sequence may be a blank; `behind`: the one before it may be."""
+    for part in reversed(parts):
+        if part.ends:
+            return True
+        if part.separates:
+            return False
+    return behind
+
+
+def trimmed(parts: Sequence[Part]) -> list[str]:
+    """Return the parts without those at both edges that may be missing: the rest occurs in any match."""
+    kept = list(parts)
+    while kept and not kept[0].least:
+        del kept[0]
+    while kept and not kept[-1].least:
+        del kept[-1]
+    texts: list[str] = list(kept)
+    if texts:
+        texts[-1] = kept[-1].least
+        texts[0] = kept[0].least
+    return texts
+
+
+def has_separator(parts: Iterable[Part]) -> bool:
+    """Return True if blanks on both sides of a sequence are not adjacent."""
+    return any(part.separates for part in parts)
+
+
+def joined_repeat(first: Part, second: Part) -> Part | None:
+    """Return one part for two repeats of which the optional one repeats no other characters; None: two.
+
+    Digits that are left out make repeats adjacent, and those would match a text in many ways.
+    """
+    if not second and first != BORDER:
+        return first.followed(separates=second.separates)
+    one, other = first.repeat, second.repeat
+    if one is None or other is None:
+        return None
+    larger, smaller = (one, other) if one.own >= other.own else (other, one)
+    if smaller.least or not larger.own >= smaller.own:
+        return None
+    most = op.MAXREPEAT if op.MAXREPEAT in (one.most, other.most) else one.most + other.most
+    return of_repeat(
+        Repeat(larger.own, larger.least, most),
+        begins=first.begins or (second.begins and not first.separates),
+        ends=second.ends or (first.ends and not second.separates),
+        separates=first.separates or second.separates,
+    )
+
+
+def of_repeat(repeat: Repeat, *, begins: bool, ends: bool, separates: bool) -> Part:
+    """Return a repeat of one character as a part."""
+    one, least = _class(repeat.own), repeat.least
+    text = f"{one}{counted(least, repeat.most)}"
+    required = f"{one}{counted(least, least)}" if least else ""
+    return Part(text, required, begins=begins, ends=ends, separates=separates, repeat=repeat)
+
+
+def counted(least: int, most: Any) -> str:
+    """Return a quantifier."""
+    if most is op.MAXREPEAT:
+        return "*" if least == 0 else "+" if least == 1 else f"{{{least},}}"
+    if least == most:
+        return "" if least == 1 else f"{{{least}}}"
+    return "?" if (least, most) == (0, 1) else f"{{{least},{most}}}"
+
+
+def _class(own: frozenset[int]) -> str:
+    if len(own) == 1:
+        return escaped(next(iter(own)))
+    ranges: list[list[int]] = []
+    for each in sorted(own):
+        if ranges and ranges[-1][1] == each - 1:
+            ranges[-1][1] = each
+        else:
+            ranges.append([each, each])
+    return "[" + "".join(_range(low, high) for low, high in ranges) + "]"
+
+
+def _range(low: int, high: int) -> str:
+    return escaped(low) if low == high else f"{escaped(low)}-{escaped(high)}"
+
+
+def escaped(byte: int) -> str:
+    """Return a byte as a literal of a pattern."""
+    return chr(byte) if chr(byte).isalpha() and byte < 128 else f"\\x{byte:02x}"
