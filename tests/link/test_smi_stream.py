@@ -134,6 +134,11 @@ def test_garbage_is_counted_and_the_stream_goes_on(garbage: bytes, words: str) -
     assert [item for item in items if isinstance(item, Sample) and item.gpus]
 
 
+def test_a_flood_of_empty_lines_ends_the_call() -> None:
+    with pytest.raises(StreamError):
+        _run(b"\n" * (1 << 20))
+
+
 def test_a_flood_ends_the_call() -> None:
     with pytest.raises(StreamError, match="MiB/s"):
         _run(b"\n" * (int(BYTES_BURST) + 1))

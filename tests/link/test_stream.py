@@ -123,6 +123,22 @@ def test_a_zlib_bomb_is_refused_before_it_is_inflated() -> None:
         _run(stream, [MARK, bomb])
 
 
+@pytest.mark.parametrize(
+    "packed",
+    [
+        _squeezed([b"\n" * (4 << 20)]),
+        b"\x78\x9c" + b"\x00\x00\x00\xff\xff" * (8 << 20),
+    ],
+    ids=["empty lines", "blocks that inflate to nothing"],
+)
+def test_a_flood_of_nothing_ends_the_stream(packed: bytes) -> None:
+    """Each empty line takes 0.7 us; sent in 4 kB, 4 MiB of them took 3 s."""
+    stream = FrameStream(NONCE)
+    _run(stream, [MARK])
+    with pytest.raises(StreamError):
+        _run(stream, [packed])
+
+
 def test_an_overlong_line_is_one_refusal_and_the_next_frame_arrives() -> None:
     lines = [b"[" * (MAX_LINE_BYTES + 1) + b"\n", b"{" * (3 * MAX_LINE_BYTES) + b"\n", _sample(3)]
     items = _run(FrameStream(NONCE), [MARK + _squeezed(lines)])

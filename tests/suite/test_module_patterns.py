@@ -18,7 +18,7 @@ import pytest
 import gpuwatch
 from gpuwatch.agent.patterns.module_pattern import ModulePattern
 from gpuwatch.rules.compiling.check import parsed
-from tests.rules.compiling.costs import REPEATED, TooLongError, at_most, sample
+from tests.rules.compiling.costs import REPEATED, TooLongError, at_most, sample, slowest_pump
 
 pytestmark = pytest.mark.long
 
@@ -119,6 +119,20 @@ def slow_patterns(common: Iterable[str]) -> dict[str, list[str]]:
 @pytest.mark.timeout(900)
 def test_no_module_compiles_a_pattern_that_is_worse_than_linear() -> None:
     assert not slow_patterns((*REPEATED, " ("))
+
+
+@pytest.mark.timeout(1200)
+def test_no_repeat_of_a_modules_pattern_is_worse_than_linear() -> None:
+    searched, slow = searched_names(), {}
+    for name, pattern in {(one.pattern, one.flags): (name, one) for name, one in module_patterns()}.values():
+        text = pattern.pattern
+        use = pattern.search if name in searched else pattern.match
+        line = slowest_pump(
+            use, text if isinstance(text, str) else text.decode("latin-1"), as_bytes=isinstance(text, bytes)
+        )
+        if line is not None and name not in BOUNDED:
+            slow[name] = line[:400]
+    assert not slow
 
 
 def test_a_quadratic_pattern_is_seen() -> None:

@@ -57,7 +57,7 @@ CODE = pattern_of(
     r"(?!0\b|0x0+\b|2\d\d\b|\d+ (?:s|ms|sec|seconds|min|minutes|h|hours|m|of|steps?|iter\w*|epochs?|tr\w+"
     r"|files?|samples?|batches|updates?|rounds?|ranks?|workers?|tasks?|jobs?|runs?|examples?|items?"
     r"|tokens?|records?|rows?|devices?|gpus?|nodes?|hosts?)\b|\d+[.,/:]\d)"
-    r"-?(?:0x[\da-f]*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
+    r"-?(?:0x0*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
 )
 """A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
 FEW_OF = pattern_of(
@@ -66,10 +66,16 @@ FEW_OF = pattern_of(
 """Less than all came, and the program ends."""
 HOT = pattern_of(r"(?i)\btemp\w*\b.{0,30}\b(?:9\d|1[0-4]\d)(?:\.\d)? ?(?:\N{DEGREE SIGN} ?)?C\b")
 """A temperature of 90 degrees or more."""
+MAX_CHARS = 1000
+"""Characters of a line that are read; a longer one is data, no message."""
 
 
 def has_trouble_words(line: str) -> bool:
-    """Return True if a line names a failure that is there, or states a status other than 0."""
+    """Return True if a line names a failure that is there, or states a status other than 0.
+
+    Only the first `MAX_CHARS` characters count: each word is judged by the whole line.
+    """
+    line = line[:MAX_CHARS]
     if PASSED.search(line):
         return False
     few = FEW_OF.search(line)

@@ -31,7 +31,7 @@ _BAD = re.compile(
     r"(?i)\b(?:not|never|no longer|fail\w*|lost|un\w+able|cannot|still|down|inactive|dead|n't)\b"
 )
 _NAME = re.compile(
-    r"(?i)\b(?!\d)(?:[a-z][\w./-]*?[a-z_-]\d[\w.-]*|(?:gpu|nvlink|link|port|rail|fan|pump|psu|supply"
+    r"(?i)\b(?!\d)(?:[a-z][\w./-]{0,80}?[a-z_-]\d[\w.-]{0,80}|(?:gpu|nvlink|link|port|rail|fan|pump|psu|supply"
     r"|rank|worker|node"
     r"|host|expert|replica|shard|disk|drive|pod|task|process|step|iteration|checkpoint|layer) ?#?\d{1,9})\b"
 )

@@ -17,6 +17,8 @@ LINES_PER_S, LINES_BURST = 3_000.0, 20_000.0
 """Rate limit; 64 GPUs and /proc/meminfo five times a second are 600 lines."""
 FRAMES_PER_S, FRAMES_BURST = 100.0, 500.0
 BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
+LINE_BYTES = 64
+"""Bytes that a line counts as in addition to its own: an empty one takes time as well."""
 
 
 class SmiStream(MarkedStream):
@@ -49,7 +51,7 @@ class SmiStream(MarkedStream):
             self._node = SmiNode(self._interval_s, self._python, now)
             yield Started()
             data = rest
-        if not self._bytes.spend(len(data), now):
+        if not self._bytes.spend(len(data) + LINE_BYTES * data.count(b"\n"), now):
             raise StreamError(
                 f"the node sent more than {BYTES_PER_S / (1 << 20):.0f} MiB/s, which is not "
                 "nvidia-smi output; the link was closed"

@@ -35,6 +35,8 @@ class StreamLimits(Struct, frozen=True):
     bytes_per_s: float = 8.0 * (1 << 20)
     """Inflated bytes per second; above it the stream is closed, because zlib data cannot be skipped."""
     bytes_burst: float = 32.0 * (1 << 20)
+    line_bytes: int = 512
+    """Bytes that a line counts as in addition to its own: an empty one takes time as well."""
     kept_bytes_per_s: float = 512.0 * (1 << 10)
     """Bytes per second of stored frames (findings, events, lists).
 
@@ -111,6 +113,8 @@ class FrameStream(MarkedStream):
         self._lines = LineSplitter(MAX_LINE_BYTES)
         self._frames = TokenBucket(self._limits.frames_per_s, self._limits.frames_burst)
         self._bytes = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
+        self._received = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
+        """For bytes as they arrive: a zlib stream may hold any number of them that inflate to nothing."""
         self._kept = kept or kept_allowance(self._limits)
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
@@ -141,6 +145,8 @@ class FrameStream(MarkedStream):
         yield from self._refused.due(now)
 
     def _inflated(self, data: bytes, now: float) -> Iterator[bytes]:
+        if not self._received.spend(len(data), now):
+            raise self._too_much()
         more = bool(data)
         while more and not self._inflate.eof:
             try:
@@ -150,14 +156,17 @@ class FrameStream(MarkedStream):
                     f"the agent's stream is damaged ({error}); "
                     "something on the way, or a program on the node, writes into it"
                 ) from error
-            if not self._bytes.spend(len(chunk), now):
-                raise StreamError(
-                    f"the node sent more than {self._limits.bytes_per_s / (1 << 20):.0f} MiB/s, which "
-                    "is not the output of an agent; the link was closed"
-                )
+            if not self._bytes.spend(len(chunk) + self._limits.line_bytes * chunk.count(b"\n"), now):
+                raise self._too_much()
             yield chunk
             data = self._inflate.unconsumed_tail
             more = bool(data) or len(chunk) == INFLATE_STEP_BYTES
+
+    def _too_much(self) -> StreamError:
+        return StreamError(
+            f"the node sent more than {self._limits.bytes_per_s / (1 << 20):.0f} MiB/s, or as many lines as "
+            "take as long, which is not the output of an agent; the link was closed"
+        )
 
     def _frame(self, line: bytes | None, now: float) -> AnyFrame | None:
         if line is None:

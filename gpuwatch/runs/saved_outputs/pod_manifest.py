@@ -14,7 +14,7 @@ MARK = "ontainerStatuses"
 HEADING = re.compile(r'^(?:- | {0,8})"?kind"?: "?Pod"?,?\s*$')
 
 _PAIR = re.compile(
-    r'^(?P<indent>[ -]{0,60})"?(?P<key>[A-Za-z][\w./-]{0,100})"?:\s*"?(?P<value>[^"]{0,400}?)"?,?\s*$'
+    r'^(?P<indent>[ -]{0,60})"?(?P<key>[A-Za-z][\w./-]{0,100})"?:\s{0,60}(?!\s)"?(?P<value>[^"]{0,400}?)"?,?$'
 )
 _NO_FIELD = re.compile(r"^\s*(?:[-\]}\[{][\s,]*$|-? ?\S)")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
@@ -41,7 +41,7 @@ class PodManifest:
             self._close()
             self._begin()
             return True
-        found = _PAIR.match(line.text)
+        found = _PAIR.match(line.text.rstrip())
         if found is None:
             return not line.text.strip() or _NO_FIELD.match(line.text) is not None
         if not found["indent"] and line.text[:1] not in "{}[]" and not self._pod and found["value"]:

@@ -6,22 +6,29 @@ import contextlib
 import struct
 import threading
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.ssh.bounded_transport import MAX_GREETING_BYTES, MAX_PACKET_BYTES, MAX_TEXT
+from gpuwatch.link.ssh import bounded_transport
+from gpuwatch.link.ssh.bounded_transport import (
+    MAX_GREETING_BYTES,
+    MAX_PACKET_BYTES,
+    MAX_TEXT,
+    BoundedTransport,
+)
 from gpuwatch.link.stream.carrier import CarrierError
 from tests.link.ssh.asked import Asked
-from tests.link.ssh.dial import dialing, refusal, until
+from tests.link.ssh.dial import dialing, read_all, refusal, until
 from tests.link.ssh.hostile_server import Hostile, hostile_server, packet, send
 from tests.sshd import Client, make_key, public_key
 
 BUFFERS = 16 << 20
 """Bytes that sockets of the loopback hold at most."""
 GREETING = b"SSH-2.0-OpenSSH_9.6\r\n"
-DEBUG, EXT_INFO, NEW_KEYS, INFO_REQUEST, GLOBAL_REQUEST, DATA, ERRORS = 4, 7, 21, 60, 80, 94, 95
+IGNORE, DEBUG, EXT_INFO, NEW_KEYS, INFO_REQUEST, GLOBAL_REQUEST, DATA, ERRORS = 2, 4, 7, 21, 60, 80, 94, 95
 ENDLESS = 0xFFFFFFFF
 
 
@@ -129,6 +136,34 @@ def test_key_exchanges_without_an_end_end_the_link(client: Client, host_key: Pat
             carrier.recv(65536)
         carrier.close()
     assert hostile.sent < 100
+
+
+def test_packets_without_an_end_are_read_at_a_pace(
+    client: Client, host_key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes time of the process that shows all nodes, whatever it holds."""
+    monkeypatch.setattr(bounded_transport, "PACKETS_BURST", 100.0)
+
+    def chatter(channel: paramiko.Channel) -> None:
+        started.wait(20)
+        for _ in range(1000):
+            send(channel.get_transport(), packet(IGNORE, b""))
+        channel.sendall(b"in")
+        channel.close()
+
+    started, hostile = threading.Event(), Hostile(at_command=chatter)
+    with (
+        hostile_server(hostile, host_key),
+        dialing(known(client, hostile, host_key), client.options()) as dial,
+    ):
+        carrier = dial("true")
+        packets: Any = next(
+            each.packetizer for each in threading.enumerate() if isinstance(each, BoundedTransport)
+        )
+        started.set()
+        assert read_all(carrier) == b"in"
+        carrier.close()
+    assert packets.pauses
 
 
 @pytest.mark.parametrize("kind", [DEBUG, GLOBAL_REQUEST, DATA])

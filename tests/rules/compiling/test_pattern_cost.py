@@ -10,7 +10,7 @@ import pytest
 from gpuwatch.agent.logs.matching.matcher import SEARCHED_CHARS
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of
-from tests.rules.compiling.costs import REPEATED
+from tests.rules.compiling.costs import REPEATED, slowest_pump
 
 pytestmark = pytest.mark.long
 
@@ -45,4 +45,16 @@ def test_no_pattern_is_worse_than_linear() -> None:
                 long = cost_s(pattern, line)
                 if long >= NOISE_S and long > MOST * cost_s(pattern, line[: SEARCHED_CHARS // SHARE]):
                     slow.append((entry.id, text[:60], piece, long))
+    assert not slow
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_no_repeat_of_a_pattern_is_worse_than_linear() -> None:
+    slow = []
+    for entry in load_packs().all:
+        for text in patterns_of(entry):
+            line = slowest_pump(re.compile(text).search, text)
+            if line is not None:
+                slow.append((entry.id, text[:60], line[:400]))
     assert not slow

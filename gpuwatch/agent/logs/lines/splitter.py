@@ -38,7 +38,7 @@ _LEVEL = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE)\b")
 _TROUBLE = re.compile(r"(?i)error|fatal|fail|exception|abort|crash|lost|dead|died|invalid")
 _BAR_END = re.compile(
     rb"(?:(?<![\d.,?])[\d?][\d.,]{0,20}[kMG]?[A-Za-z]{1,10}/(?:s|it)\b[^\]\r\n]{0,500}\]"
-    rb"|%\|(?:\xe2\x96[\x80-\x9f]|[ #])*)(?=\s*[A-Za-z\[(*<])"
+    rb"|%\|(?:\xe2\x96[\x80-\x9f]|[ #]){0,400})(?=\s{0,80}[A-Za-z\[(*<])"
 )
 
 

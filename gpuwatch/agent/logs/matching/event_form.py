@@ -122,7 +122,7 @@ _COUNTED_NONE = pattern_of(
 """The count of a summary, after words for what did not happen."""
 _NO_MATCHES = pattern_of(
     r"[^\"'`]{0,160}[\"'`](?: (?:in|of|matches|lines?|hits|times|occurrences|found"
-    r"|[\w./-]{0,80}[./][\w./-]{1,80})){0,6}: 0\s{0,4}$"
+    r"|(?=[\w-]{0,80}[./][\w./-])[\w./-]{2,160})){0,6}: 0\s{0,4}$"
 )
 """The count behind quoted words that were searched for."""
 _SEARCH = pattern_of(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
@@ -180,7 +180,7 @@ _EVENT_KEYS = frozenset(
 )  # fmt: skip
 _FENCE = pattern_of(r"\s{0,8}(?:```|~{3,}(?![~^]))")
 _SOURCE = pattern_of(
-    r"\s*(?:except (?:\(?[\w.]{1,80},? ?){1,8}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
+    r"\s*(?:except \(?[\w.]{1,80}(?:(?:, ?| )[\w.]{1,80}){0,7}\)?(?: as \w{1,40})?:|raise [\w.]{1,80}\("
     r"|(?:print|log(?:ger|ging)?\.\w{1,12}|fprintf|printf|console\.\w{1,8}|warnings\.warn)\([frb\"'s]"
     r"|assert .{1,200}, [f\"'])"
 )

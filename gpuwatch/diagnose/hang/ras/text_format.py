@@ -15,7 +15,7 @@ GROUP = re.compile(r" *(\d+) +(\d+) +(\d+) +(\S+) +(\d+) +(\d+) +([A-Z]+) +([A-Z
 """Columns: number, communicators, nodes, ranks per node, ranks per communicator, ranks, status, errors."""
 RANK = re.compile(r"  Rank (\d+)(?: (.*?))? -- (.*)")
 OLD_RANKS = re.compile(r"  The missing ranks?: ([\d, ]+)")
-PROCESS = re.compile(r"GPUs? (\d+).*? managed by process (\d+) on node (\S+)")
+PROCESS = re.compile(r"GPUs? (\d{1,9})(?!\d).*? managed by process (\d+) on node (\S+)")
 LOST = re.compile(r"  Process (\d+) on node (\S+) managing GPUs? (\d+)")
 COUNTS = re.compile(r"  Communicator ranks have different (\w+) operation counts")
 RANKS_LAUNCHED = re.compile(

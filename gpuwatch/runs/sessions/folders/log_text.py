@@ -20,8 +20,8 @@ MAX_LINE_CHARS = 4096
 CLOCK = re.compile(r"(?P<clock>\d\d:\d\d:\d\d)\s*\|\s*(?P<level>[A-Z]{4,8})\s*\|\s?(?P<text>.*)")
 """A record of the main log."""
 DATED = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)?\s*\|\s*(?P<level>[A-Z]{4,8})\s*\|"
-    r"\s*(?P<process>[^|]{1,40}?)\s*\|\s?(?P<text>.*)"
+    r"(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?\s{0,20}\|"
+    r"\s{0,20}(?P<level>[A-Z]{4,8})\s{0,20}\|\s{0,20}(?P<process>[^|]{1,40}?)\s{0,20}\|\s?(?P<text>.*)"
 )
 """A record of the communication and performance logs."""
 ID_TIME = re.compile(r"_(\d{8})_(\d{6})")
