@@ -21,7 +21,7 @@ from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
 from gpuwatch.runs.placement.owners import may_be_host
-from gpuwatch.wire import Finding
+from gpuwatch.wire import KERNEL_LOG, Finding
 
 OF_MACHINES = ("gpu.", "host.", "net.", "storage.")
 """Prefixes of the classes of parts of a machine."""
@@ -56,6 +56,8 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     rule = None if loss is None else packs.by_id.get(loss.code)
     if loss is None or rule is None:
         return None
+    if finding.file == KERNEL_LOG and not loss.code.startswith(OF_MACHINES):
+        return None  # the kernel knows no members, shards or weights: `RDSEED32 is broken` is about the CPU
     fields = dict(finding.fields, **{SIGN: loss.sign})
     gpu = _GPU.search(line)
     if gpu is not None:

@@ -26,6 +26,8 @@ AIM_FINDINGS = 50
 """Findings of a turn."""
 
 
+FOUND = "found"
+"""Source of the log of a job that may have ended before the ranks that run now were started."""
 MAX_RANKS = 1024
 """Most ranks that are remembered as writers of a file."""
 _ZERO_RANK_FIELDS = ("searched_to", "local_rank")
@@ -159,7 +161,7 @@ class FileEntry(object):
         rank = self._glob_rank if self._glob_rank is not None else self._path_rank
         if self._path_local is not None:
             found["local_rank"] = self._path_local
-            if rank is None:
+            if rank is None and self.source != FOUND:
                 rank = self._places.get(self._path_local)
         if rank is not None:
             found["rank"], found["rank_from"] = rank, "path"

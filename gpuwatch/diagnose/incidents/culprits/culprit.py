@@ -24,6 +24,7 @@ from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
     EXITS,
+    MEMORY_KILLS,
     OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_STORE,
@@ -146,6 +147,8 @@ def _rank_of_node(
     suspects = set(stuck.suspects if stuck is not None else ())
     stated = [alert for alert in alerts if not is_milder(alert, cause)]
     ended = {alert.rank for alert in stated if alert in EXITS and end_weight(alert) < 2}
+    if cause.kernel and cause in MEMORY_KILLS:  # whoever runs on was not killed
+        there = {rank: place for rank, place in there.items() if rank in ended or place.until is not None}
     suffering = {
         alert.rank
         for alert in stated

@@ -134,3 +134,13 @@ def test_a_file_that_slurm_names_is_of_its_job_until_a_rank_writes_it() -> None:
     assert (entry.speaker(), entry.pids) == ({"job": "4711"}, [30])
     entry.written_by([{"pid": 50, "rank": 3, "job": "4712"}], [30], {})
     assert (entry.speaker(), entry.pids) == ({"job": "4712", "rank": 3, "rank_from": "process"}, [50])
+
+
+def test_the_log_of_an_ended_job_takes_no_rank_from_the_ranks_that_run_now() -> None:
+    """They may be of another job, which numbers this node's ranks otherwise."""
+    ranks = {}
+    for source in ("found", "process"):
+        entry = FileEntry("/tmp/torchelastic_ab12cd34/none_ef56gh78/attempt_0/0/stderr.log", source)
+        entry.written_by([], [], {0: 2, 1: 3})
+        ranks[source] = entry.speaker().get("rank"), entry.speaker()["local_rank"]
+    assert ranks == {"found": (None, 0), "process": (2, 0)}
