@@ -45,9 +45,14 @@ OTHER_PROCESSES = {
 """Steps of the loops of the agent, its log reader and the session, which this test plays."""
 
 
-def test_the_functions_of_the_walk_exist() -> None:
+PLACES = re.findall(r"^\| .* \| `(\w+)` in `([\w/]+\.py)` \|", PAGE, re.MULTILINE)
+"""Function and file of each row of "Where is the line that ..."."""
+
+
+def test_the_functions_of_the_page_exist() -> None:
     assert len(STEPS) > 20
-    for path, name in STEPS:
+    assert len(PLACES) > 15
+    for path, name in [*STEPS, *((path, name) for name, path in PLACES)]:
         source = (ROOT / "gpuwatch" / path).read_text()
         assert re.search(rf"^ *(?:async )?def {name}\(", source, re.MULTILINE), (path, name)
 
