@@ -52,7 +52,7 @@ class NodeReader(Reader):
     def read(self, tick: int) -> None:
         """Read everything that is due."""
         sample = self._host.read()
-        self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]
+        self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]  # the frame's table has mixed values; these two are numbers
         self.found.append(("host", sample))
         if self._log is None:
             self._log = kernel_log.KernelLog(kmsg=self._settings.kmsg)

@@ -116,7 +116,7 @@ _NAME = Text("a name", r"[A-Za-z0-9_.-]+", 100)
 class ReceiverShape(Record):
     """A mapping with exactly one of the keys in `KINDS`, and options."""
 
-    def read(self, node: yaml.Node, problems: Problems) -> ReceiverSpec | None:  # type: ignore[override]
+    def read(self, node: yaml.Node, problems: Problems) -> ReceiverSpec | None:  # type: ignore[override]  # the receiver, not the entry
         """Return the receiver; None if the mapping is invalid or has no or several kinds (reported)."""
         entry = super().read(node, problems)
         if entry is None:

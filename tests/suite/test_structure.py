@@ -237,6 +237,8 @@ MAX_CODE_LINES = 60
 """Of a function, its docstring not counted."""
 NOQA = re.compile(r"#\s*(?:ruff: )?noqa(?P<what>.*)")
 WITH_REASON = re.compile(r": [A-Z]+\d+(?:, ?[A-Z]+\d+)* +(?:- )?\S")
+UNTYPED = re.compile(r"# type: ignore(?P<what>.*)")
+TYPED_WITH_REASON = re.compile(r"\[[\w, -]+\] +# \S")
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -263,4 +265,14 @@ def test_every_silenced_rule_of_the_linter_has_its_reason() -> None:
             found = NOQA.search(line)
             if found and file != Path(__file__) and not WITH_REASON.match(found["what"]):
                 bare.append(f"{file.relative_to(ROOT)}:{number}")
+    assert bare == []
+
+
+def test_every_silenced_error_of_types_has_its_reason() -> None:
+    bare = [
+        f"{module}:{number}"
+        for module, source in sources().items()
+        for number, line in enumerate(source.file.read_text().splitlines(), 1)
+        if (found := UNTYPED.search(line)) and not TYPED_WITH_REASON.match(found["what"])
+    ]
     assert bare == []

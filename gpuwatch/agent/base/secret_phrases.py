@@ -158,7 +158,7 @@ class SecretLines(object):
         if begins is not None:
             self._words_before = len(above[: begins.start()].split())
         self._in_key = (self._in_key or begins is not None) and "-----" not in line
-        at = _PREFIX.match(line).end()  # type: ignore[union-attr]
+        at = _PREFIX.match(line).end()  # type: ignore[union-attr]  # the pattern matches every line
         words = line.split() if self._in_key else []
         if len(words) == self._words_before + 1:
             at = line.rindex(words[-1])

@@ -54,7 +54,7 @@ def decoded(kind: int, raw: int) -> "float | int | None":
     blank = _BLANK.get(kind)
     if not math.isfinite(value) or (blank is not None and value >= blank):
         return None
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # filtered by `isfinite` above: an int or a float
 
 
 _BYTE_ORDER: "Any" = "little" if struct.pack("=H", 1) == b"\x01\x00" else "big"

@@ -27,7 +27,7 @@ def trigger(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
     silent = {"error": "the file system of its files hangs"}
-    return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]
+    return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]  # dict() of two dicts has no overload for keywords of other types
 
 
 def _of(proc: str, pid: int) -> "Callable[[], object]":

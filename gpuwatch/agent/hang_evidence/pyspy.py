@@ -36,8 +36,8 @@ def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[st
     if child.poll() is None:
         child.kill()
     child.wait()
-    child.stdout.close()  # type: ignore[union-attr]
-    child.stderr.close()  # type: ignore[union-attr]
+    child.stdout.close()  # type: ignore[union-attr]  # started with stdout=PIPE
+    child.stderr.close()  # type: ignore[union-attr]  # started with stderr=PIPE
     if len(output) > MAX_OUTPUT:
         return [], "py-spy printed more than {} MB: the stacks are too large".format(MAX_OUTPUT >> 20)
     if child.returncode == -9:
@@ -53,7 +53,7 @@ def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[st
 
 def _outputs(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[bytes, bytes]":
     """What it prints until it ends, up to the time and a size: a process chooses how large its stacks are."""
-    streams = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}  # type: ignore[union-attr]
+    streams = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}  # type: ignore[union-attr]  # both are pipes
     first, second = streams.values()
     waiting = select.poll()
     for number in streams:

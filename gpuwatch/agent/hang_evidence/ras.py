@@ -49,7 +49,7 @@ def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
     for query, (address, _, users) in zip(queries, used):  # noqa: B905 - Python 3.6
         query.wait(deadline)
         unanswered = {"error": "no answer in {:.0f} s".format(longest), "seconds": round(longest, 3)}
-        answers.append(dict(query.answer() or unanswered, address=address, pids=users))  # type: ignore[call-overload]
+        answers.append(dict(query.answer() or unanswered, address=address, pids=users))  # type: ignore[call-overload]  # dict() of two dicts has no overload for keywords of other types
     return {"answers": answers}
 
 

@@ -11,7 +11,7 @@ from .net import is_plumbing
 try:
     import fcntl
 except ImportError:  # not a Unix
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # every use asks for None first
 
 MAX_ADDRESSES = 64
 _SIOCGIFCONF = 0x8912

@@ -48,7 +48,7 @@ class EndedRanks(object):
         if self._proc != "/proc" or not hasattr(select, "epoll"):
             return  # the pids of a tree that was made for a test are nobody's here
         wanted: list[tuple[int, object, str, object]] = [
-            (row["pid"], row.get("start"), "rank", row["rank"])  # type: ignore[misc]
+            (row["pid"], row.get("start"), "rank", row["rank"])  # type: ignore[misc]  # the row's values are mixed; these are its pid and rank
             for row in rows
             if "rank" in row and row.get("state") != ENDED
         ]

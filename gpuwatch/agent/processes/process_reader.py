@@ -194,7 +194,7 @@ class ProcessReader(object):
             return None
         logs = written(one.details, self._ends)
         found_here = Sibling(pid, one.parent, one.start_ticks, one.details.command or "", logs)
-        found_here.own_rank = identity({"RANK": (one.variables or {}).get("RANK", "")}).get("rank")  # type: ignore[assignment]
+        found_here.own_rank = identity({"RANK": (one.variables or {}).get("RANK", "")}).get("rank")  # type: ignore[assignment]  # `identity` returns mixed values; a rank is a number
         gpu = (one.variables or {}).get("CUDA_VISIBLE_DEVICES", "")
         found_here.own_gpu = int(gpu) if gpu.isdecimal() and len(gpu) < 5 else None
         return found_here

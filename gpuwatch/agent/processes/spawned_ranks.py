@@ -114,7 +114,7 @@ class SpawnGroups(object):
             if facts["rank"] not in taken:
                 kept.setdefault(pid, facts)
         sizes = [one["world_size"] for one in list(given.values()) + list(before.values())]
-        world = max(sizes) if sizes else 0  # type: ignore[type-var]
+        world = max(sizes) if sizes else 0  # type: ignore[type-var]  # world sizes are numbers in a table of mixed values
         return {pid: dict(facts, world_size=world) for pid, facts in kept.items()}
 
 

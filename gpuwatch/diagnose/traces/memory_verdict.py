@@ -123,7 +123,7 @@ def _of_partitions(partitions: Sequence[ZeroPartition]) -> list[MemoryFlag]:
         middle = fmean(of_ranks)
         apart = (max(of_ranks) - min(of_ranks)) / middle if middle else 0.0
         if apart > MAX_PARTITION_DIFFERENCE:
-            most = max(partitions, key=lambda each, group=group: each.elements[group])  # type: ignore[misc]
+            most = max(partitions, key=lambda each, group=group: each.elements[group])  # type: ignore[misc]  # a default of a lambda has no type
             text = (
                 f"the optimizer state of group {group} is unevenly split: rank {most.rank} holds"
                 f" {most.elements[group]:,} parameters, the mean is {middle:,.0f}"

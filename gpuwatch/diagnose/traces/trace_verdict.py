@@ -190,7 +190,7 @@ def compare_sections(profiles: Sequence[RankProfile]) -> list[SectionSpread]:
     found = []
     for name in set.intersection(*(set(each) for each in times)):
         means = {id(profile): one[name].mean_ms for profile, one in zip(profiles, times, strict=True)}
-        spread = _spread(profiles, lambda profile, means=means: means[id(profile)])  # type: ignore[misc]
+        spread = _spread(profiles, lambda profile, means=means: means[id(profile)])  # type: ignore[misc]  # a default of a lambda has no type
         if spread is not None:
             found.append(SectionSpread(name, sum(one[name].total_ms for one in times), spread))
     return sorted(found, key=lambda each: -each.total_ms)

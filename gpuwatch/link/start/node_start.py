@@ -26,7 +26,7 @@ class ShippedSources:
         """Return the spec of a sent module, which precedes the node's own modules; None for others."""
         if name not in self._sources:
             return None
-        spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]
+        spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]  # the finder has the one method of a loader that is called
         spec.has_location = True
         return spec
 

@@ -111,7 +111,7 @@ class _BoundedConnections(urllib.request.AbstractHTTPHandler):
             made.response_class = _response(bounds)
             return made
 
-        bounds: Bounds = req.bounds  # type: ignore[attr-defined]
+        bounds: Bounds = req.bounds  # type: ignore[attr-defined]  # added by `BoundedRequest`
         return super().do_open(connection, req, **http_conn_args)
 
 

@@ -88,7 +88,7 @@ def _wait(selector: "selectors.BaseSelector", running: "set[_Try]", source: str,
         return
     oldest = min(one.since for one in running)
     for key, _ in selector.select(max(0.0, oldest + timeout_s - time.monotonic())):
-        _settle(key.data, key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), source)  # type: ignore[union-attr]
+        _settle(key.data, key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), source)  # type: ignore[union-attr]  # the selector was given sockets
     now = time.monotonic()
     for one in running:
         if one.result is None and now - one.since >= timeout_s:

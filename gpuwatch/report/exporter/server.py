@@ -126,7 +126,7 @@ class _Http(ThreadingHTTPServer):
             at[0] or None, at[1], 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
         )[0]
         self.address_family = family
-        super().__init__(address[:2], _Handler)  # type: ignore[arg-type]
+        super().__init__(address[:2], _Handler)  # type: ignore[arg-type]  # the address has two fields or, for IPv6, four
 
     def process_request(self, request: _Connection, client_address: object) -> None:
         """Serve a connection in a thread, or close it if there are too many."""

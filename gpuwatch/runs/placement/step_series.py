@@ -133,7 +133,7 @@ class StepSeries(Struct):
         """Assign the values of a line without a step to the last step."""
         more = {name: fields[name] for name in CURVES if name in fields}
         if more:
-            self.points[-1] = self.points[-1]._replace(**more)  # type: ignore[arg-type]
+            self.points[-1] = self.points[-1]._replace(**more)  # type: ignore[arg-type]  # the keys are names of fields, the values numbers
 
 
 WaitingLine: TypeAlias = tuple[int, float, bytes, bytes, list[CompiledDialect]]
@@ -265,7 +265,7 @@ def last_lines(data: bytes, count: int) -> list[str]:
 
 def _is_number(value: object) -> bool:
     try:
-        float(value)  # type: ignore[arg-type]
+        float(value)  # type: ignore[arg-type]  # that is what the call is to find out
     except (TypeError, ValueError):
         return False
     return True
@@ -281,7 +281,7 @@ def _finite(point: StepPoint) -> bool:
 def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
     """Return two lines about one step as one point; the newer values count."""
     pairs = zip(old, new, strict=True)
-    return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]
+    return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]  # the values are those of two points
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:

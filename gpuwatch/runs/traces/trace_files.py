@@ -71,7 +71,7 @@ def gather_traces(
             if dump is not None:
                 found.dumps.append(dump)
                 continue
-            for trace in _read(path, name, lambda size, base=before: report(base + size)):  # type: ignore[misc]
+            for trace in _read(path, name, lambda size, base=before: report(base + size)):  # type: ignore[misc]  # a default of a lambda has no type
                 found.profiles.append(measure(trace, listed))
             before += path.stat().st_size
         except NoTraceError as error:
@@ -146,7 +146,7 @@ def _read(path: Path, name: str, report: Callable[[int], None]) -> list[RankTrac
             yield piece
 
     try:
-        traces = read_chrome_trace(pieces(), name, rank)  # type: ignore[arg-type]
+        traces = read_chrome_trace(pieces(), name, rank)  # type: ignore[arg-type]  # an iterator of pieces, read once
     except NoTraceError as error:
         raise NoTraceError(contents.damage or str(error)) from error
     for trace in traces:

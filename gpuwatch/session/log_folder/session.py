@@ -208,7 +208,7 @@ class FolderSession:
     def _open(self, node: str, file: str, kind: str) -> LogStream:
         self._asked += 1
         stream = LogStream(node, file, self._asked)
-        stream.kind = kind  # type: ignore[assignment]
+        stream.kind = kind  # type: ignore[assignment]  # the callers pass one of its values
         self._streams[stream.id] = stream
         return stream
 

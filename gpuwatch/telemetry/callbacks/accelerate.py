@@ -19,7 +19,7 @@ STEP_VALUES: Mapping[str, str] = {
 """Names in `accelerator.log(...)` that belong to a training step; others belong to an evaluation."""
 
 
-class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
+class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]  # the framework is not typed where it is not installed
     """A tracker for Accelerate: each `accelerator.log({"loss": ...}, step=N)` ends a step.
 
     `end_training()` ends the session. Accelerate calls trackers on the main process only. `tracker` is the

@@ -14,7 +14,7 @@ from ..tracing.communication import watch_gradients
 from ..tracker.tracker import TelemetryTracker
 
 
-class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
+class TelemetryCallback(TrainerCallback):  # type: ignore[misc]  # the framework is not typed where it is not installed
     """A callback that times steps, micro-steps and epochs, and records the training in a session folder.
 
     `trainer.add_callback(TelemetryCallback())` is enough; `add_telemetry(trainer)` puts it before the

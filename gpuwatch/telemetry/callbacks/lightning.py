@@ -17,7 +17,7 @@ except ImportError:  # the older package of the same library
     from pytorch_lightning import Callback
 
 
-class LightningTelemetry(Callback):  # type: ignore[misc]
+class LightningTelemetry(Callback):  # type: ignore[misc]  # the framework is not typed where it is not installed
     """A callback for `Trainer(callbacks=[LightningTelemetry()])`.
 
     The loss is the one that `training_step` returns.

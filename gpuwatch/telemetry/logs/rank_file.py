@@ -15,7 +15,7 @@ from ..base.ranks import RankFacts
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # every use asks for None first
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
@@ -25,7 +25,7 @@ NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
 class RankFileHandler(RotatingFileHandler):
     """A handler for a rotated file with a lock: a second process of the same rank uses another file."""
 
-    def _open(self) -> IO[str]:  # type: ignore[override]
+    def _open(self) -> IO[str]:  # type: ignore[override]  # the stream of a rank's file is always text
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         stream = os.fdopen(open_regular(self.baseFilename, append, 0o666), "a", encoding=self.encoding)
         if fcntl is not None:

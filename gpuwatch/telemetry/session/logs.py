@@ -18,7 +18,7 @@ from .folder import SessionFolder
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # every use asks for None first
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -102,7 +102,7 @@ class RankTracker:
         celsius = self._gpu.reading()["temperature_c"]
         if celsius is not None:
             self._temperature.add(celsius)
-        return celsius  # type: ignore[no-any-return]
+        return celsius  # type: ignore[no-any-return]  # NVML's reader is taken by capability
 
     def get_summary(self) -> dict[str, Any]:
         """Return the measurements of this rank.

@@ -39,7 +39,7 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
         ("lost", "critical"),
     )
     for state, severity in wanted:
-        if number := totals.states[state]:  # type: ignore[index]
+        if number := totals.states[state]:  # type: ignore[index]  # `wanted` has states only
             out += _count(look, number, state, severity)
     if totals.unreachable:
         out += _count(look, totals.unreachable, "unreachable", "critical")

@@ -239,7 +239,7 @@ class HeatMap(SelectableLines):
             for gpu in view.gpus:
                 scale = self.metric.scale(gpu)
                 if scale is not None:
-                    return tuple(self.metric.format(end).strip() for end in scale)  # type: ignore[return-value]
+                    return tuple(self.metric.format(end).strip() for end in scale)  # type: ignore[return-value]  # a scale has two ends
         return "0", "100"
 
     # ---- the cursor

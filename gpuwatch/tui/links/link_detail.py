@@ -105,7 +105,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         pair = worst.pair
         if worst.grade == "dead":
             return (*left, Segment(f"{sign('dead', look)} no data gets through", look.severity["critical"]))
-        severity: Severity = {"bad": "critical", "low": "warning", "noisy": "warning"}.get(worst.grade, "ok")  # type: ignore[assignment]
+        severity: Severity = {"bad": "critical", "low": "warning", "noisy": "warning"}.get(worst.grade, "ok")  # type: ignore[assignment]  # the grades are those of a link
         mark = f" {sign(worst.grade, look)} {worst.grade}" if worst.grade != "ok" else " ok"
         of = f" of {rate_text(worst.reference)}" if worst.reference and width >= BARE_COLUMNS else ""
         row = [

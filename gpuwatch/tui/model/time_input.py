@@ -38,7 +38,7 @@ def time_typed(text: str, at: float, now: float) -> float:
         today = list(time.localtime(now))
         today[3:6] = [hour, minute, second]
         today[8] = -1
-        found = time.mktime(tuple(today)) + float(match[4] or 0)  # type: ignore[arg-type]
+        found = time.mktime(tuple(today)) + float(match[4] or 0)  # type: ignore[arg-type]  # a list of nine numbers
         return found - DAY_S if found > now + 60 else found
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

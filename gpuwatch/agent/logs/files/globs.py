@@ -133,8 +133,8 @@ class _Walk(object):
         entries = _entries(folder, self._enter)
         yield None
         for name, is_folder in entries:
-            match = part.fullmatch(name)  # type: ignore[union-attr]
-            if match is None or (name.startswith(".") and not part.pattern.startswith(r"\.")):  # type: ignore[union-attr]
+            match = part.fullmatch(name)  # type: ignore[union-attr]  # a part of a glob is a pattern here, not `**`
+            if match is None or (name.startswith(".") and not part.pattern.startswith(r"\.")):  # type: ignore[union-attr]  # a part of a glob is a pattern here, not `**`
                 continue
             reported = match.groupdict().get("rank")
             known = rank if reported is None else int(reported)

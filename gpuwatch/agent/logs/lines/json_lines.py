@@ -125,7 +125,7 @@ def _captured(record: "dict[str, Any]") -> "str | None":
     """Return a process's output in a record of a launcher or runtime; None: no field names the stream."""
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
-    return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]
+    return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]  # `_first` returns what its third argument is
 
 
 def _foreign(record: "dict[str, Any]") -> "list[str]":

@@ -44,7 +44,7 @@ def without_user_words(message: str) -> str:
 
     NVIDIA's driver alone writes several lines at once: elsewhere a user chose what follows a line feed.
     """
-    begin = _CALLER.match(message).end()  # type: ignore[union-attr]
+    begin = _CALLER.match(message).end()  # type: ignore[union-attr]  # the pattern matches every message
     own, feed, below = message[begin:].partition("\n")
     if not own.startswith("NVRM:"):
         below = _BETWEEN_WORDS.sub("_", below)

@@ -53,7 +53,7 @@ class MetricsTable(object):
                 put(fields, quantity, cells[index])
         if "step" not in fields or METRICS.isdisjoint(fields):
             return None
-        return ProgressReading(self, fields, {})  # type: ignore[arg-type]
+        return ProgressReading(self, fields, {})  # type: ignore[arg-type]  # of a dialect it uses the id and title alone
 
     def time_cell(self, text: str) -> str:
         """Return a row's cell in the time column; empty if there is none."""
@@ -110,8 +110,8 @@ def _quantities(names: "list[str]", words: "dict[str, str]") -> "dict[int, str]"
     for index, name in enumerate(names):
         quantity = words.get(name)
         known = quantity is not None and quantity != NOTHING and name not in TIME_COLUMNS
-        if known and name not in BATCHES and QUANTITIES[quantity][0] not in _fields(found):  # type: ignore[index]
-            found[index] = quantity  # type: ignore[assignment]
+        if known and name not in BATCHES and QUANTITIES[quantity][0] not in _fields(found):  # type: ignore[index]  # `known` excludes None
+            found[index] = quantity  # type: ignore[assignment]  # `known` excludes None
     if "loss" not in found.values():
         losses = (i for i, name in enumerate(names) if _LOSS.search(name))
         trained = [index for index in losses if not _NOT_OF_TRAINING.search(names[index])]

@@ -20,7 +20,7 @@ from ..lines.rows import row
 from ..lines.splitter import Splitter
 
 try:
-    from re import _parser as parser  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]  # private, and its name in 3.11 and later
 except ImportError:
     import sre_parse as parser  # its name before Python 3.11
 

@@ -63,7 +63,7 @@ def read(kind: Type[Order], raw: Raw) -> Order:
     Raises:
         TypeError: a field without a default is missing.
     """
-    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # every kind is a dataclass
     return kind(**{name: raw[name] for name in known if name in raw})
 
 

@@ -169,7 +169,7 @@ class MainLogReader:
         if FORCED.search(text):
             summary.forced_single_gpu = True
         if ended := ENDED.search(text):
-            summary.status = ended[1]  # type: ignore[assignment]
+            summary.status = ended[1]  # type: ignore[assignment]  # the pattern has these words only
         if fact := FACT.match(text):
             self._fact(fact["name"], fact["value"])
 
