@@ -1,0 +1,49 @@
+"""What the diagnosis knows of a class of failures stands in its pack: nothing compares an alert with a rule.
+
+Modules may raise alerts of a class of their own (`code="rank.killed"`). How an alert is weighed follows from
+its kinds, so that a site's own rule can state them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuwatch.rules.load import load_packs
+
+ROOM = Path(__file__).parents[2] / "gpuwatch" / "diagnose"
+SPECIAL = {
+    ("error_outcome/refutation.py", "storage.device"): "names a device, as the prefixes of hardware do",
+    ("error_outcome/refutation.py", "storage.readonly"): "names a device, as the prefixes of hardware do",
+    ("stated_loss/subjects.py", "data.samples_lost"): "of a row of its own table, which has no alert yet",
+    ("past_jobs/logged_numbers.py", "num.grad_nan"): "compared with what the curves themselves show",
+}
+"""File and rule -> why it is compared."""
+
+
+def compared(source: str) -> Iterator[str]:
+    """Texts with which an attribute `code` or `rule` is compared, also those in a tuple, set or list."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", "") in ("code", "rule"):
+            for part in node.comparators:
+                elements = part.elts if isinstance(part, (ast.Tuple, ast.Set, ast.List)) else [part]
+                values = (each.value for each in elements if isinstance(each, ast.Constant))
+                yield from (value for value in values if isinstance(value, str))
+
+
+def test_a_comparison_with_a_rule_is_found() -> None:
+    assert list(compared('alert.code == "oom.cuda"')) == ["oom.cuda"]
+    assert list(compared('found.rule in ("oom.cuda", "oom.cublas")')) == ["oom.cuda", "oom.cublas"]
+    assert list(compared('Alert(code="oom.cuda")')) == []
+
+
+def test_the_diagnosis_compares_no_alert_with_a_rule() -> None:
+    rules = load_packs().by_id.keys()
+    found = {
+        (str(file.relative_to(ROOM)), text)
+        for file in ROOM.rglob("*.py")
+        for text in compared(file.read_text())
+        if text in rules
+    }
+    assert found == SPECIAL.keys()
