@@ -14,7 +14,7 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
 from tests.tui.logs.log_desk import Desk, log_desk
-from tests.tui.logs.log_nodes import LogSession, clock, story
+from tests.tui.logs.log_nodes import NOON, TRACE, FakeFile, LogSession, clock, story
 from tests.tui.scripted_alerts import StillBook, demo_incident, xid_alert
 from tests.tui.still import NOW, demo_session, still_app
 
@@ -144,6 +144,43 @@ async def test_a_page_that_ended_with_its_file_is_read_again_once_the_file_has_g
         view = workspace.screen.pane.view
         assert view is not None
         assert view.feed.line(view.feed.end - 1).text.endswith(LATE)
+
+
+@pytest.mark.parametrize("keys", ["", "m"], ids=["merged", "merged from panes"])
+async def test_an_undated_traceback_of_a_launcher_stands_where_it_was_written(keys: str) -> None:
+    launcher = FakeFile("/job/launcher.log")
+    launcher.write(f"start\n{TRACE.format(rank=1)}\n{TRACE.format(rank=0)}\n{clock(130)} ERROR failed")
+    ranks = [FakeFile(f"/job/rank_{rank}.log", [rank]) for rank in range(2)]
+    for file in ranks:
+        for second in range(100):
+            file.write(f"{clock(second)} step {second}")
+    session = LogSession({"gpu-001": [launcher, *ranks]})
+    for ident, (number, at) in enumerate([(6, 99.5), (12, 110.0)]):
+        error = launcher.lines[number]
+        finding = wire.Finding(
+            t=1.0, seq=9, id=ident, rule="oom.cuda", severity="error", file=launcher.path, key=5,
+            offset=error.offset, at=NOON + at, lines=[error.text], rank=error.rank,
+        )  # fmt: skip
+        session.report("gpu-001", finding)
+    async with log_desk(session, press="") as workspace:
+        offset = launcher.lines[6].offset
+        workspace.app.show_logs(
+            "gpu-001", launcher.path, offset=offset, at=NOON + 99.5, ranks=(0, 1), merged=not keys
+        )
+        await workspace.frames(6)
+        await workspace.press(*keys)
+        await workspace.frames(6)
+        view = workspace.screen.pane.view
+        assert view is not None
+        assert workspace.screen.opened.time == NOON + 99.5
+        line = view.line()
+        assert line is not None
+        assert line.offset == offset
+        texts = [view.shown(index).text for index in range(len(view.sheet.rows))]
+        assert texts[0] == "start"  # of which no time is known
+        last = [index for index, text in enumerate(texts) if "step 99" in text]
+        assert last[0] < view.index < len(texts) - 2
+        assert [row.at for row in view.sheet.rows[-3:]] == [NOON + 99.5, NOON + 110.0, NOON + 130.0]
 
 
 async def _message_before_its_prefix(workspace: Desk) -> None:

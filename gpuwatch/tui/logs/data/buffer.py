@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 
 from gpuwatch.fleet.logs.log_stream import KEPT_LINES, LogStream
-from gpuwatch.tui.logs.data.line_window import Window
+from gpuwatch.tui.logs.data.line_window import Dated, Window
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.model.session_protocol import LineRequests
 
@@ -31,9 +31,15 @@ class Buffer(Window):
     """A window of a file that requests its lines from the node."""
 
     def __init__(
-        self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE_LINES
+        self,
+        source: LogSource,
+        asker: LineRequests,
+        *,
+        kept: int = KEPT_LINES,
+        page: int = PAGE_LINES,
+        dated: Dated | None = None,
     ) -> None:
-        super().__init__(kept)
+        super().__init__(kept, dated)
         self.source = source
         self.held = False
         """True if the user has scrolled back: the oldest lines must not be dropped."""

@@ -1,4 +1,4 @@
-"""The severity of loaded lines that a rule has matched."""
+"""The severity, and the time, of loaded lines that a rule has matched."""
 
 from __future__ import annotations
 
@@ -13,25 +13,36 @@ MAX_READ_FINDINGS = 64
 
 
 class Marked:
-    """The severities of the fleet's findings, by the line on which each was found."""
+    """The severities and times of the fleet's findings, by the line on which each was found."""
 
     def __init__(self) -> None:
         self._version = -1
         self._known: dict[tuple[str, str, int], Severity] = {}
+        self._dated: dict[tuple[str, str, int], tuple[float, int]] = {}
 
     def refresh(self, fleet: Fleet) -> None:
         """Read the findings again, if they have changed."""
         if fleet.findings_version == self._version:
             return
-        self._version, self._known = fleet.findings_version, {}
+        self._version, self._known, self._dated = fleet.findings_version, {}, {}
         for reported in fleet.findings.values():
-            key = reported.node, reported.finding.file, reported.finding.offset
-            known = self._known.get(key, reported.finding.severity)
-            self._known[key] = min(known, reported.finding.severity, key=ORDER.index)
+            finding = reported.finding
+            key = reported.node, finding.file, finding.offset
+            known = self._known.get(key, finding.severity)
+            self._known[key] = min(known, finding.severity, key=ORDER.index)
+            if finding.timed or not finding.backlog:
+                self._dated.setdefault(key, (finding.at, finding.key))
 
     def at(self, node: str, file: str, offset: int) -> Severity | None:
         """Return the severity of the finding at a byte offset of a file; None if there is none."""
         return self._known.get((node, file, offset))
+
+    def dated(self, node: str, file: str, offset: int) -> tuple[float, int] | None:
+        """Return the time of the finding at a byte offset of a file (node's clock), and its lines before it.
+
+        None without a finding, and for an undated line that was written before the agent started.
+        """
+        return self._dated.get((node, file, offset))
 
     def severity(self, feed: Feed, row: Fold) -> Severity | None:
         """Return the highest severity of findings in a row's last 64 lines; None if there is none."""

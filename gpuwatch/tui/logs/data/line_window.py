@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TypeAlias
 
 from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS
 from gpuwatch.wire import LogLine
@@ -18,6 +19,11 @@ UNKNOWN = float("-inf")
 """The time of lines before the first line with a time."""
 
 
+Dated: TypeAlias = Callable[[int], "tuple[float, int] | None"]
+"""Byte offset of a line -> when a finding on it was seen (node's clock), and how many lines before it belong
+to it, as those of a traceback do; None without a finding."""
+
+
 def line_time(line: LogLine, before: float) -> float:
     """Return a line's time on the node's clock: its own, else its arrival; never before `before`.
 
@@ -29,17 +35,41 @@ def line_time(line: LogLine, before: float) -> float:
     return before if line.arrived is None else max(before, line.arrived)
 
 
+def line_times(lines: Iterable[LogLine], before: float, dated: Dated | None = None) -> list[float]:
+    """Return the times of consecutive lines on the node's clock, never decreasing and never before `before`.
+
+    A line without a time has that of the finding to which it belongs, else that of the line before it: an
+    undated traceback stands where it was written, not at the start of its file.
+    """
+    undated, times = list[int](), list[float]()
+    for line in lines:
+        has_time = line.t is not None or line.arrived is not None
+        known = None if has_time or dated is None else dated(line.offset)
+        before = line_time(line, before) if known is None else max(before, known[0])
+        times.append(before)
+        if has_time:
+            undated.clear()
+        elif known is None:
+            undated.append(len(times) - 1)
+        else:
+            for number in undated[max(0, len(undated) - known[1]) :]:
+                times[number] = before
+            undated.clear()
+    return times
+
+
 class Window:
     """Consecutive lines of one file, with fixed numbers.
 
     `base` is the number of the first loaded line. `epoch` increases when other lines replace them.
     """
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, dated: Dated | None = None) -> None:
         """Create an empty window.
 
         Args:
             kept: How many lines are kept when more are added (plus some slack).
+            dated: The times of findings on lines that have none themselves.
         """
         self.lines: list[LogLine] = []
         self.times: list[float] = []
@@ -57,6 +87,7 @@ class Window:
         self.seams: dict[int, str] = {}
         """Number of the first line after it -> what happened to the file."""
         self._kept = kept
+        self._dated = dated
         self._characters = 0
         """Number of characters in the loaded lines."""
 
@@ -122,12 +153,10 @@ class Window:
 
     def append(self, lines: Iterable[LogLine]) -> None:
         """Add lines after the last one."""
-        last = self.times[-1] if self.times else UNKNOWN
-        for line in lines:
-            last = line_time(line, last)
-            self.lines.append(line)
-            self._characters += len(line.text)
-            self.times.append(last)
+        new = list(lines)
+        self.times += line_times(new, self.times[-1] if self.times else UNKNOWN, self._dated)
+        self.lines += new
+        self._characters += sum(len(line.text) for line in new)
 
     def let_go(self) -> None:
         """Drop the oldest lines over the limit."""
@@ -154,10 +183,7 @@ class Window:
         first = self.lines[0].offset if self.lines else None
         lines = [line for line in lines if first is None or line.offset < first]
         self.at_start = not lines or lines[0].offset == 0
-        last, times = UNKNOWN, []
-        for line in lines:
-            last = line_time(line, last)
-            times.append(last)
+        times = line_times(lines, UNKNOWN, self._dated)
         ceiling = self.times[0] if self.times else UNKNOWN
         if ceiling != UNKNOWN:
             times = [min(time, ceiling) for time in times]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.buffer import PAGE_LINES, Buffer
@@ -130,7 +131,8 @@ class OpenLogs:
         buffer = self._buffers.get(source)
         if buffer is None:
             buffer = self._pages.take(source, page) if self.time is not None else None
-            buffer = buffer or Buffer(source, self._scene.session, page=page)
+            dated = partial(self._marked.dated, source.node, source.file)
+            buffer = buffer or Buffer(source, self._scene.session, page=page, dated=dated)
             self._buffers[source] = buffer
             buffer.offset_s = self.offset(source.node)
         return buffer
