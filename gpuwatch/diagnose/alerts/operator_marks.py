@@ -119,9 +119,9 @@ class OperatorMarks:
         if known is None:
             return None
         is_value = alert.proof[0].kind == "value"
+        if (known.count is None or not is_value) and not self._covers(known.mark, alert, is_value=is_value):
+            return None  # a job that is started again fails under the same id
         if known.count is None:
-            if not self._covers(known.mark, alert, is_value=is_value):
-                return None
             known.count = alert.count
         if is_value and alert.count > known.count:
             del self._acknowledged[alert.id]
@@ -130,7 +130,7 @@ class OperatorMarks:
         return known.mark
 
     def _covers(self, mark: Acknowledgement, alert: Alert, *, is_value: bool) -> bool:
-        """Return True if another cockpit acknowledged this very alert, not an earlier one of the same id.
+        """Return True if this very alert was acknowledged, not an earlier one of the same id.
 
         `is_value`: the alert is about a value, which may have held since before this cockpit's start.
         """

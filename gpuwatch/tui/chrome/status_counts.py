@@ -49,8 +49,11 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     """Return the segments with how many of the expected GPUs answer.
 
-    Then the numbers of those that are stuck, have not answered yet or are lost, if any.
+    Then the numbers of those that are stuck, have not answered yet or are lost, if any. Empty while no GPU is
+    known, of nodes that have none or have not answered.
     """
+    if not totals.expected:
+        return []
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
     out += [

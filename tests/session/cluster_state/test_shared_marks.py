@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.diagnose.alerts.operator_marks import AHEAD_S, Acknowledgement, OperatorMarks
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -62,3 +63,12 @@ def test_an_acknowledgement_from_the_future_covers_nothing() -> None:
     assert not marks.applied(later, 5000.0).acknowledged
     marks.restore_acknowledged([Acknowledgement(later.id, NOW + AHEAD_S / 2, "ada", later.first)], NOW)
     assert marks.applied(later, 5000.0).acknowledged
+
+
+def test_an_acknowledged_failure_covers_none_of_a_later_run_of_its_job() -> None:
+    failed = Alert("x", "oom.cuda", "error", "t", "t", (Proof("line", "text"),), first=900.0, last=900.0)
+    marks = OperatorMarks()
+    marks.restore_acknowledged([Acknowledgement(failed.id, 950.0, "ada", failed.first)], NOW)
+    assert marks.applied(failed, NOW).acknowledged  # known from an earlier session
+    again = structs.replace(failed, first=1100.0, last=1100.0)
+    assert not marks.applied(again, 1100.0).acknowledged

@@ -10,6 +10,7 @@ from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.toolkit.line_view import LineView
+from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, StillSession, judged_session, still_app
 
 
@@ -38,3 +39,4 @@ async def test_a_node_without_a_gpu_opens_with_its_host() -> None:
         app.show_node("login-1")
         await pilot.pause()
         assert app.screen.query_one(TabbedContent).active == "host"
+        assert "GPUs" not in text_on(app).splitlines()[1], "that it has none is no count of GPUs"
