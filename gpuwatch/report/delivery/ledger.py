@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -31,6 +31,8 @@ OLD_S = 3600.0
 """An incident whose newest line was this old when first seen is history, and not delivered (seconds)."""
 SAME_FIRST_S = 600.0
 """After a restart, an incident at the same place that began within this time is the same one (seconds)."""
+SAME_OTHER_JOB_S = 60.0
+"""The same for a job of another name: one that ended is named by its folder, no longer by its launcher."""
 KEPT_ENTRIES = 1_000
 LOST_AFTER_S = 86_400.0
 """Seconds for which a resolved incident is offered to a failing receiver."""
@@ -143,11 +145,12 @@ class Ledger:
         """
         if self._started is None:
             self._started = wall
-        listed = set()
-        for incident in incidents:
-            listed.add(incident.id)
-            if incident.severity == "info":
-                continue
+        incidents = list(incidents)
+        listed = {incident.id for incident in incidents}
+        delivered = [incident for incident in incidents if incident.severity != "info"]
+        for incident in delivered:
+            self._recognize(incident, is_at_same_place)
+        for incident in delivered:
             entry = self._entry(incident, wall)
             if entry is not None:
                 self._update(entry, incident, wall)
@@ -159,16 +162,16 @@ class Ledger:
 
     def _entry(self, incident: Incident, wall: float) -> LedgerEntry | None:
         """Return the entry of an incident; None if it is not to be delivered, or not yet."""
-        known = self.entries.get(self._of.get(incident.id, ""))
-        known = known or self._same(incident)
+        known = self._known(incident)
         if known is not None:
-            self._of[incident.id] = known.fingerprint
             return known
-        if incident.over or wall - incident.last > OLD_S:
-            return None
         seen = self._first_seen.setdefault(incident.id, wall)
         if wall - seen < self._settle_s:
             return None
+        self._recognize(incident, may_be_same)
+        known = self._known(incident)
+        if known is not None or incident.over or wall - incident.last > OLD_S:
+            return known
         place = _place(incident)
         text = repr((self.source, place, round(incident.first)))
         name = sha256(text.encode()).hexdigest()[:12]
@@ -179,14 +182,18 @@ class Ledger:
         self._make_room()
         return entry
 
-    def _same(self, incident: Incident) -> LedgerEntry | None:
-        """Return an entry of an earlier session for the same incident, or None."""
-        taken, place = set(self._of.values()), _place(incident)
+    def _known(self, incident: Incident) -> LedgerEntry | None:
+        return self.entries.get(self._of.get(incident.id, ""))
+
+    def _recognize(self, incident: Incident, is_same: Callable[[LedgerEntry, Incident], bool]) -> None:
+        """Find the entry that an earlier session made of the same incident, unless the incident has one."""
+        if self._known(incident) is not None:
+            return
+        taken = set(self._of.values())
         for entry in reversed(self.entries.values()):
-            near = abs(entry.first - incident.first) <= SAME_FIRST_S
-            if entry.fingerprint not in taken and entry.place == place and near:
-                return entry
-        return None
+            if entry.fingerprint not in taken and is_same(entry, incident):
+                self._of[incident.id] = entry.fingerprint
+                return
 
     def _update(self, entry: LedgerEntry, incident: Incident, wall: float) -> None:
         before = entry.status, entry.severity, entry.texts.headline
@@ -243,6 +250,26 @@ class Ledger:
             if entry.accepted.get(receiver) != accepted:
                 self.version += 1
             entry.accepted[receiver] = accepted
+
+
+def is_at_same_place(entry: LedgerEntry, incident: Incident) -> bool:
+    """Return True if an entry has the place of an incident, and began about when it did."""
+    return entry.place == _place(incident) and abs(entry.first - incident.first) <= SAME_FIRST_S
+
+
+def may_be_same(entry: LedgerEntry, incident: Incident) -> bool:
+    """Return True if an entry's place contradicts an incident's in nothing but the name of the job.
+
+    A restarted session reads undated lines again: it may learn of a rank or a job that was unknown before.
+    """
+    job, code, *where = entry.place
+    if code != incident.code or any(
+        None not in (before, now) and before != now
+        for before, now in zip(where, (incident.node, incident.gpu, incident.rank), strict=True)
+    ):
+        return False
+    is_other_job = None not in (job, incident.job) and job != incident.job
+    return abs(entry.first - incident.first) <= (SAME_OTHER_JOB_S if is_other_job else SAME_FIRST_S)
 
 
 def _place(incident: Incident) -> tuple[str | None, str, str | None, int | None, int | None]:

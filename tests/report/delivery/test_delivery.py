@@ -159,6 +159,31 @@ def test_a_restart_repeats_nothing_and_goes_on(tmp_path: Path) -> None:
         assert len({each["incident"] for each in known.json()}) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"job": None}, {"job": "run7"}),
+        ({"job": "gpu-003:29500"}, {"job": "run7"}),
+        ({"rank": None}, {"rank": 1}),
+    ],
+)
+def test_a_restart_that_learns_more_of_a_place_repeats_nothing(
+    tmp_path: Path, before: dict[str, object], after: dict[str, object]
+) -> None:
+    first = time.time() - 300
+    with receiver() as known:
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [incident(1, first=first, **before)], lambda: len(known.bodies) == 1)
+        again = incident(1, id="other", first=first, **after)
+        elsewhere = incident(2, first=first, **{**after, "node": "gpu-007"})
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [elsewhere, again], lambda: len(known.bodies) == 2)
+            until(made, [elsewhere, over(again)], lambda: len(known.bodies) == 3)
+        ids = [each["incident"] for each in known.json()]
+        assert ids[0] == ids[2] != ids[1]
+        assert [each["status"] for each in known.json()] == ["firing", "firing", "resolved"]
+
+
 def test_what_was_not_delivered_before_a_restart_is_delivered_after_it(tmp_path: Path) -> None:
     with receiver("500") as known:
         one = incident()
