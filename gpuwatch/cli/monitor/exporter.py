@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import click
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering, tell_trouble
-from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.signals import ended_by_signal
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.plain import plain
 
@@ -85,18 +84,13 @@ def exporter(
     scraper = Scraper(max_series, dcgm_names)
     try:
         with (
-            leaving_politely(),
+            ended_by_signal(),
             delivering(source, alertmanagers, configured_receivers()) as delivery,
             source.session() as session,
         ):
             server.start()
             click.echo(f"gpuwatch: metrics at {server.url}", err=True)
             serve(session, server, scraper, delivery)
-    except KeyboardInterrupt:
-        return exit_codes.HEALTHY
-    except SystemExit as end:
-        if end.code != 128 + signal.SIGTERM:
-            raise
     finally:
         server.close()
     return exit_codes.HEALTHY

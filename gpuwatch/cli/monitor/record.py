@@ -16,7 +16,7 @@ import click
 from gpuwatch.cli.monitor.recording_copies import print_status, write_parquet, write_redacted
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
-from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.signals import ended_by_signal
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
@@ -126,7 +126,7 @@ def record(  # noqa: PLR0913, PLR0917 - click hands over every option
         raise Refusal([f"{source.recording}: a recording cannot be recorded; name nodes"])
     if path is None:
         raise click.UsageError("-o FILE names the recording.")
-    with contextlib.suppress(KeyboardInterrupt), running(source, alertmanagers, listen) as service:
+    with running(source, alertmanagers, listen) as service:
         service.record(path, Retention(keep_s, max_size), heartbeat)
         service.follow(for_s)
     return exit_codes.HEALTHY
@@ -219,7 +219,7 @@ def running(source: Source, alertmanagers: tuple[str, ...], listen: str | None) 
     from gpuwatch.cli.monitor.exporter import open_server
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(leaving_politely())
+        stack.enter_context(ended_by_signal())
         server = None if listen is None else open_server(listen, None)
         if server is not None:
             stack.callback(server.close)

@@ -24,6 +24,19 @@ def leave(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
+@contextlib.contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Within this context Ctrl-C and TERM end a service as intended: neither is an error outside of it."""
+    try:
+        with leaving_politely():
+            yield
+    except KeyboardInterrupt:
+        pass
+    except SystemExit as end:
+        if end.code != 128 + signal.SIGTERM:
+            raise
+
+
 class StopRequest:
     """Whether the user has requested to stop (`asked`); calling it returns the same."""
 
