@@ -43,6 +43,8 @@ LONG_PACKAGE_OF = {
     "sbatch": "slurm-client",
     "chromium": "chromium",
     "kubectl": "kubernetes-client",
+    "etcd": "etcd-server",
+    "kube-apiserver": "kubernetes, a source package to be built",
 }
 """Parts that only tests of `make test-long` need."""
 C_HEADERS = "libc6-dev"

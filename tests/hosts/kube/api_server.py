@@ -1,6 +1,7 @@
 """A server on loopback that speaks the part of the Kubernetes API that a real kubectl needs here.
 
-No API server can be installed from a package; kubectl can, and what it sends and takes is real.
+No package brings an API server (`real_api_server` needs one that was built). kubectl comes with one, and what
+it sends and takes is real.
 """
 
 from __future__ import annotations

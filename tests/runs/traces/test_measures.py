@@ -17,6 +17,7 @@ from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import gather_traces
 from tests.runs.traces import kineto_v100
 from tests.runs.traces.gpu_traces import ALL_REDUCE, GEMM, training
+from tests.telemetry.frameworks.programs import need_package
 
 RECORDED = Path(__file__).parent / "recorded"
 """Two gloo ranks under the profiler of torch 2.13 on a CPU, by `profiled_job.py`."""
@@ -218,7 +219,7 @@ def test_intervals_are_measures() -> None:
 
 @pytest.mark.long
 def test_holistic_trace_analysis_measures_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("hta", reason="pip install HolisticTraceAnalysis")
+    need_package("hta")
     for rank, slow in ((0, 1.0), (1, 1.5)):
         training(rank, slow=slow, hidden=75.0).write(tmp_path / f"rank{rank}.json")
     program = (
