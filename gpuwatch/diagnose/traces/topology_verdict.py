@@ -38,9 +38,10 @@ def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
         (gpus, "topology.gdr", "GPUDirect RDMA", lambda each: None if each.gdr is None else float(each.gdr)),
     ):
         found += _lower(dump, devices, code, what, value)
-    for gpu in gpus:
-        near, how = dump.nics_of(gpu)
-        if near and how == "SYS" and any(dump.nics_of(other)[1] != "SYS" for other in gpus):
+    served = [(gpu, how) for gpu in gpus for near, how in [dump.nics_of(gpu)] if near]
+    far = [gpu for gpu, how in served if how == "SYS"]
+    if len(nics) > 1 and len(far) * 2 <= len(served):  # far from the only NIC they are by design
+        for gpu in far:
             text = f"{gpu.label} has no NIC on its own CPU; its neighbours have"
             found.append(TopologyFlag("topology.far_nic", dump.file, gpu.label, gpu.rank, text))
     return tuple(found)

@@ -38,3 +38,35 @@ GRAPHS = """\
   </graph>
 </graphs>
 """
+
+
+def virtual_machine() -> tuple[str, str]:
+    """Topology and graph that NCCL wrote on an Azure NC96ads A100 v4 (/opt/microsoft/ncv4 of its images).
+
+    Four GPUs in pairs of NVLinks, each on a CPU of its own; one virtual NIC, beside GPU 0; unknown PCI links.
+    """
+    net = (
+        '<nic><net name="eth0" dev="0" speed="100000" port="0" guid="0x0" gdr="0"/></nic>'
+    )
+    cpus = []
+    for gpu, peer in ((0, 1), (1, 0), (2, 3), (3, 2)):
+        link = f'<nvlink target="000{peer + 1}:00:00.0" count="12" tclass="0x030200"/>'
+        cpus.append(
+            f'<cpu numaid="{gpu}" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">'
+            f'<pci busid="000{gpu + 1}:00:00.0" class="0x030200" link_speed="" link_width="0">'
+            f'<gpu dev="{gpu}" sm="80" rank="{gpu}" gdr="1">{link}</gpu></pci>{"" if gpu else net}</cpu>'
+        )
+    orders = ("0123", "1032", "3210", "2301")
+    graphs = _graph(0, 4, ("0123", "0321")) + _graph(1, 1, orders) + _graph(2, 3, orders)
+    return f'<system version="1">{"".join(cpus)}</system>', f'<graphs version="1">{graphs}</graphs>'
+
+
+def _graph(number: int, pattern: int, orders: tuple[str, ...]) -> str:
+    inside = ""
+    for order in orders:
+        inside += "<channel>" + "".join(f'<gpu dev="{gpu}"/>' for gpu in order) + "</channel>"
+    return (
+        f'<graph id="{number}" pattern="{pattern}" crossnic="0" nchannels="{len(orders)}" speedintra="12" '
+        'speedinter="12" latencyinter="0" typeintra="SYS" typeinter="PIX" samechannels="0">'
+        f"{inside}</graph>"
+    )

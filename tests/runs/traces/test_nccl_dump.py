@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gpuwatch.runs.traces.event_stream import NoTraceError
 from gpuwatch.runs.traces.nccl_dump import read_nccl_dump
 from gpuwatch.runs.traces.trace_files import gather_traces
 from tests.runs.traces.gpu_traces import training
-from tests.runs.traces.nccl_dumps import GRAPHS, topology
+from tests.runs.traces.nccl_dumps import GRAPHS, topology, virtual_machine
 
 
 def test_rings_and_trees_have_their_ways_and_speeds() -> None:
@@ -28,6 +29,25 @@ def test_each_gpu_is_served_by_the_nic_behind_its_switch() -> None:
     served = [dump.nics_of(gpu) for gpu in gpus]
     assert [(near[0].name, how) for near, how in served] == [(f"mlx5_{at}", "PIX") for at in range(8)]
     assert judge_topology(dump) == ()
+
+
+def test_gpus_of_a_cpu_that_lost_its_nics_are_named() -> None:
+    left = re.sub(r'<nic><net name="mlx5_[4-7]".*?</nic>', "", topology())
+    flags = judge_topology(read_nccl_dump(left.encode(), "topo.xml"))
+    assert [(flag.code, flag.rank) for flag in flags] == [("topology.far_nic", rank) for rank in range(4, 8)]
+
+
+def test_a_real_machine_with_one_nic_has_no_gpu_that_differs() -> None:
+    written, graphs = virtual_machine()
+    dump = read_nccl_dump(written.encode(), "topo.xml")
+    gpus = [each for each in dump.devices if each.kind == "GPU"]
+    assert [(each.nvlinks, each.pcie_gtps, dump.nics_of(each)[1]) for each in gpus] == [
+        (12, None, how) for how in ("PHB", "SYS", "SYS", "SYS")
+    ]
+    assert judge_topology(dump) == ()
+    ring, tree, chain = read_nccl_dump(graphs.encode(), "graph.xml").graphs
+    assert (ring.channels[1], len(tree.channels)) == (("GPU 0", "GPU 3", "GPU 2", "GPU 1"), 4)
+    assert (chain.name, chain.speed_inter) == ("collnet chain", 12.0)
 
 
 def test_a_gpu_with_fewer_links_than_its_neighbours_is_named() -> None:
