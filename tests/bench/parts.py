@@ -30,6 +30,7 @@ PARTS = {
     "memory": "tests.bench.memory",
     "agent": "tests.bench.agent_cost",
     "transport": "tests.bench.transport",
+    "scale": "tests.bench.scale.rows",
     "cockpit": "tests.bench.cockpit",
     "exporter": "tests.bench.exporter",
     "logs": "tests.bench.logs",

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.start.failure_reasons import Ending
-from gpuwatch.link.stream.carrier import Carrier
+from gpuwatch.link.stream.carrier import Carrier, DirectCarrier
 from gpuwatch.link.stream.clock import ClockComparison
 from gpuwatch.link.stream.frame_stream import Item, ItemStream, Started
 from gpuwatch.link.stream.inbox import Content
@@ -74,10 +74,11 @@ class Call:
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
         self._thread_pool.run(lambda: self._send_first(first))
         try:
-            while data := self._carrier.recv(READ_BYTES):
-                now = time.monotonic()
-                for item in self._stream.feed(data, now):
-                    self._take(item, now)
+            if isinstance(self._carrier, DirectCarrier):
+                self._carrier.receive(self._receive)
+            else:
+                while data := self._carrier.recv(READ_BYTES):
+                    self._receive(data)
         except StreamError as error:
             return Ending(str(error))
         except OSError as error:
@@ -160,6 +161,11 @@ class Call:
                 self._carrier.send(encode_request(request))
             except OSError:  # the reader will see the end of the stream, or the silence that follows
                 self._mute = True
+
+    def _receive(self, data: bytes) -> None:
+        now = time.monotonic()
+        for item in self._stream.feed(data, now):
+            self._take(item, now)
 
     def _take(self, item: Item, now: float) -> None:
         self._received_at = now

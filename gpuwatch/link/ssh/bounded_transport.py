@@ -32,6 +32,8 @@ MAX_ENTRIES = 256
 """Extensions or prompts in one packet."""
 WINDOWS = 2
 """Maximum unread data of a channel, in windows: one for output, one for errors."""
+READ_AHEAD_BYTES = 4096
+"""Most packets are shorter; a larger buffer for each read leaves holes in the memory of many threads."""
 KEY_EXCHANGES, PER_S = 20, 600.0
 """Maximum key exchanges in `PER_S` seconds; paramiko starts one every 512 MiB."""
 PACKETS_PER_S, PACKETS_BURST = 2_000.0, 20_000.0
@@ -67,6 +69,32 @@ class BoundedTransport(paramiko.Transport):
         return BoundError(f"it sent an unexpected packet ({type(error).__name__})")
 
 
+class ReadAheadSocket:
+    """What paramiko's packetizer needs of a socket. Whole packets are read with one call of the system.
+
+    The packetizer itself reads each packet in two or three pieces. Nothing else reads from the socket.
+    """
+
+    def __init__(self, sock: Any) -> None:  # noqa: ANN401 - a socket or channel
+        self._sock = sock
+        self._ahead = b""
+
+    def recv(self, limit: int) -> bytes:
+        """Return up to `limit` bytes as the socket does; b"" at the end."""
+        ahead: bytes = self._ahead or self._sock.recv(max(limit, READ_AHEAD_BYTES))
+        self._ahead = ahead[limit:]
+        return ahead[:limit]
+
+    def send(self, data: bytes) -> int:
+        """Send as the socket does."""
+        sent: int = self._sock.send(data)
+        return sent
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
 class _WholeMessage(paramiko.Message):
     def get_bytes(self, n: int) -> bytes:
         """Return the next `n` bytes; up to 8 missing ones are 0.
@@ -84,7 +112,7 @@ class _WholeMessage(paramiko.Message):
 
 class _BoundedPacketizer(Packetizer):
     def __init__(self, sock: Any, transport: paramiko.Transport) -> None:  # noqa: ANN401 - a socket or channel
-        super().__init__(sock)
+        super().__init__(ReadAheadSocket(sock))  # type: ignore[arg-type] # what it needs of one
         self._transport: Any = transport
         self._greeting = 0
         self._exchanges: list[float] = []

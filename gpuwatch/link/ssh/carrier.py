@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 
 import paramiko
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.bounded_transport import BoundError, shown
 from gpuwatch.link.ssh.connection import Connection
+from gpuwatch.link.ssh.direct_pipe import DirectPipe
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.link.stream.remote_text import whole_lines
@@ -21,10 +23,12 @@ _CHUNK = 32_768
 class SshCarrier:
     """The carrier of a command that runs over ssh; it owns its connection."""
 
-    def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
+    def __init__(self, connection: Connection, channel: paramiko.Channel, pipe: DirectPipe) -> None:
+        """`pipe` is the buffer of the channel's output."""
         self.facts: LoginFacts = connection.facts
         self._connection = connection
         self._channel = channel
+        self._pipe = pipe
         self._stderr = b""
         self._stderr_lock = threading.Lock()
 
@@ -41,6 +45,19 @@ class SshCarrier:
         if not data or self._channel.recv_stderr_ready():
             self._take_stderr()
         return data
+
+    def receive(self, take: Callable[[bytes], None]) -> None:
+        """Call `take` with all output, in the connection's thread; return at the end of the output.
+
+        Raises:
+            OSError: the server exceeded a bound.
+            Exception: what `take` raised, which ends the output.
+        """
+        self._pipe.hand_to(take)
+        while self.recv(_CHUNK):
+            pass  # zeros in place of what was taken: `recv` gives the server its window back
+        if self._pipe.error is not None:
+            raise self._pipe.error
 
     def send(self, data: bytes) -> None:
         """Write all of `data`.
@@ -102,6 +119,7 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
     watchdog.start()
     try:
         channel = connection.transport.open_session(timeout=timeout_s)
+        channel.in_buffer = pipe = DirectPipe(channel.recv_stderr_ready)
         channel.exec_command(command)
     except (paramiko.SSHException, EOFError, OSError) as error:
         connection.close()
@@ -120,4 +138,4 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         raise
     finally:
         watchdog.cancel()
-    return SshCarrier(connection, channel)
+    return SshCarrier(connection, channel, pipe)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 
 class CarrierError(Exception):
@@ -40,6 +41,20 @@ class Carrier(Protocol):
 
     def close(self) -> None:
         """End the stream and everything started for it; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class DirectCarrier(Protocol):
+    """A carrier that can also hand over what arrives in a thread of its own."""
+
+    def receive(self, take: Callable[[bytes], None]) -> None:
+        """Call `take`, which must not block, with all that arrives; return at the end of the stream.
+
+        Raises:
+            OSError: the stream broke.
+            Exception: what `take` raised, which ends the stream.
+        """
         ...
 
 

@@ -1,0 +1,1 @@
+"""What many nodes cost: simulated ssh nodes in one process, gpuwatch over them, bare readers beside it."""
