@@ -45,9 +45,7 @@ def virtual_machine() -> tuple[str, str]:
 
     Four GPUs in pairs of NVLinks, each on a CPU of its own; one virtual NIC, beside GPU 0; unknown PCI links.
     """
-    net = (
-        '<nic><net name="eth0" dev="0" speed="100000" port="0" guid="0x0" gdr="0"/></nic>'
-    )
+    net = '<nic><net name="eth0" dev="0" speed="100000" port="0" guid="0x0" gdr="0"/></nic>'
     cpus = []
     for gpu, peer in ((0, 1), (1, 0), (2, 3), (3, 2)):
         link = f'<nvlink target="000{peer + 1}:00:00.0" count="12" tclass="0x030200"/>'
