@@ -58,7 +58,7 @@ class ProfileQuery:
         session: ProfileRequests,
         places: Sequence[PlacedRank],
         options: ProfileOptions,
-        seats: RankPlacement,
+        placement: RankPlacement,
         clock: Callable[[], float],
     ) -> None:
         """Request the stacks of these ranks once, for the estimate.
@@ -67,13 +67,13 @@ class ProfileQuery:
             session: Started.
             places: The ranks.
             options: How they are sampled.
-            seats: Where the ranks of all jobs run, to find the steps that they log.
+            placement: Where the ranks of all jobs run, to find the steps that they log.
             clock: Monotonic seconds of the session.
         """
         self.options = options
         self.ranks = [PendingProfile(place) for place in places]
         self.version = 0
-        self._session, self._seats, self._clock = session, seats, clock
+        self._session, self._placement, self._clock = session, placement, clock
         self._began: float | None = None
         self._uploads: dict[str, PySpyUpload] = {}
         self._deadline = clock() + ESTIMATE_S
@@ -224,8 +224,8 @@ class ProfileQuery:
         node = fleet.nodes.get(place.node)
         cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None
         for writer in fleet.progress.writers.values():
-            _job, seat = self._seats.of(writer)
-            if seat is not None and (seat.node, seat.pid) == (place.node, place.pid):
+            _job, placed = self._placement.of(writer)
+            if placed is not None and (placed.node, placed.pid) == (place.node, place.pid):
                 took = [step.took_s for step in writer.steps if step.at >= since and step.took_s is not None]
                 return RankPace(median(took) if took else None, cpu)
         return RankPace(None, cpu)

@@ -265,7 +265,7 @@ class Session(RequestSender):
 
         return HangQuery(self, clock=self.clock)
 
-    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:
+    def profile(self, places: Sequence[PlacedRank], placement: RankPlacement) -> ProfileQuery:
         """Return a query that estimates the cost of sampling these ranks.
 
         Call its `update` after every poll, and `start` to sample.
@@ -273,7 +273,7 @@ class Session(RequestSender):
         from gpuwatch.diagnose.profiles.cost import ProfileOptions  # noqa: PLC0415 - loaded when it is asked for
         from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415 - loaded when it is needed
 
-        return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
+        return ProfileQuery(self, places, ProfileOptions(), placement, self.clock.monotonic)
 
     @property
     def awaits_hang_answers(self) -> bool:

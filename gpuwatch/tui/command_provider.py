@@ -70,7 +70,7 @@ class PlaceProvider(Provider):
     def _jobs(self) -> Iterator[PaletteEntry]:
         app, view_state = self._cockpit, self._cockpit.view_state
         whole = view_state.frozen_fleet or view_state.session.fleet
-        for each in summaries(whole, view_state.seats):
+        for each in summaries(whole, view_state.placement):
             note = f"job, {each.ranks} ranks, {'running' if each.running else 'ended'}; shows only this job"
             yield PaletteEntry(clean(f"job {each.job}"), partial(app.show_job, each.job), note)
         if view_state.scope.job is not None:
@@ -84,7 +84,7 @@ class PlaceProvider(Provider):
     def _ranks(self) -> Iterator[PaletteEntry]:
         app = self._cockpit
         alone = app.view_state.scope.job
-        for job, ranks in app.view_state.seats.jobs.items():
+        for job, ranks in app.view_state.placement.jobs.items():
             for key, place in ranks.items() if alone in (None, job) else ():
                 if isinstance(key, int):
                     age = age_text(max(0.0, app.view_state.now - place.seen_at))

@@ -168,7 +168,7 @@ class Navigation(App[None]):
     def show_ranks_of(self, incident: Incident, alert: Alert | None) -> None:
         """Open the merged logs of all ranks of an incident's job, at the time of an alert or the incident."""
         at = incident.first if alert is None else alert.first
-        job = self.view_state.seats.jobs.get(incident.job, {}) if incident.job else {}
+        job = self.view_state.placement.jobs.get(incident.job, {}) if incident.job else {}
         ranks, spot = ranks_of(incident, job), location_of(alert) if alert else None
         if spot is None:
             self.show_logs(ranks=ranks, at=at, merged=True, incident=incident)
@@ -304,7 +304,7 @@ class Navigation(App[None]):
         from gpuwatch.tui.model.job_scope import summaries
 
         view_state = self.view_state
-        jobs = summaries(view_state.frozen_fleet or view_state.session.fleet, view_state.seats)
+        jobs = summaries(view_state.frozen_fleet or view_state.session.fleet, view_state.placement)
         if not jobs:
             self.notify("no job detected; jobs are detected by the processes of their ranks", timeout=3)
             return

@@ -29,7 +29,7 @@ class ProfileKey(Navigation):
             return
         peer = self._median_peer(place)
         places = [place] if peer is None else [place, peer]
-        self.push_screen(ProfileScreen(self.view_state.session.profile(places, self.view_state.seats)))
+        self.push_screen(ProfileScreen(self.view_state.session.profile(places, self.view_state.placement)))
 
     def place_under_cursor(self) -> PlacedRank | None:
         """Return the rank under the cursor with its node and process; None without one or if it has ended."""
@@ -40,4 +40,4 @@ class ProfileKey(Navigation):
         from gpuwatch.diagnose.profiles.rank_choice import median_rank  # noqa: PLC0415 - rarely needed
 
         view = self.view_state
-        return median_rank(view.session.fleet, view.seats, place, view.now, view.wall())
+        return median_rank(view.session.fleet, view.placement, place, view.now, view.wall())

@@ -89,9 +89,9 @@ class StillSession:
         """Nobody answers: a test that wants answers puts an query in."""
         return self.query
 
-    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> Any:
+    def profile(self, places: Sequence[PlacedRank], placement: RankPlacement) -> Any:
         """No rank can be sampled: a test that wants one puts its own method in."""
-        raise AssertionError((places, seats))
+        raise AssertionError((places, placement))
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:
         """Run nothing, as the session of the demo."""

@@ -174,7 +174,7 @@ async def test_a_job_that_shares_a_node_is_shown_without_the_other_jobs_gpus_ran
             return session.unanswered(node, "", "search")
 
         monkeypatch.setattr(session, "search", search)
-        app.workspace.hunt.start_search("loss")
+        app.workspace.searching.start_search("loss")
         assert set(searched) == set(nodes_of(app))
         assert {file for file in searched[SHARED] if "rank_" in file} == own
 

@@ -114,8 +114,8 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
         raise Refusal([f"{source.recording}: a recording has no running rank to sample"])
     options = ProfileOptions(seconds, rate, blocking, py_spy)
     with leaving_politely(), source.session() as session, reporting() as report:
-        places, seats = chosen_ranks(session, rank, against, job, wait_s, report)
-        query = ProfileQuery(session, places, options, seats, session.clock.monotonic)
+        places, placement = chosen_ranks(session, rank, against, job, wait_s, report)
+        query = ProfileQuery(session, places, options, placement, session.clock.monotonic)
         follow(session, query, report, lambda: query.ready)
         click.echo(plain(f"{names_of(places)}: {query.cost}"), err=True)
         paced_by = time.monotonic() + PACE_S
@@ -152,27 +152,29 @@ def chosen_ranks(
     from gpuwatch.diagnose.profiles.rank_choice import RankChoiceError, median_rank, rank_place
     from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 
-    seats = RankPlacement()
+    placement = RankPlacement()
     unasked = wait_for_processes(session, set(session.fleet.nodes), wait_s, report)
-    seats.refresh(session.fleet)
+    placement.refresh(session.fleet)
     try:
-        places = [rank_place(seats, rank, job)]
+        places = [rank_place(placement, rank, job)]
         if isinstance(against, int):
-            places.append(rank_place(seats, against, places[0].job))
+            places.append(rank_place(placement, against, places[0].job))
     except RankChoiceError as error:
         raise Refusal([str(error), *(f"{node}: {why}" for node, why in unasked.items())]) from error
     deadline = time.monotonic() + wait_s
     while against == MEDIAN and len(places) < 2:
         session.poll()
-        seats.refresh(session.fleet)
-        found = median_rank(session.fleet, seats, places[0], session.clock.monotonic(), session.clock.wall())
+        placement.refresh(session.fleet)
+        found = median_rank(
+            session.fleet, placement, places[0], session.clock.monotonic(), session.clock.wall()
+        )
         if found is not None:
             places.append(found)
         elif time.monotonic() > deadline:
             raise Refusal(["--against median: fewer than two other ranks log their steps; name a rank"])
         report("waiting for the step times of the ranks")
         time.sleep(POLL_S)
-    return places, seats
+    return places, placement
 
 
 def names_of(places: list[PlacedRank]) -> str:

@@ -79,14 +79,14 @@ def checklist(
 
 def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
     """Return (node, pid) of a rank -> median duration of its recently logged steps in seconds."""
-    seats = RankPlacement()
-    seats.refresh(fleet)
+    placement = RankPlacement()
+    placement.refresh(fleet)
     found = {}
     for writer in fleet.progress.writers.values():
-        _job, seat = seats.of(writer)
+        _job, placed = placement.of(writer)
         took = writer.step_times(RECENT_STEPS)
-        if seat is not None and took and now - (writer.stepped_at or -inf) <= STEPPED_S:
-            found[seat.node, seat.pid] = median(took)
+        if placed is not None and took and now - (writer.stepped_at or -inf) <= STEPPED_S:
+            found[placed.node, placed.pid] = median(took)
     return found
 
 

@@ -14,7 +14,7 @@ class RankChoiceError(Exception):
     """Raised if a rank does not exist, or is ambiguous."""
 
 
-def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:
+def rank_place(placement: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:
     """Return where a rank runs.
 
     Raises:
@@ -22,7 +22,7 @@ def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> Place
     """
     jobs = [
         name
-        for name, places in seats.jobs.items()
+        for name, places in placement.jobs.items()
         if job in (None, name) and rank in places and places[rank].alive
     ]
     if len(jobs) > 1:
@@ -31,26 +31,26 @@ def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> Place
     if not jobs:
         known = sorted(
             place.rank
-            for name, places in seats.jobs.items()
+            for name, places in placement.jobs.items()
             for place in places.values()
             if place.alive and place.rank is not None and job in (None, name)
         )
         there = f"ranks {known[0]} to {known[-1]} run" if known else "no rank runs"
         of_job = "on these nodes" if job is None else f"in job {job}"
         raise RankChoiceError(f"no running rank {rank}: {there} {of_job}")
-    return seats.jobs[jobs[0]][rank]
+    return placement.jobs[jobs[0]][rank]
 
 
 def median_rank(
-    fleet: Fleet, seats: RankPlacement, place: PlacedRank, now: float, wall: float
+    fleet: Fleet, placement: RankPlacement, place: PlacedRank, now: float, wall: float
 ) -> PlacedRank | None:
     """Return the rank of the same job with the median step time, or None if too few ranks log steps.
 
     `wall`: unix seconds.
     """
-    worked_out = overview(fleet, seats, received_from(fleet, seats), place.job, now, wall)
+    worked_out = overview(fleet, placement, received_from(fleet, placement), place.job, now, wall)
     facts = next(part for part in worked_out if part is not None)
-    here = seats.jobs.get(place.job, {})
+    here = placement.jobs.get(place.job, {})
     peers = sorted(
         (row.step_s, row.rank)
         for row in facts.rows

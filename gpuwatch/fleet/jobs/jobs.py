@@ -31,7 +31,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self._members: dict[str, list[RunningRank]] = {}
-        self._seats: dict[tuple[str, int], RankClaims] = {}
+        self._claims: dict[tuple[str, int], RankClaims] = {}
         """(base name, rank) -> the processes that claim it."""
         self._nodes: dict[str, Counter[str]] = {}
         """Base name -> nodes, with the number of its ranks there."""
@@ -95,10 +95,10 @@ class Jobs:
             renamed.update(self._nodes.get(base, ()))
         for member in found:
             self._nodes.setdefault(member.base, Counter())[node] += 1
-            seat = self._seats.setdefault((member.base, member.rank), RankClaims())
+            claims = self._claims.setdefault((member.base, member.rank), RankClaims())
             sure = (member.base, member.rank) in doubted
-            comparable = seat.add(member)
-            others = self._others(seat, member) if comparable else ()
+            comparable = claims.add(member)
+            others = self._others(claims, member) if comparable else ()
             new = [self._distinguish(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
@@ -150,7 +150,7 @@ class Jobs:
             and other.master == member.master
             for member in self._members.get(node, ())
             if EACH not in self._apart.get(member.base, ())
-            for other in self._seats[member.base, member.rank].unlike(member)
+            for other in self._claims[member.base, member.rank].unlike(member)
         )
 
     def crowded(self, node: str) -> dict[int, int]:
@@ -159,7 +159,7 @@ class Jobs:
         return {
             rank: count
             for (base, rank), count in claimed.items()
-            if count > MAX_CLAIMS and self._seats[base, rank].is_crowded
+            if count > MAX_CLAIMS and self._claims[base, rank].is_crowded
         }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
@@ -238,11 +238,11 @@ class Jobs:
         by_folder = member.folder and member.tree in self._by_folder.get(base, ())
         return f"{name}@{member.folder}" if by_folder else name
 
-    def _others(self, seat: RankClaims, member: RunningRank) -> Iterator[RunningRank]:
+    def _others(self, claims: RankClaims, member: RunningRank) -> Iterator[RunningRank]:
         """Yield the other processes that claim the same rank and may have the same job name."""
         each_apart = EACH in self._apart.get(member.base, ())
         unnamed = member.base.startswith(UNNAMED)
-        for other in seat.unlike(member):
+        for other in claims.unlike(member):
             if each_apart and other.tree != member.tree:
                 continue
             if (
@@ -280,9 +280,9 @@ class Jobs:
 
     def _remove(self, node: str, member: RunningRank) -> None:
         key = (member.base, member.rank)
-        seat = self._seats.get(key)
-        if seat is not None and seat.remove(member):
-            del self._seats[key]
+        claims = self._claims.get(key)
+        if claims is not None and claims.remove(member):
+            del self._claims[key]
         here = self._nodes[member.base]
         here[node] -= 1
         if not here[node]:

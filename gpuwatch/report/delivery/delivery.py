@@ -14,8 +14,8 @@ from pathlib import Path
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.own_folders import make_own
-from gpuwatch.report.delivery.courier import Courier, Pace, ReceiverStatus
 from gpuwatch.report.delivery.ledger import Ledger
+from gpuwatch.report.delivery.sender import Pace, ReceiverStatus, Sender
 
 CLOSE_S = 3.0
 """Seconds to deliver what is due at the end; the rest stays in the state file."""
@@ -52,12 +52,12 @@ class Delivery:
         self._lock = threading.RLock()
         self._held: int | None = None
         """Descriptor of the lock held by the delivering process."""
-        self._couriers: list[Courier] = []
+        self._senders: list[Sender] = []
         self._trouble = ""
         self._due_at = self._lock_at = 0.0
 
     def update(self, incidents: Sequence[Incident]) -> None:
-        """Record the current incidents and wake the couriers if something changed; call it often."""
+        """Record the current incidents and wake the senders if something changed; call it often."""
         now = time.monotonic()
         if not self.receivers or now < self._due_at:
             return
@@ -71,8 +71,8 @@ class Delivery:
             before = ledger.version
             ledger.take(incidents, self._wall())
             changed = ledger.version != before
-        for courier in self._couriers if changed else ():
-            courier.wake()
+        for sender in self._senders if changed else ():
+            sender.wake()
 
     def _begin(self, now: float) -> bool:
         """Acquire the lock for this source, if it is free, and start.
@@ -96,14 +96,14 @@ class Delivery:
             return False
         self._trouble = ""
         self._ledger = Ledger(self._path, self._source, self._pace.settle_s)
-        self._couriers = [
-            Courier(spec, self._ledger, self._lock, self._pace, self._wall) for spec in self.receivers
+        self._senders = [
+            Sender(spec, self._ledger, self._lock, self._pace, self._wall) for spec in self.receivers
         ]
         return True
 
     def status(self) -> list[ReceiverStatus]:
         """Return the state of each receiver; empty while another process delivers."""
-        return [courier.status() for courier in self._couriers]
+        return [sender.status() for sender in self._senders]
 
     @property
     def trouble(self) -> str:
@@ -121,12 +121,12 @@ class Delivery:
         until = time.monotonic() + CLOSE_S
         while time.monotonic() < until and any(s.waiting and not s.error for s in self.status()):
             time.sleep(0.05)
-        for courier in self._couriers:
-            courier.close()
-        for courier in self._couriers:
-            courier.thread.join(max(0.0, until - time.monotonic()))
-        for courier in self._couriers[:1]:
-            courier.save()
+        for sender in self._senders:
+            sender.close()
+        for sender in self._senders:
+            sender.thread.join(max(0.0, until - time.monotonic()))
+        for sender in self._senders[:1]:
+            sender.save()
         if self._held is not None:
             with contextlib.suppress(OSError):
                 os.close(self._held)

@@ -8,7 +8,7 @@ from itertools import islice
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
-from gpuwatch.report.delivery.courier import ReceiverStatus
+from gpuwatch.report.delivery.sender import ReceiverStatus
 from gpuwatch.report.exporter.page import MetricsPage, labels
 from gpuwatch.report.output.fair_order import in_turn
 

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
-from gpuwatch.report.delivery.courier import ReceiverStatus
+from gpuwatch.report.delivery.sender import ReceiverStatus
 from gpuwatch.report.exporter.alert_metrics import alert_metrics, incident_metrics, receiver_metrics
 from gpuwatch.report.exporter.gpu_metrics import dcgm_metrics, gpu_metrics
 from gpuwatch.report.exporter.job_metrics import job_facts, job_metrics, rank_metrics

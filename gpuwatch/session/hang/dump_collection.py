@@ -45,7 +45,7 @@ class DumpCollection:
     def __init__(
         self,
         session: NodeRequests,
-        seats: Mapping[Key, RankTarget],
+        targets: Mapping[Key, RankTarget],
         *,
         whole: bool,
         longest_s: float,
@@ -56,7 +56,7 @@ class DumpCollection:
 
         Args:
             session: Started.
-            seats: The ranks' processes.
+            targets: The ranks' processes.
             whole: True if every node of the session is queried, and its processes are known.
             longest_s: A node that has not listed its dumps after this many seconds is given up.
             clock: Monotonic seconds.
@@ -65,7 +65,7 @@ class DumpCollection:
         self.phase: Phase = "listing"
         self.hang_check: FlightEvidence | None = None
         """The latest verdicts of the dumps; None: none yet."""
-        self._session, self._seats, self._whole = session, dict(seats), whole
+        self._session, self._targets, self._whole = session, dict(targets), whole
         self._clock, self._wall = clock, wall
         self._longest_s = longest_s
         self._deadline = clock() + longest_s
@@ -73,13 +73,13 @@ class DumpCollection:
         self._silent: dict[str, str] = {}
         """Node -> why it listed no dumps."""
         self._writing: Writing | None = None
-        self._couriers: list[DumpTransfer] = []
+        self._transfers: list[DumpTransfer] = []
         self._cases: list[DumpTargets] = []
         self._judges: list[IsolatedAnalysis | None] = []
         """One analysis per job."""
         self._spool: tempfile.TemporaryDirectory[str] | None = None
         by_node: dict[str, list[int]] = {}
-        for node, pid in sorted(self._seats):
+        for node, pid in sorted(self._targets):
             by_node.setdefault(node, []).append(pid)
         self._asked: list[Asked] = [session.ask_dump_files(node, pids) for node, pids in by_node.items()]
 
@@ -93,15 +93,15 @@ class DumpCollection:
     @property
     def waiting(self) -> list[str]:
         """Nodes with outstanding answers or transfers."""
-        nodes = {each.node for each in self._asked} | {each.node for each in self._couriers if not each.over}
+        nodes = {each.node for each in self._asked} | {each.node for each in self._transfers if not each.over}
         return sorted(nodes.union(self._writing.waiting if self.phase == "writing" and self._writing else ()))
 
     @property
     def progress(self) -> str:
         """The current activity as text; empty if there is none."""
         if self.phase == "fetching":
-            parcels = [each for case in self._cases for each in case.parcels.values()]
-            taken, total = sum(each.taken for each in parcels), sum(each.size for each in parcels)
+            transfers = [each for case in self._cases for each in case.transfers.values()]
+            taken, total = sum(each.taken for each in transfers), sum(each.size for each in transfers)
             return f"dumps: {scaled_text(taken, 1000)}B of {scaled_text(total, 1000)}B fetched"
         words = {
             "listing": "looking for dumps",
@@ -132,7 +132,7 @@ class DumpCollection:
         if not self.over or not pids:
             return False
         before = {node: self._places[node] for node in pids}
-        self._writing = Writing(self._session, self._seats, pids, before, self._clock)
+        self._writing = Writing(self._session, self._targets, pids, before, self._clock)
         self.phase = "writing"
         return True
 
@@ -157,7 +157,7 @@ class DumpCollection:
             else:
                 self._silent[asked.node] = plain(why or f"no answer in {self._longest_s:.0f} s")
         if not self._asked:
-            self._begin(Listed(self._seats, self._places, self._silent, self._whole, self._wall()))
+            self._begin(Listed(self._targets, self._places, self._silent, self._whole, self._wall()))
 
     def _watch_writing(self) -> None:
         writing = self._writing
@@ -167,7 +167,7 @@ class DumpCollection:
             return
         self._places.update(writing.places)
         reported = Listed(
-            self._seats,
+            self._targets,
             self._places,
             self._silent,
             self._whole,
@@ -186,11 +186,11 @@ class DumpCollection:
         folders = self._folders()
         by_node: dict[str, list[DumpFileTransfer]] = {}
         for case in self._cases:
-            for parcel in case.parcels.values():
-                by_node.setdefault(parcel.node, []).append(parcel)
-        self._couriers = [
-            DumpTransfer(self._session, node, parcels, lambda parcel: folders[parcel.job], self._clock)
-            for node, parcels in by_node.items()
+            for transfer in case.transfers.values():
+                by_node.setdefault(transfer.node, []).append(transfer)
+        self._transfers = [
+            DumpTransfer(self._session, node, transfers, lambda transfer: folders[transfer.job], self._clock)
+            for node, transfers in by_node.items()
         ]
         self._deadline = self._clock() + FETCH_S
         self.phase = "fetching"
@@ -206,26 +206,26 @@ class DumpCollection:
         except OSError as error:
             why = f"no dump can be kept here: {(error.strerror or str(error)).lower()}"
             for case in self._cases:
-                case.unread.update(dict.fromkeys(case.parcels, why))
-                case.parcels.clear()
+                case.unread.update(dict.fromkeys(case.transfers, why))
+                case.transfers.clear()
         return folders
 
     def _fetch(self) -> None:
         late = self._clock() >= self._deadline
-        for courier in self._couriers:
-            if late and not courier.over:
-                courier.give_up(f"it did not arrive within {FETCH_S:.0f} s")
-            courier.update()
-        if all(courier.over for courier in self._couriers):
-            self._couriers = []
+        for node_transfer in self._transfers:
+            if late and not node_transfer.over:
+                node_transfer.give_up(f"it did not arrive within {FETCH_S:.0f} s")
+            node_transfer.update()
+        if all(node_transfer.over for node_transfer in self._transfers):
+            self._transfers = []
             self._judges = [self._start_judge(number, case) for number, case in enumerate(self._cases)]
             self.phase = "judging"
 
     def _start_judge(self, number: int, case: DumpTargets) -> IsolatedAnalysis | None:
-        for rank, parcel in case.parcels.items():
-            if parcel.why is not None:
-                case.unread[rank] = f"{parcel.node}: {parcel.path}: {parcel.why}"
-        if self._spool is None or all(parcel.why is not None for parcel in case.parcels.values()):
+        for rank, transfer in case.transfers.items():
+            if transfer.why is not None:
+                case.unread[rank] = f"{transfer.node}: {transfer.path}: {transfer.why}"
+        if self._spool is None or all(transfer.why is not None for transfer in case.transfers.values()):
             return None
         order = AnalysisRequest(case.world or None, sorted(case.unread))
         return IsolatedAnalysis(Path(self._spool.name) / f"job{number}", order, clock=self._clock)
@@ -240,7 +240,7 @@ class DumpCollection:
         places = {
             place.prefix for reported in self._places.values() for place in reported.places if place.named
         }
-        writers = {self._seats[node, pid].rank for node, pids in self._writers().items() for pid in pids}
+        writers = {self._targets[node, pid].rank for node, pids in self._writers().items() for pid in pids}
         self.hang_check = FlightEvidence(tuple(stated), tuple(sorted(writers)), tuple(sorted(places)))
         self.phase = "over"
 
@@ -250,13 +250,13 @@ class DumpCollection:
         if isinstance(judged, AnalysisResult):
             brought = judged.ranks
             unread.update(
-                (rank, f"{case.parcels[rank].node}: {case.parcels[rank].path}: {why}")
+                (rank, f"{case.transfers[rank].node}: {case.transfers[rank].path}: {why}")
                 for rank, why in judged.unread.items()
-                if rank in case.parcels
+                if rank in case.transfers
             )
         elif judged is not None:
-            unread.update((rank, judged) for rank, parcel in case.parcels.items() if parcel.why is None)
-        read = [case.parcels[rank] for rank in sorted(brought)]
+            unread.update((rank, judged) for rank, transfer in case.transfers.items() if transfer.why is None)
+        read = [case.transfers[rank] for rank in sorted(brought)]
         job = JobDumps(
             job=case.job,
             ranks=case.world or len({*brought, *case.none, *unread}),
@@ -271,7 +271,7 @@ class DumpCollection:
     def _writers(self) -> dict[str, list[int]]:
         """Return node -> pids of the processes with a dump pipe."""
         found = {
-            node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._seats]
+            node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._targets]
             for node, reported in self._places.items()
         }
         return {node: pids for node, pids in found.items() if pids}

@@ -35,7 +35,7 @@ class DumpTargets(Struct):
     job: str | None
     world: int
     """World size; 0: unknown."""
-    parcels: dict[int, DumpFileTransfer] = field(default_factory=dict)
+    transfers: dict[int, DumpFileTransfer] = field(default_factory=dict)
     none: dict[int, str] = field(default_factory=dict)
     """Rank -> why it left no dump; that may be the rank's fault."""
     unread: dict[int, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class DumpTargets(Struct):
 class Listed(Struct, frozen=True):
     """The dump lists of all nodes: the input of `chosen`."""
 
-    seats: Mapping[Key, RankTarget]
+    targets: Mapping[Key, RankTarget]
     places: Mapping[str, DumpPlaces]
     """Node -> its list."""
     silent: Mapping[str, str]
@@ -65,39 +65,41 @@ class Listed(Struct, frozen=True):
 def chosen(listed: Listed) -> list[DumpTargets]:
     """Return for each job, the largest first, the newest dump of each rank, from its own node if possible."""
     jobs: dict[str | None, dict[int, Key]] = {}
-    for key, seat in sorted(listed.seats.items()):
-        jobs.setdefault(seat.job, {}).setdefault(seat.rank, key)
-    cases = [_case(job, seats, listed) for job, seats in jobs.items()]
+    for key, target in sorted(listed.targets.items()):
+        jobs.setdefault(target.job, {}).setdefault(target.rank, key)
+    cases = [_case(job, ranks, listed) for job, ranks in jobs.items()]
     return sorted(cases, key=lambda case: -len(jobs[case.job]))
 
 
-def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> DumpTargets:
+def _case(job: str | None, ranks: Mapping[int, Key], listed: Listed) -> DumpTargets:
     case = DumpTargets(
-        job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0))
+        job, min(MAX_WORLD, max((listed.targets[key].world or 0 for key in ranks.values()), default=0))
     )
     found: dict[int, tuple[bool, float, str, DumpPlace, DumpFile]] = {}
     for node, reported in listed.places.items():
         for place in reported.places:
-            if {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats} != {job}:
+            if {listed.targets[node, pid].job for pid in place.pids if (node, pid) in listed.targets} != {
+                job
+            }:
                 continue
             for file in place.files:
                 if listed.only is not None and (node, place.prefix + file.name) not in listed.only:
                     continue
                 if case.world and file.rank >= case.world:
                     continue
-                own = file.rank in seats and seats[file.rank][0] == node
+                own = file.rank in ranks and ranks[file.rank][0] == node
                 best = found.get(file.rank)
                 if best is None or (own, -file.age_s) > best[:2]:
                     found[file.rank] = (own, -file.age_s, node, place, file)
     for rank, (_, _, node, place, file) in sorted(found.items(), key=lambda item: item[0]):
-        case.parcels[rank] = _parcel(job, node, place, file, listed.at)
-    for rank in range(case.world) if case.world else sorted(seats):
-        if rank not in case.parcels:
-            _explain(case, rank, seats.get(rank), listed)
+        case.transfers[rank] = _transfer(job, node, place, file, listed.at)
+    for rank in range(case.world) if case.world else sorted(ranks):
+        if rank not in case.transfers:
+            _explain(case, rank, ranks.get(rank), listed)
     return case
 
 
-def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: float) -> DumpFileTransfer:
+def _transfer(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: float) -> DumpFileTransfer:
     return DumpFileTransfer(
         job=job,
         rank=file.rank,
@@ -148,7 +150,7 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
 
 
 def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
-    return {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats}
+    return {listed.targets[node, pid].job for pid in place.pids if (node, pid) in listed.targets}
 
 
 def _before(places: list[DumpPlace]) -> str:

@@ -63,7 +63,7 @@ class DumpTransfer:
         self,
         session: Pieces,
         node: str,
-        parcels: Sequence[DumpFileTransfer],
+        transfers: Sequence[DumpFileTransfer],
         folder: Callable[[DumpFileTransfer], Path],
         clock: Callable[[], float],
     ) -> None:
@@ -72,13 +72,13 @@ class DumpTransfer:
         Args:
             session: Requests pieces from the node.
             node: Its name.
-            parcels: The dumps of this node, in the order of the transfer.
+            transfers: The dumps of this node, in the order of the transfer.
             folder: Gives the folder for a dump.
             clock: Monotonic seconds.
         """
         self.node = node
         self._session = session
-        self._left = list(parcels)
+        self._left = list(transfers)
         self._folder = folder
         self._clock = clock
         self._asked: Asked | None = None
@@ -100,64 +100,66 @@ class DumpTransfer:
             asked, self._asked = self._asked, None
             self._take(self._left[0], asked)
         if self._left and now - self._asked_at >= PACE_S:
-            parcel = self._left[0]
-            if parcel.size > MAX_DUMP_BYTES:
-                self._end(parcel, too_big(parcel.size))
+            transfer = self._left[0]
+            if transfer.size > MAX_DUMP_BYTES:
+                self._end(transfer, too_big(transfer.size))
                 return
             self._asked_at = now
             self._asked = self._session.ask_dump_piece(
-                self.node, parcel.pid, parcel.prefix, parcel.name, parcel.taken
+                self.node, transfer.pid, transfer.prefix, transfer.name, transfer.taken
             )
 
     def give_up(self, why: str) -> None:
         """Fail all remaining dumps, with this reason."""
-        for parcel in list(self._left):
-            self._end(parcel, why)
+        for transfer in list(self._left):
+            self._end(transfer, why)
         self._asked = None
 
-    def _take(self, parcel: DumpFileTransfer, asked: Asked) -> None:
+    def _take(self, transfer: DumpFileTransfer, asked: Asked) -> None:
         piece, why = asked.read(DumpPiece)
         if piece is None:
-            self._end(parcel, plain(why or "no answer"))
+            self._end(transfer, plain(why or "no answer"))
             return
         try:
             data = base64.b64decode(piece.packed, validate=True)
         except ValueError as error:
-            self._end(parcel, f"an answer that cannot be read: {error}")
+            self._end(transfer, f"an answer that cannot be read: {error}")
             return
-        if piece.size_bytes > MAX_DUMP_BYTES or parcel.taken + piece.bytes > MAX_DUMP_BYTES:
-            self._end(parcel, too_big(max(piece.size_bytes, parcel.taken + piece.bytes)))
-        elif (piece.mtime, piece.size_bytes) != (parcel.mtime, parcel.size):
-            self._again(parcel, piece)
+        if piece.size_bytes > MAX_DUMP_BYTES or transfer.taken + piece.bytes > MAX_DUMP_BYTES:
+            self._end(transfer, too_big(max(piece.size_bytes, transfer.taken + piece.bytes)))
+        elif (piece.mtime, piece.size_bytes) != (transfer.mtime, transfer.size):
+            self._again(transfer, piece)
         else:
-            self._keep(parcel, piece, data)
+            self._keep(transfer, piece, data)
 
-    def _keep(self, parcel: DumpFileTransfer, piece: DumpPiece, data: bytes) -> None:
+    def _keep(self, transfer: DumpFileTransfer, piece: DumpPiece, data: bytes) -> None:
         try:
-            with (self._folder(parcel) / f"rank_{parcel.rank}.gz").open("ab") as file:
+            with (self._folder(transfer) / f"rank_{transfer.rank}.gz").open("ab") as file:
                 file.write(data)
         except OSError as error:
             self.give_up(f"it cannot be kept here: {(error.strerror or str(error)).lower()}")
             return
-        parcel.taken += piece.bytes
-        if piece.bytes <= 0 or parcel.taken >= parcel.size:
-            self._end(parcel, None if parcel.taken == parcel.size else "it was truncated while it was read")
+        transfer.taken += piece.bytes
+        if piece.bytes <= 0 or transfer.taken >= transfer.size:
+            self._end(
+                transfer, None if transfer.taken == transfer.size else "it was truncated while it was read"
+            )
 
-    def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
+    def _again(self, transfer: DumpFileTransfer, piece: DumpPiece) -> None:
         """Start a dump again that was rewritten during the transfer; fail it the second time."""
-        if parcel.attempts:
-            self._end(parcel, "it was being written while it was read")
+        if transfer.attempts:
+            self._end(transfer, "it was being written while it was read")
             return
-        parcel.attempts += 1
-        parcel.at += piece.mtime - parcel.mtime
-        parcel.taken, parcel.size, parcel.mtime = 0, piece.size_bytes, piece.mtime
-        (self._folder(parcel) / f"rank_{parcel.rank}.gz").unlink(missing_ok=True)
+        transfer.attempts += 1
+        transfer.at += piece.mtime - transfer.mtime
+        transfer.taken, transfer.size, transfer.mtime = 0, piece.size_bytes, piece.mtime
+        (self._folder(transfer) / f"rank_{transfer.rank}.gz").unlink(missing_ok=True)
 
-    def _end(self, parcel: DumpFileTransfer, why: str | None) -> None:
-        parcel.why = why
-        self._left.remove(parcel)
+    def _end(self, transfer: DumpFileTransfer, why: str | None) -> None:
+        transfer.why = why
+        self._left.remove(transfer)
         if why is not None:
-            (self._folder(parcel) / f"rank_{parcel.rank}.gz").unlink(missing_ok=True)
+            (self._folder(transfer) / f"rank_{transfer.rank}.gz").unlink(missing_ok=True)
 
 
 def too_big(size: int) -> str:

@@ -36,7 +36,7 @@ class Writing:
     def __init__(
         self,
         session: Asks,
-        seats: Mapping[Key, RankTarget],
+        targets: Mapping[Key, RankTarget],
         pids: Mapping[str, list[int]],
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
@@ -45,7 +45,7 @@ class Writing:
 
         Args:
             session: Sends requests to the nodes.
-            seats: The ranks' processes.
+            targets: The ranks' processes.
             pids: Node -> those that have a pipe.
             before: Node -> the dumps that exist now.
             clock: Monotonic seconds.
@@ -54,10 +54,10 @@ class Writing:
         self.refused: dict[Key, str] = {}
         self.written: set[File] = set()
         """New dumps that did not change between two checks."""
-        self._session, self._seats, self._clock = session, seats, clock
-        self._pids = {node: sorted(pid for name, pid in seats if name == node) for node in pids}
+        self._session, self._targets, self._clock = session, targets, clock
+        self._pids = {node: sorted(pid for name, pid in targets if name == node) for node in pids}
         self._ranks = {
-            node: {seat.rank for (name, _), seat in seats.items() if name == node} for node in pids
+            node: {target.rank for (name, _), target in targets.items() if name == node} for node in pids
         }
         self._before = {
             file: known
@@ -127,8 +127,8 @@ class Writing:
         for place in reported.places:
             ranks = {each.rank for each in place.files if (node, place.prefix + each.name) in self.written}
             for pid in place.pids:
-                seat = self._seats.get((node, pid))
-                if seat is not None and seat.rank in ranks:
+                target = self._targets.get((node, pid))
+                if target is not None and target.rank in ranks:
                     self._to_write.discard((node, pid))
 
     def _known(self, node: str, reported: DumpPlaces) -> dict[File, tuple[float, int]]:

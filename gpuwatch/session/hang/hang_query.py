@@ -93,7 +93,7 @@ class HangQuery:
         self.dumps = (
             DumpCollection(
                 session,
-                self._seats(chosen),
+                self._targets(chosen),
                 whole=known,
                 longest_s=longest_s,
                 clock=clock.monotonic,
@@ -240,7 +240,7 @@ class HangQuery:
             found[job] = max(found.get(job, at), at)
         return found
 
-    def _seats(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
+    def _targets(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
         """Return the ranks whose dumps are collected, by (node, pid)."""
         return {
             (node.name, each.pid): RankTarget(each.rank, each.job or each.master, each.world_size)

@@ -260,7 +260,7 @@ class FolderSession:
         """
         raise NotInLogsError("not in these logs: the ranks have ended")
 
-    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:  # noqa: ARG002 - as above
+    def profile(self, places: Sequence[PlacedRank], placement: RankPlacement) -> ProfileQuery:  # noqa: ARG002 - as above
         """Not supported.
 
         Raises:

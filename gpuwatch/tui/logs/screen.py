@@ -90,7 +90,7 @@ class LogsScreen(LogsLayout):
     @on(LogPane.Moved)
     def _moved(self, event: LogPane.Moved) -> None:
         view = event.pane.view
-        self.workspace.hunt.note = ""
+        self.workspace.searching.note = ""
         if view is not None:
             self.opened.move_time(None if view.following else view.time, view)
             self.pull()
@@ -110,10 +110,10 @@ class LogsScreen(LogsLayout):
         workspace = self.workspace
         if self.prompt.display:
             self._close_prompt()
-        elif workspace.hunt.search is not None and workspace.hunt.search.running:
-            workspace.hunt.search.cancel()
-        elif workspace.hunt.quest is not None:
-            workspace.hunt.end_quest()
+        elif workspace.searching.search is not None and workspace.searching.search.running:
+            workspace.searching.search.cancel()
+        elif workspace.searching.jump is not None:
+            workspace.searching.end_jump()
         elif self.results.display:
             self.results.display = False
             self.pane.focus()
@@ -126,7 +126,10 @@ class LogsScreen(LogsLayout):
 
     def open_filter(self) -> bool:
         """Open the text field for a search in all files on the nodes; return True."""
-        self.ask("search", self.workspace.hunt.search.pattern.text if self.workspace.hunt.search else "")
+        self.ask(
+            "search",
+            self.workspace.searching.search.pattern.text if self.workspace.searching.search else "",
+        )
         return True
 
     def action_choose_logs(self) -> None:
@@ -135,7 +138,7 @@ class LogsScreen(LogsLayout):
 
     def action_filter_lines(self) -> None:
         """Open the text field for a filter that keeps or hides lines."""
-        search = self.workspace.hunt.search
+        search = self.workspace.searching.search
         self.ask("filter", self.opened.filter_text or (search.pattern.text if search else ""))
 
     def action_go_to_time(self) -> None:
@@ -253,7 +256,7 @@ class LogsScreen(LogsLayout):
         if view is None or not view.feed.end > view.feed.base:
             return
         if not command:
-            self.workspace.hunt.note = "no pager found; set PAGER"
+            self.workspace.searching.note = "no pager found; set PAGER"
             return
         base, at = view.feed.base, view.cursor
         texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
@@ -261,6 +264,6 @@ class LogsScreen(LogsLayout):
             with self.app.suspend():
                 page(texts, at - base + 1, command)
         except SuspendNotSupported:
-            self.workspace.hunt.note = "this terminal cannot run a pager"
+            self.workspace.searching.note = "this terminal cannot run a pager"
         except OSError as error:
-            self.workspace.hunt.note = f"{command[0]}: {error.strerror}"
+            self.workspace.searching.note = f"{command[0]}: {error.strerror}"

@@ -55,14 +55,14 @@ class JobScope:
         """Select the job to show alone; None: all."""
         self.job, self._members, self._members_for, self._reported = job, None, None, None
 
-    def part_of(self, fleet: Fleet, seats: RankPlacement) -> Fleet:
+    def part_of(self, fleet: Fleet, placement: RankPlacement) -> Fleet:
         """Return the job's part of the fleet; without a selected job, the fleet itself.
 
         It is the same object as long as the job has the same nodes and GPUs.
         """
         if self.job is None:
             return fleet
-        members = self._refresh_members(fleet, seats)
+        members = self._refresh_members(fleet, placement)
         nodes = {name: self._part_of_node(fleet.nodes[name], members) for name in _in_order(fleet, members)}
         if self._part is None:
             self._part = copy.copy(fleet)
@@ -77,16 +77,16 @@ class JobScope:
         )
         return self._part
 
-    def _refresh_members(self, fleet: Fleet, seats: RankPlacement) -> JobMembers:
+    def _refresh_members(self, fleet: Fleet, placement: RankPlacement) -> JobMembers:
         """Return the job's members, determined again after a node has sent a new list of processes."""
         seen = (
             id(fleet),
-            id(seats),
+            id(placement),
             [node.processes_at for node in fleet.nodes.values()],
             fleet.progress.version,
         )
         if self._members is None or seen != self._members_for:
-            members, self._members_for = members_of(self.job, fleet, seats), seen
+            members, self._members_for = members_of(self.job, fleet, placement), seen
             if members != self._members or id(fleet) != self._whole:
                 self._whole = id(fleet)
                 self._part, self._nodes, self._findings = None, {}, None
@@ -169,7 +169,7 @@ def _incident_is_of(incident: Incident, members: JobMembers) -> bool:
     return incident.cause is not None and _alert_is_of(incident.cause, members)
 
 
-def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
+def summaries(fleet: Fleet, placement: RankPlacement) -> list[JobSummary]:
     """Return all known named jobs: running ones first, then by number of ranks, the largest first."""
     users = {
         process.job: process.user or ""
@@ -181,18 +181,18 @@ def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
         JobSummary(
             job,
             len(ranks),
-            len({seat.node for seat in ranks.values()}),
+            len({placed.node for placed in ranks.values()}),
             users.get(job, ""),
-            any(seat.alive for seat in ranks.values()),
+            any(placed.alive for placed in ranks.values()),
             fleet.scheduler.allocation(job),
         )
-        for job, ranks in seats.jobs.items()
+        for job, ranks in placement.jobs.items()
         if job is not None
     ]
     found += [
         JobSummary(job, len(ranks), len(nodes), "", running=False, allocation=fleet.scheduler.allocation(job))
         for job, (ranks, nodes) in _logged(fleet).items()
-        if job not in seats.jobs
+        if job not in placement.jobs
     ]
     return sorted(found, key=lambda each: (not each.running, -each.ranks, each.job))
 

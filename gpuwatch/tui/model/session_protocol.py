@@ -127,7 +127,7 @@ class Profiling(Protocol):
 class ProfileSource(Protocol):
     """The part of a session that profiles ranks."""
 
-    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement, /) -> Profiling:
+    def profile(self, places: Sequence[PlacedRank], placement: RankPlacement, /) -> Profiling:
         """Return a query that estimates the cost of sampling these ranks.
 
         Nothing is sampled before `Profiling.start`.

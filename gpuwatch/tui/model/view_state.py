@@ -64,8 +64,8 @@ class ViewState:
         self._snapshot_version: tuple[int, int] | None = None
         self.unalerted = Unalerted()
         """Conditions without an alert (yet)."""
-        self._seats = RankPlacement()
-        self._frozen_seats = self._seats
+        self._placement = RankPlacement()
+        self._frozen_placement = self._placement
         self._frozen_probes: tuple[int, ...] = ()
         self.questions: dict[str | None, Question] = {}
         """Incident -> its newest hang query; None: about no incident."""
@@ -84,9 +84,9 @@ class ViewState:
         return self._frozen
 
     @property
-    def seats(self) -> RankPlacement:
+    def placement(self) -> RankPlacement:
         """Where the ranks of every job run or ran, as seen since the first frame."""
-        return self._frozen_seats if self.frozen else self._seats
+        return self._frozen_placement if self.frozen else self._placement
 
     @property
     def snapshot(self) -> AlertSnapshot:
@@ -132,9 +132,9 @@ class ViewState:
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
         if self.session.fleet is not self._whole:  # a replay went to another moment
-            self._whole, self._seats = self.session.fleet, RankPlacement()
-        self._seats.refresh(self.session.fleet)
-        self._part = self.scope.part_of(self._frozen or self.session.fleet, self.seats)
+            self._whole, self._placement = self.session.fleet, RankPlacement()
+        self._placement.refresh(self.session.fleet)
+        self._part = self.scope.part_of(self._frozen or self.session.fleet, self.placement)
 
     def _follow(self, question: Question) -> None:
         """Process a query's answers and store the result with its incident.
@@ -188,7 +188,7 @@ class ViewState:
         else:
             _ = self.snapshot  # taken in for the last time
             self._frozen_at, self._frozen_wall = self._clock(), self._wall()
-            self._frozen, self._frozen_seats = _still(self.session.fleet), self._seats.still()
+            self._frozen, self._frozen_placement = _still(self.session.fleet), self._placement.still()
             self._frozen_probes = tuple(probing.results.version for probing in self.session.probes)
         self.tick()
 

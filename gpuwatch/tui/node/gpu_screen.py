@@ -143,7 +143,7 @@ class GpuScreen(LiveScreen):
         return self.place[0]
 
     def rank_place(self) -> PlacedRank | None:
-        return self.cockpit.view_state.seats.on_gpu(*self.place)
+        return self.cockpit.view_state.placement.on_gpu(*self.place)
 
     def explained(self) -> str:
         view, gpu = self.cockpit.overview.views.get(self.place[0]), self.cockpit.view_state.gpu(*self.place)

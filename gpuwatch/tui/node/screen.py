@@ -147,7 +147,7 @@ class NodeScreen(LiveScreen):
 
     def rank_place(self) -> PlacedRank | None:
         gpu = self.gpus.chosen()
-        return None if gpu is None else self.cockpit.view_state.seats.on_gpu(self._node, gpu.info.uuid)
+        return None if gpu is None else self.cockpit.view_state.placement.on_gpu(self._node, gpu.info.uuid)
 
     def idle(self) -> frozenset[str]:
         """Return the actions that do nothing now: next node of a single one, open without any GPU."""

@@ -62,15 +62,20 @@ class TrainingView:
 
     def _begin(self) -> Iterator[JobFacts | None]:
         view_state = self._scene
-        hang_check = received_from(view_state.fleet, view_state.seats)
-        self.jobs = jobs_of(view_state.seats, hang_check)
+        hang_check = received_from(view_state.fleet, view_state.placement)
+        self.jobs = jobs_of(view_state.placement, hang_check)
         if view_state.scope.job is not None:
             self.jobs = [job for job in self.jobs if job == view_state.scope.job]
         if not self._by_hand or self._chosen not in self.jobs:
             self._chosen = self.jobs[0] if self.jobs else None
         self._seen = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand)
         return overview(
-            view_state.fleet, view_state.seats, hang_check, self._chosen, view_state.now, view_state.wall()
+            view_state.fleet,
+            view_state.placement,
+            hang_check,
+            self._chosen,
+            view_state.now,
+            view_state.wall(),
         )
 
     def _take(self, facts: JobFacts) -> None:
@@ -79,7 +84,7 @@ class TrainingView:
         self.version += 1
 
     def _own_alerts(self) -> list[Alert]:
-        members = members_of(self._chosen, self._scene.fleet, self._scene.seats)
+        members = members_of(self._chosen, self._scene.fleet, self._scene.placement)
         return [
             alert
             for alert in self._scene.snapshot.alerts.values()

@@ -94,7 +94,7 @@ class TrainingScreen(LiveScreen):
         row, facts = self.ranks.chosen(), self.view.facts
         if row is None or row.rank is None or facts is None:
             return None
-        return self.cockpit.view_state.seats.jobs.get(facts.job, {}).get(row.rank)
+        return self.cockpit.view_state.placement.jobs.get(facts.job, {}).get(row.rank)
 
     def action_target(self) -> ActionTarget | None:
         row, facts = self.ranks.chosen(), self.view.facts

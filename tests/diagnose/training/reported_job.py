@@ -21,7 +21,7 @@ class Job:
     def __init__(self, nodes: int = 2, model: Model | None = None, offset_s: float = 0.0) -> None:
         self.names = [f"n{number}" for number in range(nodes)]
         self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model))
-        self.seats = RankPlacement()
+        self.placement = RankPlacement()
         self.offset_s = offset_s
         self.world = 4 * nodes
         self.dialect = "common"
@@ -78,10 +78,10 @@ class Job:
                 self.report(rank, step, NOW - (steps - step) * every_s, **fields)
 
     def received(self) -> Received:
-        return received_from(self.fleet, self.seats)
+        return received_from(self.fleet, self.placement)
 
     def facts(self, now: float = NOW, job: str | None = "77") -> JobFacts:
-        self.seats.refresh(self.fleet)
-        parts = overview(self.fleet, self.seats, self.received(), job, now, WALL + now - NOW)
+        self.placement.refresh(self.fleet)
+        parts = overview(self.fleet, self.placement, self.received(), job, now, WALL + now - NOW)
         (facts,) = filter(None, parts)
         return facts

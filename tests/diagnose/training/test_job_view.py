@@ -270,10 +270,10 @@ def test_timers_say_what_a_step_waits_for() -> None:
 def test_jobs_are_listed_and_ended_ones_are_remembered() -> None:
     job = Job()
     job.report(0, 5, NOW)
-    job.seats.refresh(job.fleet)
+    job.placement.refresh(job.fleet)
     job.run("78", NOW + 5)
-    job.seats.refresh(job.fleet)
-    assert jobs_of(job.seats, job.received()) == ["78", "77"]
+    job.placement.refresh(job.fleet)
+    assert jobs_of(job.placement, job.received()) == ["78", "77"]
     made = job.facts(NOW + 5, "77")
     assert made.ranks_seen == 8
     assert not any(row.alive for row in made.rows)
@@ -293,9 +293,9 @@ def test_seats_do_not_grow_without_end() -> None:
     job = Job(nodes=1)
     for number in range(MAX_JOBS + 20):
         job.run(f"j{number}", NOW + number)
-        job.seats.refresh(job.fleet)
-    assert len(job.seats.jobs) == MAX_JOBS
-    assert f"j{MAX_JOBS + 19}" in job.seats.jobs
+        job.placement.refresh(job.fleet)
+    assert len(job.placement.jobs) == MAX_JOBS
+    assert f"j{MAX_JOBS + 19}" in job.placement.jobs
 
 
 def test_a_training_without_ranks_or_job_is_one_too() -> None:
@@ -313,8 +313,8 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
         fields={"step": 5},
     )
     job.put("n0", reported, NOW + 1)
-    job.seats.refresh(job.fleet)
-    assert jobs_of(job.seats, job.received())[0] == "n0 pid 9"
+    job.placement.refresh(job.fleet)
+    assert jobs_of(job.placement, job.received())[0] == "n0 pid 9"
     made = job.facts(NOW + 1, "n0 pid 9")
     assert len(made.rows) == 1
     assert (made.rows[0].gpu, made.rows[0].step, made.speaker_rank) == (1, 5, None)
@@ -349,7 +349,7 @@ def test_lines_without_a_rank_beside_those_of_ranks_are_no_rank_of_their_own() -
 def test_a_job_none_of_whose_lines_names_a_rank_keeps_its_row() -> None:
     job = Job(1)
     job.put("n0", wire.Ranks(t=WALL, seq=1, processes=[]))
-    job.seats = RankPlacement()
+    job.placement = RankPlacement()
     job.report(None, 9, NOW)
     assert [row.rank for row in job.facts().rows] == [None]
 
@@ -360,8 +360,10 @@ def test_of_ended_jobs_the_one_that_stepped_last_comes_first() -> None:
         job.put("n0", stepped(name, f"/logs/{name}.log"), at)
     job.run("none")
     job.fleet.nodes["n0"].processes, job.fleet.nodes["n1"].processes = [], []
-    job.seats.refresh(job.fleet)
-    ended = [each for each in jobs_of(job.seats, received_from(job.fleet, job.seats)) if each != "none"]
+    job.placement.refresh(job.fleet)
+    ended = [
+        each for each in jobs_of(job.placement, received_from(job.fleet, job.placement)) if each != "none"
+    ]
     assert ended == ["99", "80", "70"]
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.receivers import ReceiverSpec
-from gpuwatch.report.delivery.courier import Pace
 from gpuwatch.report.delivery.delivery import Delivery
+from gpuwatch.report.delivery.sender import Pace
 
 QUICK = Pace(settle_s=0.0, repeat_s=0.2, firing_s=0.3, first_wait_s=0.05)
 SECRET = "T0K3N-of-the-hook"  # noqa: S105 - a test's

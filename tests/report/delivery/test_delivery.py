@@ -11,8 +11,8 @@ import pytest
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.report.delivery import ledger, sending
-from gpuwatch.report.delivery.courier import Pace
 from gpuwatch.report.delivery.delivery import Delivery
+from gpuwatch.report.delivery.sender import Pace
 from tests.link.stream.dripping import dripping
 from tests.report.delivery.receivers import QUICK, SECRET, Mood, delivery, incident, over, receiver, until
 
@@ -129,7 +129,7 @@ def test_another_answer_is_no_alertmanagers_and_it_is_asked_again(tmp_path: Path
 
 
 @pytest.mark.parametrize("fault", [RecursionError, MemoryError, KeyError, UnicodeError, RuntimeError])
-def test_no_exception_ends_a_courier(
+def test_no_exception_ends_a_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[Exception]
 ) -> None:
     with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
@@ -138,7 +138,7 @@ def test_no_exception_ends_a_courier(
             def fails(*_: object) -> None:
                 raise fault(SECRET)
 
-            broken.setattr("gpuwatch.report.delivery.courier.send", fails)
+            broken.setattr("gpuwatch.report.delivery.sender.send", fails)
             until(made, [incident()], lambda: fault.__name__ in made.trouble)
             assert SECRET not in made.trouble
             assert "1 waiting" in made.trouble

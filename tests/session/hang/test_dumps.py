@@ -28,11 +28,11 @@ WAITS, BEHIND = steps(7), steps(6, "completed")
 
 
 class Nodes:
-    """What a hunt asks of a session: each node's processes in a /proc of its own, all with the same files."""
+    """What a collection asks of a session: each node's processes in a /proc of its own, one set of files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.seats: dict[tuple[str, int], RankTarget] = {}
+        self.targets: dict[tuple[str, int], RankTarget] = {}
         self.silent: set[str] = set()
         self.triggered: list[tuple[str, list[int]]] = []
         self.when_asked: Callable[[int], None] = lambda _pid: None
@@ -50,7 +50,7 @@ class Nodes:
             os.mkfifo(f"{self.folder}/ask{rank}.pipe")
         (process / "environ").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in env.items()))
         (process / "root").symlink_to("/")
-        self.seats[node, 100 + rank] = RankTarget(rank, job, WORLD)
+        self.targets[node, 100 + rank] = RankTarget(rank, job, WORLD)
 
     def leave(self, rank: int, data: bytes | None = None) -> Path:
         path = self.folder / f"dumps/r{rank}"
@@ -80,20 +80,20 @@ class Nodes:
             asked.error = str(error)
         return asked
 
-    def hunt(self, *, whole: bool = True) -> DumpCollection:
+    def collect(self, *, whole: bool = True) -> DumpCollection:
         session = cast("Session", self)
-        return DumpCollection(session, self.seats, whole=whole, longest_s=20.0, clock=lambda: self.now)
+        return DumpCollection(session, self.targets, whole=whole, longest_s=20.0, clock=lambda: self.now)
 
-    def finish(self, hunt: DumpCollection) -> FlightEvidence:
+    def finish(self, collection: DumpCollection) -> FlightEvidence:
         """Every look is a second later; the process that judges takes its own time, and its clock stands."""
         deadline = time.monotonic() + 60
-        while not hunt.over:
+        while not collection.over:
             assert time.monotonic() < deadline
-            hunt.update()
-            self.now += 0.0 if hunt.phase == "judging" else 1.0
-            time.sleep(0.02 if hunt.phase == "judging" else 0)
-        assert hunt.hang_check is not None
-        return hunt.hang_check
+            collection.update()
+            self.now += 0.0 if collection.phase == "judging" else 1.0
+            time.sleep(0.02 if collection.phase == "judging" else 0)
+        assert collection.hang_check is not None
+        return collection.hang_check
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_the_rank_that_never_came_is_named_and_nothing_is_left_or_written(
 ) -> None:
     for rank in range(WORLD):
         nodes.leave(rank)
-    job = only(nodes.finish(nodes.hunt()))
+    job = only(nodes.finish(nodes.collect()))
     assert job.verdict is not None
     assert (job.verdict.culprits, job.verdict.confidence) == ((WHOM,), "high")
     assert [(each.rank, each.node) for each in job.read] == [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")]
@@ -130,7 +130,7 @@ def test_a_silent_node_is_reported_and_its_ranks_are_not_accused(nodes: Nodes, s
     nodes.silent.add("n1")
     nodes.leave(0)
     nodes.leave(1)
-    job = only(nodes.finish(nodes.hunt()))
+    job = only(nodes.finish(nodes.collect()))
     assert list(job.without) == [2, 3]
     sentences(job.without)
     assert job.verdict is not None
@@ -146,7 +146,7 @@ def test_what_is_no_dump_is_reported_and_never_run(
     os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MAX_DUMP_BYTES)
     nodes.leave(2, b"")
     nodes.leave(3)
-    job = only(nodes.finish(nodes.hunt()))
+    job = only(nodes.finish(nodes.collect()))
     assert [each.rank for each in job.read] == [3]
     assert "refused" in job.without[0]
     sentences(job.without[1])
@@ -159,7 +159,7 @@ def test_what_is_no_dump_is_reported_and_never_run(
 def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sentences: Sentences) -> None:
     for rank in (0, 1, 3):
         nodes.leave(rank)
-    job = only(nodes.finish(nodes.hunt()))
+    job = only(nodes.finish(nodes.collect()))
     assert list(job.without) == [WHOM]
     sentences(job.without)
     assert job.verdict is not None
@@ -167,7 +167,7 @@ def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sente
 
 
 def test_without_any_dump_nothing_is_claimed(nodes: Nodes, tmp_path: Path) -> None:
-    hang_check = nodes.finish(nodes.hunt())
+    hang_check = nodes.finish(nodes.collect())
     assert hang_check.verdict is None
     assert set(only(hang_check).without) == {0, 1, 2, 3}
     assert hang_check.may_write == (0, 1, 2, 3)
@@ -185,11 +185,11 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
             nodes.leave(pid - 100)
 
     nodes.when_asked = answer
-    hunt = nodes.hunt()
-    nodes.finish(hunt)
-    assert hunt.write()
-    assert not hunt.write()
-    job = only(nodes.finish(hunt))
+    collection = nodes.collect()
+    nodes.finish(collection)
+    assert collection.write()
+    assert not collection.write()
+    job = only(nodes.finish(collection))
     assert sorted(nodes.triggered) == [("n0", [100, 101]), ("n1", [102, 103])]
     assert [each.rank for each in job.read] == [0, 1, 2]
     sentences(job.without[3])
@@ -201,7 +201,7 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
 def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes, sentences: Sentences) -> None:
     for rank in range(WORLD):
         os.utime(nodes.leave(rank), (time.time() - (600 if rank == WHOM else 5),) * 2)
-    stated = only(nodes.finish(nodes.hunt())).verdict
+    stated = only(nodes.finish(nodes.collect())).verdict
     assert stated is not None
     assert stated.confidence == "low"
     sentences(stated.settle[0])
@@ -213,12 +213,12 @@ def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
     monkeypatch.setattr("gpuwatch.agent.hang_evidence.flight_files.MAX_PIECE", 1000)
     for rank in range(WORLD):
         nodes.leave(rank)
-    hunt = nodes.hunt()
-    while not (hunt.phase == "fetching" and hunt.progress.split()[1] != "0B"):
-        hunt.update()
+    collection = nodes.collect()
+    while not (collection.phase == "fetching" and collection.progress.split()[1] != "0B"):
+        collection.update()
         nodes.now += 0.2
     nodes.leave(0)
-    job = only(nodes.finish(hunt))
+    job = only(nodes.finish(collection))
     assert [each.rank for each in job.read] == [0, 1, 2, 3]
 
 
@@ -227,7 +227,7 @@ def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path, sentences: Sente
     made.add("n0", 0, "A")
     made.add("n0", 1, "B")
     made.leave(0)
-    hang_check = made.finish(made.hunt())
+    hang_check = made.finish(made.collect())
     assert all(job.read == () for job in hang_check.jobs)
     sentences([job.without[0 if job.job == "A" else 1] for job in hang_check.jobs])
 
@@ -239,16 +239,16 @@ def test_a_job_without_an_id_in_the_place_of_another_is_named_so(
     made.add("n0", 0, "A")
     made.add("n0", 1, None)
     made.leave(0)
-    hang_check = made.finish(made.hunt())
+    hang_check = made.finish(made.collect())
     [why] = [job.without[0] for job in hang_check.jobs if job.job == "A"]
     assert "None" not in why
     sentences(why)
 
 
 def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes, sentences: Sentences) -> None:
-    del nodes.seats["n1", 103]
+    del nodes.targets["n1", 103]
     for rank in (0, 1, 2):
         nodes.leave(rank)
-    job = only(nodes.finish(nodes.hunt(whole=False)))
+    job = only(nodes.finish(nodes.collect(whole=False)))
     assert list(job.without) == [3]
     sentences(job.without)

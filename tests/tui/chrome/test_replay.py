@@ -118,7 +118,7 @@ async def test_a_search_that_was_not_recorded_is_no_search_without_matches(repla
         app.pump()
         await pilot.press("n")
         assert isinstance(app.screen, LogsScreen)
-        assert app.screen.workspace.hunt.note == NOT_RECORDED
+        assert app.screen.workspace.searching.note == NOT_RECORDED
 
 
 async def test_r_records_what_the_session_still_remembers(

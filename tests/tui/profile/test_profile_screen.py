@@ -51,8 +51,8 @@ def profiling_app() -> tuple[GpuwatchApp, Answering]:
     session = judged_session(SECOND)
     asked = Answering(session)
 
-    def start(places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:
-        return ProfileQuery(asked, places, ProfileOptions(), seats, lambda: NOW)
+    def start(places: Sequence[PlacedRank], placement: RankPlacement) -> ProfileQuery:
+        return ProfileQuery(asked, places, ProfileOptions(), placement, lambda: NOW)
 
     session.profile = start  # type: ignore[method-assign]
     return still_app(session, SECOND), asked

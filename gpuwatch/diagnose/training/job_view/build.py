@@ -28,19 +28,19 @@ If the usual gap is unknown, after the third value (seconds).
 """
 
 
-def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
+def received_from(fleet: Fleet, placement: RankPlacement) -> Received:
     """Return job -> its log writers, each with the rank's place (None: unknown).
 
     The logs of one session are one writer.
     """
     received: Received = {}
     for writer in joined_sessions(fleet.progress.writers.values()):
-        job, seat = seats.of(writer)
-        received.setdefault(job, []).append((writer, seat))
+        job, placed = placement.of(writer)
+        received.setdefault(job, []).append((writer, placed))
     return received
 
 
-def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
+def jobs_of(placement: RankPlacement, received: Received) -> list[Job]:
     """Return all jobs: running ones (those with steps first, then by size), then ended ones, newest first."""
     stepped = {
         job: max((v.stepped_at for v, _ in writers if v.stepped_at is not None), default=None)
@@ -48,15 +48,15 @@ def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
     }
 
     def order(job: Job) -> tuple[bool, bool, int, float, str]:
-        here, last = seats.jobs.get(job, {}), stepped.get(job)
-        alive = sum([seat.alive for seat in here.values()])
+        here, last = placement.jobs.get(job, {}), stepped.get(job)
+        alive = sum([placed.alive for placed in here.values()])
         return not alive, last is None, -alive, 0.0 if alive else -(last or 0.0), job or ""
 
-    return sorted({**dict.fromkeys(seats.jobs), **dict.fromkeys(received)}, key=order)
+    return sorted({**dict.fromkeys(placement.jobs), **dict.fromkeys(received)}, key=order)
 
 
 def overview(
-    fleet: Fleet, seats: RankPlacement, received: Received, job: Job, now: float, wall: float
+    fleet: Fleet, placement: RankPlacement, received: Received, job: Job, now: float, wall: float
 ) -> Iterator[JobFacts | None]:
     """Yield None between the parts of the work, and at last the facts of the job.
 
@@ -64,13 +64,13 @@ def overview(
 
     Args:
         fleet: All that is known.
-        seats: Refreshed with that fleet.
+        placement: Refreshed with that fleet.
         received: The result of `received_from` for both.
         job: One of `jobs_of`.
         now: Our monotonic clock, as the fleet's.
         wall: The unix time of the same moment; log files name the second in which they grew.
     """
-    here = seats.jobs.get(job, {})
+    here = placement.jobs.get(job, {})
     writers = _writers(received.get(job, ()))
     speaking = sum(writer.stepped_at is not None for writer, _ in of_ranks(writers))
     made = JobFacts(job, now, speaking=speaking)
@@ -88,12 +88,12 @@ def overview(
 def _writers(reported: Iterable[Writer]) -> list[Writer]:
     """Return the writers of a job, only the newest of each rank."""
     found: dict[object, Writer] = {}
-    for writer, seat in reported:
-        rank = writer.rank if seat is None else seat.rank
+    for writer, placed in reported:
+        rank = writer.rank if placed is None else placed.rank
         who: object = id(writer) if rank is None else ("rank", rank)
         known = found.get(who)
         if known is None or _freshness(known[0]) < _freshness(writer):
-            found[who] = writer, seat
+            found[who] = writer, placed
     return list(found.values())
 
 

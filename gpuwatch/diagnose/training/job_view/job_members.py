@@ -49,14 +49,14 @@ class JobMembers:
         return node in self.nodes and (gpu is None or (node, gpu) not in self.foreign_indices)
 
 
-def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
+def members_of(job: Job, fleet: Fleet, placement: RankPlacement) -> JobMembers:
     """Return the members of a job, from rank placement, log writers and GPU use."""
-    own = {(seat.node, seat.uuid) for seat in seats.jobs.get(job, {}).values()}
+    own = {(placed.node, placed.uuid) for placed in placement.jobs.get(job, {}).values()}
     used = {
-        (seat.node, seat.uuid)
-        for name, ranks in seats.jobs.items()
-        for seat in ranks.values()
-        if name != job and seat.uuid is not None
+        (placed.node, placed.uuid)
+        for name, ranks in placement.jobs.items()
+        for placed in ranks.values()
+        if name != job and placed.uuid is not None
     }
     for node in fleet.nodes.values():
         for process in node.processes:
@@ -74,9 +74,9 @@ def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
             if name in fleet.nodes and uuid in fleet.nodes[name].gpus
         ),
         frozenset(
-            (seat.node, seat.pid)
-            for name, ranks in seats.jobs.items()
-            for seat in ranks.values()
+            (placed.node, placed.pid)
+            for name, ranks in placement.jobs.items()
+            for placed in ranks.values()
             if name not in (None, job)
         ),
     )

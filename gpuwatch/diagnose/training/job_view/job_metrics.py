@@ -16,19 +16,19 @@ from gpuwatch.hosts.plan import Model
 from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
-def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None:
+def fill_size(made: JobFacts, fleet: Fleet, members: Iterable[PlacedRank]) -> None:
     """Set the number of ranks, nodes and GPUs, from placement and rows."""
-    ranked = [seat for seat in seats if seat.rank is not None]
+    ranked = [placed for placed in members if placed.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})
     made.ranks_alive = len({row.rank for row in made.rows if row.alive and row.rank is not None})
-    made.world = max((seat.world for seat in ranked if seat.world), default=None)
+    made.world = max((placed.world for placed in ranked if placed.world), default=None)
     made.nodes = len({row.node for row in made.rows})
     uuids = {row.uuid: row for row in made.rows if row.uuid is not None}
-    seated = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
-    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log reports
+    placed_ranks = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
+    if uuids and len(uuids) == len(placed_ranks):  # a rank a GPU, those included that only a log reports
         made.gpus = max(made.world or 0, made.ranks_seen)
     else:
-        made.gpus = len(uuids) if len(seated) == made.ranks_seen else 0
+        made.gpus = len(uuids) if len(placed_ranks) == made.ranks_seen else 0
     names = {fleet.nodes[row.node].gpus[uuid].info.name for uuid, row in uuids.items()}
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
@@ -38,8 +38,8 @@ def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None,
     writer = made.speaker
     if writer is None:
         return
-    seat = next((seat for each, seat in writers if each is writer), None)
-    made.speaker_rank = writer.rank if seat is None else seat.rank
+    placed = next((placed for each, placed in writers if each is writer), None)
+    made.speaker_rank = writer.rank if placed is None else placed.rank
     made.facts = {name: Fact(value.value, value.at) for name, value in writer.values.items()}
     _throughput(made, writer, model)
     _utilisation(made, writer, model)

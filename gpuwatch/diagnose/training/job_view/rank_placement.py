@@ -74,7 +74,8 @@ class RankPlacement:
         """Return a copy that does not change."""
         twin = RankPlacement()
         twin.jobs = {
-            job: {key: replace(seat) for key, seat in seats.items()} for job, seats in self.jobs.items()
+            job: {key: replace(placed) for key, placed in members.items()}
+            for job, members in self.jobs.items()
         }
         twin.version = self.version
         twin._index()
@@ -87,17 +88,17 @@ class RankPlacement:
         for process in sorted(node.processes, key=lambda each: (not each.gpus, each.pid)):
             if process.rank is None and not (process.gpus and process.logs):
                 continue
-            seat = seat_of(process, node)
-            key: int | str = f"{node.name} {process.pid}" if seat.rank is None else seat.rank
-            if (seat.job, key) in alive:
+            placed = placed_rank(process, node)
+            key: int | str = f"{node.name} {process.pid}" if placed.rank is None else placed.rank
+            if (placed.job, key) in alive:
                 continue
-            alive.add((seat.job, key))
-            seats = self.jobs.setdefault(seat.job, {})
-            before = seats.get(key)
+            alive.add((placed.job, key))
+            members = self.jobs.setdefault(placed.job, {})
+            before = members.get(key)
             if before is not None:
-                before.seen_at = seat.seen_at
-            if before != seat:
-                seats[key], changed = seat, True
+                before.seen_at = placed.seen_at
+            if before != placed:
+                members[key], changed = placed, True
         for job, key in self._living.get(node.name, set()) - alive:
             gone = self.jobs.get(job, {}).get(key)
             if gone is not None and gone.alive and gone.node == node.name:
@@ -106,34 +107,36 @@ class RankPlacement:
         return changed
 
     def _forget(self) -> None:
-        ended = [job for job, seats in self.jobs.items() if not any(seat.alive for seat in seats.values())]
-        ended.sort(key=lambda job: max(seat.seen_at for seat in self.jobs[job].values()))
+        ended = [
+            job for job, members in self.jobs.items() if not any(placed.alive for placed in members.values())
+        ]
+        ended.sort(key=lambda job: max(placed.seen_at for placed in self.jobs[job].values()))
         for job in ended[: max(0, len(self.jobs) - MAX_JOBS)]:
             del self.jobs[job]
 
     def _index(self) -> None:
         self._files, self._pids, self._nodes, self._gpus = {}, {}, {}, {}
-        for job, seats in self.jobs.items():
-            for seat in seats.values():
-                self._nodes.setdefault(seat.node, set()).add(job)
-                self._pids[seat.node, seat.pid] = seat
-                if seat.alive and seat.uuid is not None and seat.rank is not None:
-                    self._gpus.setdefault((seat.node, seat.uuid), []).append(seat)
-                for file in seat.logs:
-                    self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
+        for job, members in self.jobs.items():
+            for placed in members.values():
+                self._nodes.setdefault(placed.node, set()).add(job)
+                self._pids[placed.node, placed.pid] = placed
+                if placed.alive and placed.uuid is not None and placed.rank is not None:
+                    self._gpus.setdefault((placed.node, placed.uuid), []).append(placed)
+                for file in placed.logs:
+                    self._files[placed.node, file] = None if (placed.node, file) in self._files else placed
 
     def on_gpu(self, node: str, uuid: str) -> PlacedRank | None:
         """Return the living rank on a GPU, the lowest of several; None: there is none."""
-        return min(self._gpus.get((node, uuid), ()), key=lambda seat: seat.rank or 0, default=None)
+        return min(self._gpus.get((node, uuid), ()), key=lambda placed: placed.rank or 0, default=None)
 
     def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
         """Return the job and placement of a log writer; None: unknown."""
-        seat = None
+        placed = None
         if writer.rank is None:
-            seat = self._pids.get((writer.node, writer.pid)) if writer.pid is not None else None
-            seat = seat or self._files.get((writer.node, writer.file))
-        if seat is not None and writer.job in (None, seat.job):
-            return seat.job, seat
+            placed = self._pids.get((writer.node, writer.pid)) if writer.pid is not None else None
+            placed = placed or self._files.get((writer.node, writer.file))
+        if placed is not None and writer.job in (None, placed.job):
+            return placed.job, placed
         job = writer.job
         if job is None:
             here = self._nodes.get(writer.node) or self.jobs
@@ -141,7 +144,7 @@ class RankPlacement:
         return job, None if writer.rank is None else self.jobs.get(job, {}).get(writer.rank)
 
 
-def seat_of(process: Process, node: Node) -> PlacedRank:
+def placed_rank(process: Process, node: Node) -> PlacedRank:
     """Return the placement of a process. One without a rank or job name is a job of its own."""
     job = process.job
     if job is None and process.rank is None:

@@ -18,13 +18,13 @@ MIN_STEP_GAPS = 20
 
 
 def rank_rows(
-    fleet: Fleet, seats: Iterable[PlacedRank], writers: Sequence[Writer], now: float, wall: float
+    fleet: Fleet, members: Iterable[PlacedRank], writers: Sequence[Writer], now: float, wall: float
 ) -> list[RankRow]:
     """Return all ranks of a job that have a process or a writer, by rank.
 
     Args:
         fleet: All that is known.
-        seats: Placements of the job.
+        members: Placements of the job.
         writers: Log writers of the job, one per rank.
         now: Our monotonic clock.
         wall: The unix time of the same moment.
@@ -32,15 +32,17 @@ def rank_rows(
     rows: dict[int, RankRow] = {}
     written: dict[str, dict[int | str, float]] = {}
     own: list[RankRow] = []
-    for seat in seats:
-        row = RankRow(seat.rank, seat.node, alive=seat.alive, ended=not seat.alive, inferred=seat.inferred)
+    for placed in members:
+        row = RankRow(
+            placed.rank, placed.node, alive=placed.alive, ended=not placed.alive, inferred=placed.inferred
+        )
         own.append(row)
-        rows[id(seat)] = row
-        node = fleet.nodes.get(seat.node)
+        rows[id(placed)] = row
+        node = fleet.nodes.get(placed.node)
         if node is not None:
             if node.name not in written:
                 written[node.name] = _written(node, now, wall)
-            _place(row, seat, node, written[node.name], now)
+            _place(row, placed, node, written[node.name], now)
     for writer, known in of_ranks(writers, own):
         reported = rows.get(id(known)) if known is not None else None
         if reported is None:
@@ -75,12 +77,12 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
     return found
 
 
-def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
+def _place(row: RankRow, placed: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
     """Set the values of a rank that are not from its log lines: its GPU, and when its log grew."""
-    row.file = seat.logs[0] if seat.logs else None
-    grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]
+    row.file = placed.logs[0] if placed.logs else None
+    grown = [written[key] for key in (placed.pid, *placed.logs) if key in written]
     row.wrote_at = max(grown, default=None)
-    gpu = node.gpus.get(seat.uuid) if seat.uuid is not None else None
+    gpu = node.gpus.get(placed.uuid) if placed.uuid is not None else None
     if gpu is None:
         return
     row.gpu, row.uuid = gpu.info.index, gpu.info.uuid

@@ -11,7 +11,7 @@ from gpuwatch.tui.logs.search.node_search import LogSearch
 from gpuwatch.tui.model.view_state import ViewState
 
 
-class LogHunt:
+class SearchState:
     """The search of the logs screen, and the pending jump to an error: at most one of each.
 
     `version` increases when other patterns are to be highlighted.
@@ -28,7 +28,7 @@ class LogHunt:
             key_of: The current key of a binding, by its id.
         """
         self.search: LogSearch | None = None
-        self.quest: next_error.PendingJump | None = None
+        self.jump: next_error.PendingJump | None = None
         self.note = ""
         """The result of the last input, if it must be shown."""
         self.version = 0
@@ -45,8 +45,8 @@ class LogHunt:
         """Process what the search and the pending jump have received; the jump's result becomes `note`."""
         if self.search is not None:
             self.search.pull()
-        if self.quest is not None and (reported := self.quest.pull()) is not None:
-            self.note, self.quest = reported, None
+        if self.jump is not None and (reported := self.jump.pull()) is not None:
+            self.note, self.jump = reported, None
 
     def start_search(self, pattern: str) -> None:
         """Replace the search by one of all followed files on all connected nodes, or of the selected job's.
@@ -80,13 +80,13 @@ class LogHunt:
 
         If a search on the node is needed, it becomes the pending jump; if there is none, `note` states it.
         """
-        self.end_quest()
+        self.end_jump()
         view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
         reported = next_error.to_bad(
             view, step, view_state.fleet, view_state.session, warnings=warnings, offset_s=offset_s
         )
         if isinstance(reported, next_error.PendingJump):
-            self.quest = reported
+            self.jump = reported
             return False
         return self._received(reported)
 
@@ -104,8 +104,8 @@ class LogHunt:
             self.note = reported if isinstance(reported, str) else ""
         return reported is True
 
-    def end_quest(self) -> None:
+    def end_jump(self) -> None:
         """Cancel the pending jump to the next error, if there is one."""
-        if self.quest is not None:
-            self.quest.cancel()
-            self.quest = None
+        if self.jump is not None:
+            self.jump.cancel()
+            self.jump = None

@@ -182,7 +182,7 @@ class LogPane(LineView, can_focus=True):
         room -= sum(segment.cell_length for segment in tail)
         ink = Ink(
             look,
-            self.workspace.hunt.patterns,
+            self.workspace.searching.patterns,
             0 if view.wrap else view.left,
             severity,
             first=not shown.spot.piece,

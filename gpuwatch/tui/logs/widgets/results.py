@@ -38,13 +38,13 @@ class LogResults(SelectableLines):
         """Return the listed hits or bookmarks."""
         if self.of_bookmarks:
             return self.workspace.bookmarks.in_order()
-        return self.workspace.hunt.search.hits if self.workspace.hunt.search else ()
+        return self.workspace.searching.search.hits if self.workspace.searching.search else ()
 
     def prepare(self) -> None:
         """Keep the cursor on its hit while others are inserted before it."""
         entries = self.entries()
-        if self._on is not None and not self.of_bookmarks and self.workspace.hunt.search:
-            hits = self.workspace.hunt.search.hits
+        if self._on is not None and not self.of_bookmarks and self.workspace.searching.search:
+            hits = self.workspace.searching.search.hits
             if not (self.at < len(hits) and hits[self.at] == self._on) and self._on in hits:
                 self.at = hits.index(self._on)
         self.at = max(0, min(self.at, len(entries) - 1))
@@ -74,7 +74,7 @@ class LogResults(SelectableLines):
         ]
         room = max(0, width - sum(segment.cell_length for segment in out))
         out += text_segments(
-            entry.line.text, Ink(look, self.workspace.hunt.patterns, severity=severity), room
+            entry.line.text, Ink(look, self.workspace.searching.patterns, severity=severity), room
         )
         row = tuple(out)
         return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
@@ -91,7 +91,7 @@ class LogResults(SelectableLines):
         if self.of_bookmarks:
             opens = self.cockpit.key_of("move.open")
             return f" {plural(len(self.workspace.bookmarks), 'bookmark')}; {opens} opens, {back} closes"
-        search = self.workspace.hunt.search
+        search = self.workspace.searching.search
         if search is None:
             return ""
         state = (

@@ -41,11 +41,16 @@ class LogBar(RebuiltPage, can_focus=False):
         return [tuple(out)]
 
     def _parts(self) -> list[tuple[str, Style]]:
-        workspace, look, hunt, opened = self.workspace, self.look, self.workspace.hunt, self.workspace.opened
+        workspace, look, searching, opened = (
+            self.workspace,
+            self.look,
+            self.workspace.searching,
+            self.workspace.opened,
+        )
         parts: list[tuple[str, Style]] = []
-        parts.extend((clean(n), look.severity["warning"]) for n in (hunt.note, opened.filter_note) if n)
-        if hunt.quest is not None:
-            words = f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}"
+        parts.extend((clean(n), look.severity["warning"]) for n in (searching.note, opened.filter_note) if n)
+        if searching.jump is not None:
+            words = f"searching the node for the next {searching.jump.what}: {searching.jump.progress:.0%}"
             back = self.cockpit.key_of("app.back")
             parts.append((f"{words}, {back} cancels", look.severity["warning"]))
         parts.append((clean(workspace.text or "default selection"), look.strong))
@@ -58,12 +63,12 @@ class LogBar(RebuiltPage, can_focus=False):
             without = opened.filter_text.startswith("!")
             words = f"filter: not {opened.filter_text[1:]}" if without else f"filter: {opened.filter_text}"
             parts.append((clean(words), look.severity["warning"]))
-        if hunt.search is not None:
-            done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
-            more = "+" if hunt.search.cut else ""
+        if searching.search is not None:
+            done = f" {searching.search.progress:.0%}" if searching.search.running else ""
+            more = "+" if searching.search.cut else ""
             parts.append(
                 (
-                    f"/{clean(hunt.search.pattern.text)} {len(hunt.search.hits):,}{more}{done}",
+                    f"/{clean(searching.search.pattern.text)} {len(searching.search.hits):,}{more}{done}",
                     look.title,
                 )
             )

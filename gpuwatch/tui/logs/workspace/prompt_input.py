@@ -48,9 +48,9 @@ def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
         case "time":
             workspace.opened.go_to_time(_time(workspace, text))
         case "search" if text:
-            workspace.hunt.start_search(text)
+            workspace.searching.start_search(text)
         case "search":
-            workspace.hunt.end_search()
+            workspace.searching.end_search()
 
 
 def _time(workspace: LogWorkspace, text: str) -> float:

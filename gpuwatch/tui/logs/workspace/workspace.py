@@ -32,7 +32,7 @@ from gpuwatch.tui.logs.search.incident_logs import (
     name_of,
 )
 from gpuwatch.tui.logs.search.rank_selection import failed_ranks, first_choice, silent_ranks
-from gpuwatch.tui.logs.search.session import LogHunt
+from gpuwatch.tui.logs.search.session import SearchState
 from gpuwatch.tui.logs.workspace.open_files import OpenLogs
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.view_state import ViewState
@@ -92,7 +92,7 @@ class LogWorkspace:
         self.marked = Marked()
         self.opened = OpenLogs(view_state, self.marked)
         self.bookmarks = Bookmarks(bookmarks)
-        self.hunt = LogHunt(view_state, self.opened.offset, key_of)
+        self.searching = SearchState(view_state, self.opened.offset, key_of)
         self._key_of = key_of
         self.clocks = False
         """True to show a time before every line."""
@@ -226,7 +226,7 @@ class LogWorkspace:
     @property
     def ink(self) -> tuple[int, int, bool]:
         """A value that changes with the search, bookmarks or clocks: every line is then painted again."""
-        return self.hunt.version, self.bookmarks.version, self.clocks
+        return self.searching.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
         """Open the files that the mode needs, close the others, and jump to the line `lead`."""
@@ -246,7 +246,7 @@ class LogWorkspace:
         """Process what was received, request what is due, and update the marks; called once per frame."""
         self.marked.refresh(self.view_state.fleet)
         self.opened.pull()
-        self.hunt.pull()
+        self.searching.pull()
         if self._alerts_seen is not (reported := self.view_state.snapshot):
             self._alerts_seen, about = reported, self._about
             self.course = course_of(about) if about else None
@@ -274,12 +274,12 @@ class LogWorkspace:
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
         """Jump to the next (1) or previous (-1) error or warning; the other panes move to its time."""
-        if self.hunt.to_bad(view, step, warnings=warnings):
+        if self.searching.to_bad(view, step, warnings=warnings):
             self._go_along(view)
 
     def seek_hit(self, view: View, step: int) -> None:
         """Jump to the next (1) or previous (-1) search hit in this pane; the other panes move to its time."""
-        if self.hunt.to_hit(view, step):
+        if self.searching.to_hit(view, step):
             self._go_along(view)
 
     def _go_along(self, view: View) -> None:
@@ -305,17 +305,17 @@ class LogWorkspace:
         """
         pages, page = -(-len(self.sources) // room), self.first // room + step
         if self.mode != "panes" or pages < 2:
-            self.hunt.note = f"all chosen logs are shown; {self._key_of('logs.choose')} chooses others"
+            self.searching.note = f"all chosen logs are shown; {self._key_of('logs.choose')} chooses others"
             return
         if not 0 <= page < pages:
             end, back = ("last", "logs.before") if step > 0 else ("first", "logs.after")
-            self.hunt.note = f"the {end} of {len(self.sources)} logs; {self._key_of(back)} goes back"
+            self.searching.note = f"the {end} of {len(self.sources)} logs; {self._key_of(back)} goes back"
             return
-        self.first, self.hunt.note = page * room, ""
+        self.first, self.searching.note = page * room, ""
         self.opened.keep(self.panes(room))
 
     def leave(self) -> None:
         """Drop every request on the nodes: the search, the pending jump and all open files."""
-        self.hunt.end_search()
-        self.hunt.end_quest()
+        self.searching.end_search()
+        self.searching.end_jump()
         self.opened.close()

@@ -73,7 +73,7 @@ class ReceiverStatus(Struct, frozen=True):
         return ", ".join(parts)
 
 
-class Courier:
+class Sender:
     """Delivers incidents to one receiver, on a thread that it starts. `wake` announces changes."""
 
     def __init__(
