@@ -102,13 +102,12 @@ def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
     return not row["timed"] and ("bound" in row or row["at"] == arrived)
 
 
-def bound_of(times: Times, job_end: float | None) -> TimeBound:
+def bound_of(times: Times) -> TimeBound:
     """Return the kind of bound for the time of a line without a timestamp.
 
-    `job_end`: the last timestamp in the job's lines; file modification times are no bound.
+    Only timestamps of the same writer are bounds: other files may have ended earlier, and a file's
+    modification time may be that of a copy.
     """
     if times.below is not None:
         return "before"
-    if times.above is not None:
-        return "after"
-    return "undated" if job_end is None else "before"
+    return "undated" if times.above is None else "after"

@@ -37,9 +37,7 @@ def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[s
     rows: dict[str, list[Row]] = {}
     for file in files:
         before = spoke.get(speaker(file.log))
-        events = [
-            event for read in file.in_order() for event in dated(read, file.log, before, job_end, last_line)
-        ]
+        events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
         rows[file.log.name] = gathered(
             events, rules, steps_in([each for read in file.in_order() for each in read.series.values()])
         )
@@ -64,7 +62,7 @@ def speaker(log: LogPath) -> FileOwner:
 
 
 def dated(
-    read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
+    read: PartRead, log: LogPath, before: float | None, job_end: float | None
 ) -> Iterable[Match | RecoveryLine]:
     """Yield the matches of a part; those without a nearby timestamp get a likely time.
 
@@ -73,7 +71,6 @@ def dated(
         log: Their file.
         before: When the same rank last logged a time, in this file or its other one (unix seconds).
         job_end: When the job ended, by its lines or else its files (unix seconds).
-        last_line: The last time in a line of the job (unix seconds).
     """
     for event in read.events:
         for row in event.rows if isinstance(event, Match) else ():
@@ -81,5 +78,5 @@ def dated(
                 times = read.times.get(row["offset"], Times())
                 times = Times(times.above or before, times.below)
                 row["at"] = row["last_at"] = likely_time(times, log.mtime, job_end)
-                row.update(bound=bound_of(times, last_line), not_before=times.above)
+                row.update(bound=bound_of(times), not_before=times.above)
         yield event

@@ -71,3 +71,13 @@ def test_a_kernel_log_and_file_stamps_do_not_date_the_lines_of_a_job(tmp_path: P
     facts = scan_facts(judged(scan(gather([tmp_path]), PACKS.rules, "agent", cores=1), PACKS, NOW, 0.0))
     (incident,) = facts["incidents"]
     assert (incident["first_seen_bound"], incident["first_seen"]) == ("undated", None)
+
+
+def test_the_stamps_of_other_files_do_not_bound_a_line(tmp_path: Path) -> None:
+    (tmp_path / "gx-1").mkdir()
+    (tmp_path / "gx-2").mkdir()
+    (tmp_path / "gx-1" / "stderr").write_text("ImportError: libquux.so.2: cannot open shared object file\n")
+    (tmp_path / "gx-2" / "stderr").write_text("2026-03-11 03:12:06 waiting for the others\n")
+    facts = scan_facts(judged(scan(gather([tmp_path]), PACKS.rules, "agent", cores=1), PACKS, NOW, 0.0))
+    (incident,) = facts["incidents"]
+    assert (incident["first_seen_bound"], incident["first_seen"]) == ("undated", None)
