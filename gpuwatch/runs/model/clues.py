@@ -47,7 +47,7 @@ CLUES: tuple[Rule, ...] = (
         RANK_ON_HOST,
         r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?(?:"
         r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
-        r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
+        r"|\bon {1,2}(?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
         r")"
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),

@@ -47,7 +47,8 @@ def with_census(
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))
     own = own_ranks_of(found, [owner.file for owner in owners], words)
-    return [with_rank(owner, own) for owner in owners], [*clues, *more], words
+    tagged = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
+    return [with_rank(owner, own, tagged) for owner in owners], [*clues, *more], words
 
 
 def merged(parts: Iterable[Census]) -> Census:
@@ -94,13 +95,15 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
     return tuple(found.values())
 
 
-def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
+def with_rank(owner: FileOwner, own: Mapping[str, int], tagged: Mapping[str, int]) -> FileOwner:
     """Return the owner with the rank that its lines name, if its path names none.
 
-    A host that is only a form of that rank (`r5` of rank 5) is removed.
+    A host that is only a form of that rank (`r5` of rank 5) is removed, also where only some lines are
+    tagged with it (`tagged`) and the others may be of other ranks.
     """
     rank = own.get(owner.file) if owner.rank is None else owner.rank
-    hosts = (_without_rank(host, rank) for host in owner.hosts)
+    named = tagged.get(owner.file) if rank is None else rank
+    hosts = (_without_rank(host, named) for host in owner.hosts)
     return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))
 
 

@@ -68,14 +68,17 @@ LOG_WORDS = (
             "from",
         ),
         *("train", "training", "trainer", "nccl", "slurm", "srun", "torchrun", "launcher", "boot"),
+        *("ps", "pstree", "free", "df", "env", "printenv", "quota", "lsof", "mount", "mounts", "uptime"),
+        *("ulimit", "iostat", "vmstat", "numactl", "lscpu", "strace", "gdb"),
     }
 )
 """Words in a file's name that are not part of a host name."""
 TOOLS = pattern_of(
-    r"(?<![A-Za-z0-9])(?:nvidia-(?:smi|bug-report)|rocm-smi|amd-smi|xpu-smi|py-spy)(?![A-Za-z0-9])",
+    r"(?<![A-Za-z0-9])(?:nvidia-(?:smi|bug-report)|rocm-smi|amd-smi|xpu-smi|py-spy)(?![A-Za-z0-9])"
+    r"(?:[-_][a-z](?![A-Za-z0-9])){0,3}(?:[-_](?:i|gpu)[-_]?\d{1,2}(?![A-Za-z0-9]))?",
     re.IGNORECASE,
 )
-"""Tool names with a hyphen."""
+"""Tool names with a hyphen, and their options: `nvidia-smi-q-i5`."""
 LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
 """Words before a host name or at its start: `node-cn12`, `node-b03`."""
 HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
@@ -106,6 +109,8 @@ NUMBERED_WORK = pattern_of(
     re.IGNORECASE,
 )
 """Numbered runs: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
+OF_A_FLEET = pattern_of(r"[-.](?:node|host|nid|gpu)-?\d{1,5}$", re.IGNORECASE)
+"""The end of a host name that may begin like the name of a run: `test-node5`."""
 GLOG_FILE = pattern_of(
     r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
 )
@@ -203,7 +208,8 @@ def may_be_host(name: str) -> bool:
     """Return True if a word may be a host name; numbered words for other things are excluded."""
     if LETTERED.fullmatch(name):
         return True
-    counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name) or MODELS.fullmatch(name)
+    work = NUMBERED_WORK.fullmatch(name) is not None and OF_A_FLEET.search(name) is None
+    counted = NOT_HOSTS.fullmatch(name) or work or MODELS.fullmatch(name)
     return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not counted))
 
 

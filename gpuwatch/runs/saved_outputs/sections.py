@@ -114,7 +114,7 @@ class ToolSections:
         self._holds_mark = holds_mark or _holds_mark
         self.found: list[Reported] = []
         self.node: str | None = None
-        """The node of a bug report."""
+        """The node of a bug report, or of the only pod that is described."""
         self.rank_clue: dict[str, object] | None = None
         """Rank and host of an environment dump."""
         self.gpus: dict[str, int] = {}
@@ -122,6 +122,7 @@ class ToolSections:
         self._report: BugReport | None = None
         self._open: dict[str, _Output] = {}
         """By line prefix."""
+        self._pods = 0
         self._prompt: str | None = None
         """Host of the last shell prompt."""
         self._at: float | None = None
@@ -206,6 +207,9 @@ class ToolSections:
         if isinstance(known.reader, GpuList):
             listed = known.reader.gpus()
             self.gpus.update((bus_key(address), index) for address, index in listed.items())
+        if isinstance(known.reader, containers.PodDescription):
+            self._pods += 1
+            self.node = known.reader.host if self._pods == 1 else None
         report = self._report
         host = known.host or (report.node if report is not None else None)
         made = known.at or (report.at if report is not None else None)

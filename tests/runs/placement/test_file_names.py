@@ -18,6 +18,13 @@ from tests.runs.ended_logs import report, steps
         ("r3.log", ["r3"]),
         ("nvidia-smi-q.dgx-09.txt", ["dgx-09"]),
         ("gn-61.dcgmi.txt", ["gn-61"]),
+        ("nvidia-smi-q-i7.txt", []),
+        ("nvidia-smi-i2.log", []),
+        ("nvidia-smi-q-n7.txt", ["n7"]),
+        ("ps-gx14.txt", ["gx14"]),
+        ("free_gx14.log", ["gx14"]),
+        ("dmesg-sft-node7.txt", ["sft-node7"]),
+        ("sft-7.log", []),
         ("gpu01.cluster.local.log", ["gpu01.cluster.local"]),
     ],
 )
@@ -37,6 +44,14 @@ def test_files_called_after_ranks_are_of_no_nodes(tmp_path: Path) -> None:
         (tmp_path / f"r{rank}.txt").write_text(steps(40, 5000))
     places = report(tmp_path).scan.places.ranks
     assert [(place.rank, place.node) for place in places] == [(rank, "") for rank in range(4)]
+
+
+def test_a_file_called_after_the_only_rank_in_its_tags_is_of_no_node(tmp_path: Path) -> None:
+    for rank in (3, 5, 6, 9):  # too few of them to be the ranks of a whole job
+        line = f"2031-01-01 10:00:40 [rank{rank}] OSError: [Errno 28] No space left on device\n"
+        (tmp_path / f"r{rank:02}.out").write_text(f"starts on its device\n{line}")
+    found = report(tmp_path).incidents[0]
+    assert (found.rank, found.node) == (3, None)
 
 
 def test_ranks_state_their_hosts(tmp_path: Path) -> None:
