@@ -175,3 +175,40 @@ def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_sho
 def test_a_loader_worker_that_was_killed_is_not_a_killed_rank(tmp_path: Path, packs: Packs) -> None:
     lines = ["[rank3]: RuntimeError: DataLoader worker (pid 15001) is killed by signal: Killed."]
     assert only(report_of(tmp_path, packs, {"rank_3.log": lines})).code == "data.loader_crash"
+
+
+def test_a_task_error_that_the_driver_wraps_is_part_of_the_incident(tmp_path: Path, packs: Packs) -> None:
+    lines = [
+        "(Runner pid=88) AssertionError: train_batch_size (510) must be divisible by the rollouts (4)",
+        "ray.exceptions.RayTaskError(AssertionError): ray::Runner.run() (pid=88, ip=10.9.0.4, actor_id=0c)",
+    ]
+    assert only(report_of(tmp_path, packs, {"driver.log": lines})).code == "config.invalid"
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "code"),
+    [(116, "Stale file handle", "storage.stale"), (122, "Disk quota exceeded", "storage.quota")],
+)
+def test_the_checkpoint_at_risk_is_named(
+    tmp_path: Path, packs: Packs, number: int, text: str, code: str
+) -> None:
+    lines = [
+        "step 410 loss 2.0",
+        "Saving model checkpoint to /nas/owl/step_410",
+        "Traceback (most recent call last):",
+        '  File "fit.py", line 9, in save',
+        "    torch.save(state, target)",
+        f"OSError: [Errno {number}] {text}",
+    ]
+    incident = only(report_of(tmp_path, packs, {"fit.log": lines}))
+    assert incident.code == code
+    assert "/nas/owl/step_410" in incident.headline
+
+
+def test_a_reason_in_the_program_s_own_words_leads_its_exit_code(tmp_path: Path, packs: Packs) -> None:
+    lines = [
+        "2031-06-01 05:00:09 ERROR the tokenizer's license could not be checked out, bye",
+        "2031-06-01 05:00:09 INFO exit 9",
+    ]
+    incident = only(report_of(tmp_path, packs, {"rank3.log": lines, "rank2.log": ["rank 2 of 8 waits"]}))
+    assert (incident.code, incident.rank, incident.severity) == ("rank.error_unexplained", 3, "critical")

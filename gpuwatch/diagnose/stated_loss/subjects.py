@@ -185,6 +185,7 @@ OF_KIND: dict[Kind, str] = {
 }  # fmt: skip
 """Kind -> class, where the subject does not decide it."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
+_SAVED_STATE = re.compile(r"(?i)\b(?:optimi[sz]ers?|checkpoints?|ckpts?|moments|master weights)\b")
 BREAKING = (
     "host.part_failed", "gpu.nvlink_inactive", "net.reported_down", "storage.lost", "gpu.lost",
     "ckpt.write_fail",
@@ -245,13 +246,17 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
         near += [(2 * BEFORE + start, row) for row in SUBJECTS for start in _starts(row, sign + behind)]
     for _, row in sorted(near, key=lambda each: each[0]):
         if kind in row.kinds and _fits(row, kind, sign):
-            return _written(row.code, sign)
+            return _of_state(row.code, sign, before)
     return None
 
 
-def _written(code: str, sign: str) -> str:
-    """Return the class of a checkpoint for shards that are written, not read."""
-    return "ckpt.write_fail" if code == "data.samples_lost" and _WRITES.match(sign) else code
+def _of_state(code: str, sign: str, before: str) -> str:
+    """Return the class of a checkpoint for shards that are written, and for those of a saved state."""
+    if code != "data.samples_lost":
+        return code
+    if _WRITES.match(sign):
+        return "ckpt.write_fail"
+    return "ckpt.corrupt" if _SAVED_STATE.search(before) else code
 
 
 def _seeded(text: str) -> bool:

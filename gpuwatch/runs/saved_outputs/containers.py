@@ -148,6 +148,9 @@ class ContainerInspection:
             return
         host = values["Hostname"][0] if "Hostname" in values else None
         own: Fields = {"exit_code": code} if rank is None else {"exit_code": code, "rank": rank}
+        name = values.get("Name", ("", line))[0]
+        if name.startswith("/"):
+            own["container"] = name[1:]
         ended = _ISO.search(values["FinishedAt"][0]) if "FinishedAt" in values else None
         at = None if ended is None else float(timegm(time.strptime(ended[1], "%Y-%m-%dT%H:%M:%S")))
         self._found.append(ToolFinding(rule, "error", line, own, at=at, host=host, by_driver=False))

@@ -22,6 +22,7 @@ _STATUS = re.compile(
 _DF_ROW = re.compile(r"^(?P<device>\S{1,400})\s.{0,200}\s(?P<used>\d{1,3})%\s{1,8}(?P<mount>/\S{0,400})\s*$")
 _ALWAYS_FULL = re.compile(r"^(?:/dev/loop|/dev/sr|squashfs|tmpfs$|udev$|overlay\d)|^/snap/")
 FULL_PCT = 100
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount point in an output
 
 
 class Df:
@@ -36,10 +37,9 @@ class Df:
         if row is None:
             return DF_HEADING.match(line.text) is not None
         image = _ALWAYS_FULL.search(row["device"]) or _ALWAYS_FULL.search(row["mount"])
-        if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == "/dev/shm"):  # noqa: S108 - a mount point in an output
-            self._found.append(
-                ToolFinding("storage.full", "error", line, {"path": row["mount"]}, by_driver=False)
-            )
+        if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == SHARED_MEMORY):
+            rule = "oom.shm" if row["mount"] == SHARED_MEMORY else "storage.full"
+            self._found.append(ToolFinding(rule, "error", line, {"path": row["mount"]}, by_driver=False))
         return True
 
     def findings(self) -> list[ToolFinding]:

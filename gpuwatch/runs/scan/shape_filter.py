@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuwatch.agent.logs.lines.levels import FIELD, FORMS, GRAVE, LETTER, LEVELS
+from gpuwatch.agent.logs.lines.levels import FIELD, FOREIGN_LEVELS, FORMS, GRAVE, LETTER, LEVELS
 from gpuwatch.agent.logs.matching.event_form import GAVE_UP
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet
 from gpuwatch.rules.compiling.literals import BROKEN
@@ -136,6 +136,7 @@ def unexplained_patterns() -> Iterator[str]:
     """Yield patterns of which one matches each line that is an error by its level, or states an end."""
     grave = sorted(name for name, level in LEVELS.items() if level in GRAVE and name.isalpha())
     yield "|".join(name.upper() for name in grave)
+    yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
     yield _BRACKETED % "|".join(grave)
     yield from (FIELD.pattern, LETTER.pattern, GAVE_UP.pattern)
     yield from (form.pattern for level, form in FORMS if level in GRAVE)

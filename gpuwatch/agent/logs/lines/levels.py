@@ -24,6 +24,18 @@ LEVELS = {
     "trace": "debug", "verbose": "debug", "60": "critical", "50": "error", "40": "warning", "30": "info",
     "20": "debug", "13": "warning", "17": "error", "21": "critical",
 }  # fmt: skip
+_FOREIGN = {
+    "critical": "严重|致命|嚴重|重大|치명적|심각|KRITISCH|CRITIQUE|КРИТИЧЕСКАЯ|CRITICO|CRÍTICO",
+    "error": "错误|錯誤|エラー|오류|FEHLER|ERREUR|ОШИБКА|ERRORE",
+    "warning": "警告|경고|WARNUNG|AVERTISSEMENT|ПРЕДУПРЕЖДЕНИЕ|AVVISO|ADVERTENCIA",
+    "info": "信息|資訊|情報|정보|HINWEIS|ИНФО",
+    "debug": "调试|調試|デバッグ|디버그|ОТЛАДКА",
+}
+FOREIGN_LEVELS = {word: name for name, words in _FOREIGN.items() for word in words.split("|")}
+_FOREIGN_HEAD = pattern_of(
+    r"(?:\d|[\dZ\]]\]?)\s{0,3}[\[(<|【]?\s?(" + "|".join(_FOREIGN.values()) + r")[\])>|】:：]{0,2}\s"
+)
+"""A level in another language behind a time or a bracket, as loggers print it."""
 _PARTS = (
     "err", "fatal", "crit", "panic", "emerg", "severe", "alert", "warn", "info", "notice", "debug", "trace",
     "verbose",
@@ -114,10 +126,19 @@ def own_level(text: str, raw: "str | None" = None) -> "str | None":
     wrote it.
     """
     found = _in_head(text) or (None if raw is None or raw == text else _in_head(raw))
+    found = found or _in_foreign_head(text if raw is None else raw)
     if found is not None:
         return found
     text = text.lstrip()
     return next((name for name, form in FORMS if form.match(text)), None)
+
+
+def _in_foreign_head(text: str) -> "str | None":
+    """Return the level that a line with a time states in another language than English, or None."""
+    found = _FOREIGN_HEAD.search(text, 0, LEVEL_CHARS)
+    if found is None or _STAMP.search(text, 0, found.start() + 1) is None:
+        return None
+    return FOREIGN_LEVELS[found.group(1)]
 
 
 def is_fatal(text: str, raw: str) -> bool:

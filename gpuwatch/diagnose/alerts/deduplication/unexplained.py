@@ -58,9 +58,10 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
     grave = [alert for alert in known if alert.severity in ("error", "critical")]
     causes = [alert for alert in grave if alert not in EXITS]
-    near, near_cause, beside = offsets_of(grave), offsets_of(causes), offsets_of(known)
+    ends = offsets_of(alert for alert in grave if alert in EXITS)
+    near_cause, beside = offsets_of(causes), offsets_of(alert for alert in known if alert not in EXITS)
     times: dict[tuple[int, str | None], list[float]] = defaultdict(list)
-    for alert in grave:
+    for alert in causes:
         if alert.rank is not None and alert.timed:
             times[alert.rank, alert.job].append(alert.first)
 
@@ -70,11 +71,11 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
             if any(abs(alert.first - each) <= NEAR_S and alert.last - each <= NEAR_S for each in moments):
                 return True
         proofs = [proof for proof in alert.proof if proof.offset is not None]
-        # neither how a process ended nor a warning explains its last, fatal line
+        # neither how a process ended nor a warning explains its last, fatal line, and no end a line above it
         fatal = alert.severity == "error"
-        reported = near_cause if fatal else near
         return bool(proofs) and all(
-            within(reported[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
+            within(near_cause[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
+            or (not fatal and _is_below(ends[proof.node, proof.file], proof.offset or 0, NEAR_BYTES))
             or (not fatal and within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES))
             for proof in proofs
         )
@@ -97,6 +98,11 @@ def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
 def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
     """Return True if one of the sorted offsets is at most `reach` bytes away from `offset`."""
     return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset + reach)
+
+
+def _is_below(offsets: Sequence[int], offset: int, reach: int) -> bool:
+    """Return True if one of the sorted offsets is above `offset` by at most `reach` bytes."""
+    return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset)
 
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:

@@ -186,6 +186,11 @@ def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
 
+def is_above_line(error: Alert, ended: Alert, within_bytes: float) -> bool:
+    """Return True if an error is at most so far above the line about an end, in the same file."""
+    return _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
+
+
 def first_report(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Return the uppermost report of the same error above `best` in its file that names a rank, else `best`.
 

@@ -262,10 +262,19 @@ def _of_a_job(alert: Alert) -> bool:
 
 
 def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[AlertGroup]:
-    """Group the alerts of unknown jobs: by time if one is of a multi-process job, else by node and time."""
+    """Group the alerts of unknown jobs: by time if one is of a multi-process job, else by node and time.
+
+    Lines of a file without a node belong to the node that a line of the same file names.
+    """
     if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)
+    named: dict[str | None, set[str]] = defaultdict(set)
+    for alert in alerts:
+        if alert.node is not None:
+            named[alert.proof[0].file].add(alert.node)
     by_node: dict[str | None, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        by_node[alert.node].append(alert)
+        others = named.get(alert.proof[0].file, set()) if alert.proof[0].file else set()
+        node = next(iter(others)) if alert.node is None and len(others) == 1 else alert.node
+        by_node[node].append(alert)
     return [group for members in by_node.values() for group in _in_time(None, members, limits)]

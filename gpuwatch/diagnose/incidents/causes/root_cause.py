@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuwatch.agent.logs.lines.levels import level
+from gpuwatch.agent.logs.lines.levels import GRAVE, level, own_level
 from gpuwatch.diagnose.alerts.deduplication.unexplained import last_resort
+from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, layer, precedence
 from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
 from gpuwatch.diagnose.incidents.causes.explaining_error import (
@@ -24,6 +25,7 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import (
     explained,
     first_report,
     is_above,
+    is_above_line,
     may_be_of_another,
 )
 from gpuwatch.diagnose.model.alert import Alert
@@ -34,6 +36,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
+    UNEXPLAINED,
     end_weight,
     explains,
     of_kinds,
@@ -43,6 +46,8 @@ from gpuwatch.diagnose.model.timing import bounds, sure
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PAIRWISE = of_kinds("pairwise_mismatch")
+SAID_BYTES = 2048
+"""A program says why it ends at most this far above its last line (bytes)."""
 PEERS_SOONER_S = 30.0
 """Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 
@@ -94,8 +99,9 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     accuser = None if best is not None and precedence(best) < CausePrecedence.LOST_PEER else _accuser(alerts)
     if accuser is not None:
         return RootCause(accuser, listed(accuser))
-    if best is None or best.code == UNKNOWN:
-        found.cause = last_resort(alerts) or best
+    own = _said_above(best, alerts)
+    if best is None or best.code == UNKNOWN or own is not None:
+        found.cause = own or last_resort(alerts) or best
         if found.cause is not best:
             found.doubts.append("no rule knows this error")
         return found
@@ -109,6 +115,25 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     if cause.error_s > 1.0 or any(each.error_s > 1.0 for each in found.rivals):
         found.doubts.append("the nodes' clocks cannot be compared to the second")
     return found
+
+
+def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
+    """Return the program's own error line shortly above the report of an end with an error code, or None.
+
+    A stated loss counts, and an error that no rule knows if no other error came with it.
+    """
+    if ended is None or ended not in MILD_ENDS or ended not in EXITS:
+        return None
+    said = [
+        alert
+        for alert in alerts
+        if (alert.code == UNEXPLAINED or SIGN in alert.fields)
+        and alert.severity != "info"
+        and alert.rank == ended.rank
+        and all(own_level(proof.text) in GRAVE for proof in alert.proof)
+        and is_above_line(alert, ended, SAID_BYTES)
+    ]
+    return min(said, key=lambda alert: alert.position, default=None)
 
 
 def _accuser(alerts: Sequence[Alert]) -> Alert | None:

@@ -22,6 +22,7 @@ MAX_DETAIL = 170
 FORMS: tuple[tuple[str, ...], ...] = (
     ("{used} used of {total}", "{size} asked, {free} free of {total}", "{size} asked, {free} free",
      "{size} asked of {total}", "{size} asked", "{request} asked", "tried to allocate {tried}"),
+    ("{error} in {operation}", "{operation} on {kind} {bucket}"),
     ("{device}",),
     ("process {victim}", "process {process}"),
     ("{rss_kb} resident",),
@@ -32,11 +33,14 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
     ("{library}: symbol {missing_symbol} is missing", "symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
-    ("{count} processes", "pod {pod}: {status}", "pod {pod}"),
+    ("{count} processes", "pod {pod}: {status}", "pod {pod}",
+     "container {container}"),
     ("low on {resource}", "{lack}", "quota {quota}"),
     ("node {k8s_node}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),
+    ("{why}",),
+    ("after it began to save {saving}",),
     ("{signal}",),
     ("iteration {iteration}",),
 )  # fmt: skip
