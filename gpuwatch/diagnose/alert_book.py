@@ -321,7 +321,7 @@ class AlertBook:
         known = with_mounts(known, disks_of(fleet.nodes.values(), wall - now))
         known = self._idle_ranks.applied(known, where, fleet, now, wall)
         known = with_last_words(known, {job.name: job.last_words for job in self.ended_jobs})
-        known = with_ended_pids([*known, *self._ended.alerts.values(), *self._earlier.alerts.values()])
+        known = with_ended_pids(self._earlier.completed([*known, *self._ended.alerts.values()]))
         outcomes = self._outcomes.applied(with_unsent_signals(known), self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)
         yield

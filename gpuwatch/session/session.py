@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.clock import demo_clock
@@ -98,10 +99,10 @@ class Session(RequestSender):
         self._state = ClusterState(file, silences.read, clock.wall)
         self._state.restore(self.book)
         self._earlier = EarlierJobsFile(config_folder() / "failed_jobs.json")
-        if not self.recorded:
-            self.book.take_earlier(self._earlier.read(clock.wall()))
         self.inbox = Inbox()
         super().__init__(Fleet(plan), self._send_recorded)
+        if not self.recorded:
+            self._take_earlier(self._earlier.read(clock.wall()))
         auto = plan.hang_query == "auto"
         self._hang_queries = HangQueries(self, lambda: self.book, clock) if auto else None
         self._slow_queries = SlowQueries(self, lambda: self.book, clock) if auto else None
@@ -204,6 +205,10 @@ class Session(RequestSender):
             if stream.broken:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._report)
+
+    def _take_earlier(self, jobs: Sequence[EarlierJob]) -> None:
+        self.book.take_earlier(jobs)
+        self.fleet.jobs.take_earlier({path: each.job for each in jobs for path in each.logs})
 
     def _new_book(self) -> AlertBook:
         return AlertBook(self.packs, self.plan.thresholds)

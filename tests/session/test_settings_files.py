@@ -50,6 +50,17 @@ def test_a_file_of_another_user_is_not_taken(tmp_path: Path) -> None:
     assert FollowedFolders(folders).read() == {}
 
 
+def test_the_log_of_a_program_without_a_rank_is_followed_while_the_program_writes_it(tmp_path: Path) -> None:
+    file = tmp_path / "followed.json"
+    reported = Several(1)
+    ended = LogFile("/runs/old/train.log", source="found", last_at=9.0)
+    reported.list_files("n1", ended, LogFile("/runs/7/train.log", source="found", pids=[40]))
+    screen = FollowedFolders(file)
+    screen.note(reported.fleet)
+    screen.write()
+    assert FollowedFolders(file).read() == {"n1": ["/runs/7"]}
+
+
 def test_folders_are_kept_while_the_session_lasts_beside_those_of_another_one(tmp_path: Path) -> None:
     """A screen that stays open, and a report that is asked for meanwhile."""
     file = tmp_path / "followed.json"

@@ -46,6 +46,13 @@ class EarlierJobsWatch:
         """Names of the jobs with such alerts."""
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> the last checkpoint that the earlier session knew."""
+        self._placed = {
+            alert.id: alert
+            for job in jobs
+            for alert in job.alerts
+            if alert.rank is not None and alert.rank_from == "process" and RANK_INFERRED not in alert.fields
+        }
+        """Alerts whose rank that session knew by a process, by id."""
         self._interval = CheckInterval(EVERY_S)
         self._logs_version = -1
         self._over: set[str] = set()
@@ -74,6 +81,23 @@ class EarlierJobsWatch:
         self.alerts = {alert.id: alert for alert in found}
         self.names = frozenset(alert.job for alert in found if alert.job is not None)
         return self.alerts != before
+
+    def completed(self, known: Sequence[Alert]) -> list[Alert]:
+        """Return the alerts of this session and of the earlier one.
+
+        A line that states only a pid has the rank that the earlier session knew while the process was listed.
+        """
+        ids = {alert.id for alert in known}
+        return [
+            *map(self._on_its_rank, known),
+            *(each for each in self.alerts.values() if each.id not in ids),
+        ]
+
+    def _on_its_rank(self, alert: Alert) -> Alert:
+        earlier = self._placed.get(alert.id) if alert.rank is None else None
+        if earlier is None:
+            return alert
+        return structs.replace(alert, rank=earlier.rank, rank_from="process", node=alert.node or earlier.node)
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:

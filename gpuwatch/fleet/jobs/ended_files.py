@@ -52,6 +52,8 @@ LAUNCHER_S = 120.0
 """A launcher may write its last line this many seconds before or after its ranks: it waits for hung ranks."""
 TOGETHER_S = 3.0
 """Folders of one run id and unknown ranks are of one run if they end within this many seconds."""
+MAX_LAUNCHERS = 4096
+"""Folders of one run; more are not compared."""
 HANG_S = 2400.0
 """A hung job's launcher ends up to this many seconds after its ranks' last line (time-outs: 600 to 1,800)."""
 
@@ -89,7 +91,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     that names a rank or stream (`a.out` and `a.err`). A launcher's log above a folder belongs to the run in
     the folder if only that run ended at about the same time. Logs of ranks beside it
     (`job/logs` and `job/tr/none_x/attempt_0`) belong to that run too, and a launcher's log in `job` belongs
-    to the ranks in `job/logs`.
+    to the ranks in `job/logs`. A run without an id has the name of its launcher's log.
 
     Args:
         files: Of one node.
@@ -113,6 +115,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     shown.update({folder: shown[run] for folder, run in beside.items()})
     shown.update(_error_files(ranked_folders - runs.keys(), folders, runs, shown))
     below_here = _ranks_below(ranked_folders - runs.keys(), folders)
+    launched: dict[str, set[str]] = defaultdict(set)
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
         ranked = folder in ranked_folders
@@ -124,12 +127,15 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
             own = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
             if file.path in older:
                 own = f"{shown[folder]}/{older[file.path]}"
-            run = _run_below(file, ends)
+            run = _run_below(file, ends, shown)
+            if run is not None and shown[run] == NO_ID:
+                launched[shown[run]].add(own)
             if run is None and not ranked and folder in below_here:
                 place, last = below_here[folder]
                 run = place if -LAUNCHER_S <= (file.last_at or 0.0) - last <= HANG_S else None
             found[file.path] = own if run is None else shown[run]
-    return found
+    called = {run: next(iter(names)) for run, names in launched.items() if len(names) == 1}
+    return {path: called.get(job, job) for path, job in found.items()}
 
 
 def _is_ranked(files: Iterable[LogFile]) -> bool:
@@ -269,14 +275,17 @@ def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: S
     return sorted((runs[run][1], run) for run in sorted_runs[below(folder, sorted_runs)])
 
 
-def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
-    """Return the only run in a folder below a launcher's log that ended when the launcher did, or None."""
+def _run_below(file: LogFile, ends: Sequence[RunEnd], shown: Mapping[str, str]) -> str | None:
+    """Return the only run in a folder below a launcher's log that ended when the launcher did, or None.
+
+    Folders of several launchers with one job name, as in `shown`, are one run.
+    """
     if not ends or file.rank_from == "path" or file.local_rank is not None:
         return None
     last = file.last_at or 0.0
     first = bisect_left(ends, (last - LAUNCHER_S, ""))
-    near = [run for end, run in ends[first : first + 2] if end <= last + LAUNCHER_S]
-    return near[0] if len(near) == 1 else None
+    near = [run for end, run in ends[first : first + MAX_LAUNCHERS] if end <= last + LAUNCHER_S]
+    return near[0] if len({shown[run] for run in near}) == 1 and len(near) < MAX_LAUNCHERS else None
 
 
 def below(folder: str, places: Sequence[str]) -> slice:

@@ -33,6 +33,8 @@ class JobFiles:
         self._listed: dict[str, dict[str, str]] = {}
         """Node -> path -> job, by its last list of files."""
         self.same_path = SamePath()
+        self.earlier: Mapping[str, str] = {}
+        """Path -> the job whose ranks wrote it in an earlier session of gpuwatch."""
         self._former: dict[tuple[str, str], set[str]] = {}
         """(node, path) -> the names that the file's ended job had before its other files were known."""
         self._renamed: set[str] = set()
@@ -93,6 +95,7 @@ class JobFiles:
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
         ended = self.same_path.names(node, files, ended)
+        ended = self._as_earlier(ended)
         ended |= self._of_watched_jobs(node, [file for file in files if file.path in ended], files, owners)
         self._note_other_names(node, ended)
         found = dict(ended)
@@ -119,6 +122,22 @@ class JobFiles:
             file if file.job == found.get(file.path) else structs.replace(file, job=found.get(file.path))
             for file in files
         ]
+
+    def _as_earlier(self, ended: Mapping[str, str]) -> dict[str, str]:
+        """Return path -> job of ended files, with one name for the files of one job of an earlier session.
+
+        `slurm-77_0.out` and `slurm-77_1.out` may be two jobs of an array, or two tasks of job 77. The
+        rendezvous by which a session calls a job is no name here: a job that runs now may have it again.
+        """
+        names: dict[str, set[str]] = {}
+        for path, name in ended.items():
+            if path in self.earlier:
+                names.setdefault(self.earlier[path], set()).add(name)
+        called: dict[str, str] = {}
+        for job, several in names.items():
+            parts = all(name.startswith(f"{job}_") for name in several)
+            called.update(dict.fromkeys(several, job if parts else min(several)) if len(several) > 1 else {})
+        return {path: called.get(name, name) for path, name in ended.items()}
 
     def _of_watched_jobs(
         self,

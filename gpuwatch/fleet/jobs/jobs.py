@@ -11,7 +11,7 @@ by their launcher, and by the folders that they write to. Whatever stays ambiguo
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -181,6 +181,10 @@ class Jobs:
         silent = self._alive.keys() - self._writing.keys()
         here = {name for names in owners.values() for name in names}
         return self._files.take(node, files, owners, here & silent, silent)
+
+    def take_earlier(self, writers: Mapping[str, str]) -> None:
+        """Set the jobs of an earlier session that wrote log files: path -> job."""
+        self._files.earlier = writers
 
     def take_renamed(self) -> set[str]:
         """Return the nodes whose ended jobs were renamed since the last call."""

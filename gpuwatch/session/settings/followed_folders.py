@@ -59,7 +59,7 @@ class FollowedFolders:
                 continue
             self._noted[node.name] = node.logs
             known = self._folders.get(node.name, [])
-            followed = [home(file.path) for file in node.logs if file.source not in ("kernel", "found")]
+            followed = [home(file.path) for file in node.logs if _is_followed(file)]
             new = dict.fromkeys(filter(_lasts, followed))
             kept = [*(folder for folder in known if folder not in new), *new][-MAX_FOLDERS:]
             if set(kept) != set(known):
@@ -98,3 +98,8 @@ def _last_ones(folders: Sequence[str]) -> list[str]:
 def _lasts(folder: str) -> bool:
     """Return True for a path of the node itself; a path through /proc/PID/root ends with the process."""
     return not folder.startswith("/proc/")
+
+
+def _is_followed(file: LogFile) -> bool:
+    """Return True for a log of ranks, or of a running process of which no rank is known."""
+    return file.source != "kernel" and (file.source != "found" or bool(file.pids))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from gpuwatch import wire
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
-from tests.fleet.jobs.two_jobs import WALL, Several
+from tests.diagnose.watched_jobs import Watched
+from tests.fleet.jobs.two_jobs import WALL, Several, rank
 
 LOG = "/srv/shared/sa/logs/rank3.log"
 
@@ -24,3 +27,25 @@ def test_it_has_the_name_of_its_log_as_soon_as_that_is_listed() -> None:
     reported.list_files("n1", wire.LogFile(LOG, source="found", last_at=WALL, ranks=[3]))
     assert watch.go(reported.fleet, (), 1.1, WALL + 1.1)
     assert {alert.job for alert in watch.alerts.values()} == {"sa/logs"}
+
+
+def test_a_line_that_states_only_a_pid_has_the_rank_that_the_earlier_session_knew() -> None:
+    """The worker's process was listed then; now its rank is gone, too."""
+    file, line = "/runs/9/train.log", "DataLoader worker (pid(s) 977) exited unexpectedly"
+
+    def watched(*ranks: wire.Process) -> Watched:
+        reported = Watched()
+        reported.run("n1", *ranks)
+        reported.look(2.0)
+        reported.find("n1", file, "data.loader_crash", 100.0, lines=[line], fields={"pid": 977})
+        reported.look(101.0)
+        return reported
+
+    parent = structs.replace(rank(1, 901, 2, start=WALL - 90), children=[977])
+    (then,) = watched(rank(0, 900, 2, start=WALL - 90), parent).book.alerts.values()
+    assert then.rank == 1
+    later = watched()
+    assert [alert.rank for alert in later.book.alerts.values()] == [None]
+    later.book.take_earlier([EarlierJob("gone", ("n1",), ("u",), WALL, (then,))])
+    later.look(103.0)
+    assert [alert.rank for alert in later.book.alerts.values()] == [1]

@@ -116,3 +116,13 @@ def test_what_is_saved_beside_a_log_is_of_its_job() -> None:
     files = [found(f"/srv/jobs/lb/{name}", 1000.0) for name in ("train.log", "describe.txt", "sacct.out")]
     assert names(*files) == {"lb"}
     assert len(names(*files, found("/srv/jobs/lb/other.log", 1000.0))) > 1
+
+
+def test_the_files_of_one_job_of_an_earlier_session_are_one_job() -> None:
+    """The tasks of job 77; `slurm-78_0.out` is one of an array that nobody watched."""
+    fleet = Several()
+    tasks = [LogFile(f"/srv/q/slurm-77_{task}.out", source="found", last_at=9.0) for task in range(2)]
+    array = [LogFile(f"/srv/q/slurm-78_{task}.out", source="found", last_at=9.0) for task in range(2)]
+    fleet.fleet.jobs.take_earlier({file.path: "77" for file in tasks})
+    fleet.list_files("n1", *tasks, *array)
+    assert [file.job for file in fleet.fleet.nodes["n1"].logs] == ["77", "77", "78_0", "78_1"]

@@ -16,7 +16,11 @@ from itertools import islice
 
 from gpuwatch.diagnose.alerts.deduplication.occurrence import Occurrence
 from gpuwatch.diagnose.alerts.deduplication.same_event import Key, marks_of, subject_of
-from gpuwatch.diagnose.alerts.deduplication.unexplained import without_explained, without_general
+from gpuwatch.diagnose.alerts.deduplication.unexplained import (
+    without_explained,
+    without_general,
+    without_wrapped,
+)
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import NEW_ATTEMPT
 from gpuwatch.diagnose.model.timing import ATTEMPT_S, Resumed, attempt_of, batches, number_at
@@ -96,7 +100,7 @@ class Deduplicator:
         """Merge all changed buckets; return the merged alerts by time, without those that others explain."""
         self.fold()
         alerts = without_explained(
-            without_general([alert for folded in self._folded.values() for alert in folded])
+            without_wrapped(without_general([alert for folded in self._folded.values() for alert in folded]))
         )
         return sorted(alerts, key=lambda alert: (alert.first, alert.id))
 

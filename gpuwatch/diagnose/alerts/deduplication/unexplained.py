@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     GENERIC_EXCEPTIONS,
+    PEER_CONNECTION_ERRORS,
     TIMEOUTS,
     UNEXPLAINED,
     explains,
@@ -26,6 +27,9 @@ NEAR_S = 10.0
 """Seconds around a known error that the same rank logged in another file."""
 AFTERMATH_S = 5.0
 """Errors later than this after the first timeout was printed are consequences of it (seconds)."""
+_CONNECTION = ("ConnectionError", "ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError")
+WAITS = frozenset((*_CONNECTION, "BrokenPipeError", "EOFError", "TimeoutError", "timeout"))
+"""Exceptions of a socket, which a collective's error wraps (`raise RuntimeError(...) from error`)."""
 MAX_QUOTED = 80
 """Characters of a line that a headline quotes."""
 
@@ -178,6 +182,34 @@ def without_general(alerts: list[Alert]) -> list[Alert]:
         )
     }
     return [alert for alert in alerts if alert.id not in gone]
+
+
+def without_wrapped(alerts: list[Alert]) -> list[Alert]:
+    """Return the alerts without a socket's exceptions that the error of a collective below them wraps.
+
+    The rank waited for another one, whatever its socket called that.
+    """
+    inner = {alert.id for alert in alerts if alert in GENERIC_EXCEPTIONS and _is_wait(alert)}
+    if not inner:
+        return alerts
+    outer = offsets_of(alert for alert in alerts if alert in TIMEOUTS or alert in PEER_CONNECTION_ERRORS)
+    gone = {
+        alert.id
+        for alert in alerts
+        if alert.id in inner
+        and (lines := _lines(alert))
+        and all(_stands_above(outer[node, file], offset) for node, file, offset in lines)
+    }
+    return [alert for alert in alerts if alert.id not in gone]
+
+
+def _is_wait(alert: Alert) -> bool:
+    return str(alert.fields.get("exception", "")).rpartition(".")[2] in WAITS
+
+
+def _stands_above(offsets: Sequence[int], offset: int) -> bool:
+    below = bisect_right(offsets, offset)
+    return below < len(offsets) and offsets[below] - offset <= NEAR_BYTES
 
 
 def _lines(alert: Alert) -> list[tuple[str | None, str | None, int]]:
