@@ -35,9 +35,7 @@ from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
-from gpuwatch.wire import (
-    AnyRequest,
-)
+from gpuwatch.wire import AnyRequest
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.actions.action import Action, ActionTarget
@@ -122,12 +120,7 @@ class Session(RequestSender):
         asked = plan.serving if links is None else ()
         self._serving = ServingReaders(asked, clock.monotonic)
         self.fleet.servers.expect(each.name for each in asked)
-        past = self._options.history
-        self._earlier_history: EarlierHistory | None = None
-        if past is not None:
-            from gpuwatch.session.earlier_history import EarlierHistory  # noqa: PLC0415 - rarely asked for
-
-            self._earlier_history = EarlierHistory(past, clock.monotonic)
+        self._earlier_history = _earlier_history(self._options, clock)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
@@ -344,3 +337,12 @@ class Session(RequestSender):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _earlier_history(options: LinkOptions, clock: SessionClock) -> EarlierHistory | None:
+    """Return the reader of histories from before the session; None if none is asked for."""
+    if options.history is None:
+        return None
+    from gpuwatch.session.earlier_history import EarlierHistory  # noqa: PLC0415 - rarely asked for
+
+    return EarlierHistory(options.history, clock.monotonic)

@@ -173,7 +173,7 @@ def bundle_session(
         OutputError: `out` cannot be written.
     """
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
-    from gpuwatch.report.evidence.run import NO_ARTIFACTS, EvidenceRun, recording_cut
+    from gpuwatch.report.evidence.run import NO_ARTIFACTS
     from gpuwatch.report.once.first_report import wait_for_first_report
 
     source, began = read_source(SourceOptions(**given)), time.monotonic()
@@ -191,22 +191,36 @@ def bundle_session(
             click.echo("gpuwatch: no incident; --job JOB writes a bundle about a job", err=True)
             return exit_codes.UNHEALTHY
         hang = sampled(session, subject) if stacks else None
-        try:
-            run = EvidenceRun(
-                session,
-                subject,
-                out.absolute(),
-                whole_logs=extent == "all",
-                artifacts=listed(session, subject) if artifacts else NO_ARTIFACTS,
-                hang=lambda: hang,
-                cut=recording_cut(session),
-                clock=session.clock.monotonic,
-                wall=session.clock.wall,
-            )
-        except OSError as error:
-            raise unwritable(out, error) from error
-        follow(session, run, out)
+        chosen = listed(session, subject) if artifacts else NO_ARTIFACTS
+        follow(session, _evidence_run(session, subject, out, extent, chosen, hang), out)
     return exit_codes.HEALTHY
+
+
+def _evidence_run(
+    session: Session,
+    subject: EvidenceSubject,
+    out: Path,
+    extent: str,
+    artifacts: ArtifactChoice,
+    hang: HangReport | None,
+) -> EvidenceRun:
+    """Return a run that writes the bundle; raise `OutputError` if `out` cannot be written."""
+    from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
+
+    try:
+        return EvidenceRun(
+            session,
+            subject,
+            out.absolute(),
+            whole_logs=extent == "all",
+            artifacts=artifacts,
+            hang=lambda: hang,
+            cut=recording_cut(session),
+            clock=session.clock.monotonic,
+            wall=session.clock.wall,
+        )
+    except OSError as error:
+        raise unwritable(out, error) from error
 
 
 def wait_for_incident(session: Session, longest_s: float, began: float) -> None:

@@ -47,11 +47,11 @@ def waiting_for(verdicts: Sequence[Verdict]) -> Verdict | None:
     ]
     if not first.wrong or not first.culprits:
         return replace(first, evidence=tuple(evidence), settle=tuple(settle))
-    accusing = [each for each in others if each.wrong and each.culprits and _of_one_job(each, first)]
+    naming = [each for each in others if each.wrong and each.culprits and _of_one_job(each, first)]
     agreeing = [
-        each for each in accusing if each.confidence != "low" and set(each.culprits) & set(first.culprits)
+        each for each in naming if each.confidence != "low" and set(each.culprits) & set(first.culprits)
     ]
-    against = [each for each in accusing if not set(each.culprits) & set(first.culprits)]
+    against = [each for each in naming if not set(each.culprits) & set(first.culprits)]
     level = LEVELS.index(first.confidence)
     if agreeing:
         level = min(level + 1, len(LEVELS) - 1)
@@ -112,7 +112,7 @@ class HangReport(Struct, frozen=True):
         return dumped or bool(self.ras) or any(job.spots for job in self.jobs)
 
     @property
-    def accused(self) -> tuple[str | None, tuple[int, ...]] | None:
+    def named_ranks(self) -> tuple[str | None, tuple[int, ...]] | None:
         """Return the job and the ranks that the verdict names.
 
         None: it names none, or the job is ambiguous.

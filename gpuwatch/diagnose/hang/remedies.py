@@ -20,10 +20,10 @@ from gpuwatch.wire import Process
 
 def advised(received: HangReport, fleet: Fleet) -> HangReport:
     """Return the report with commands (`do`) for the ranks that it names; unchanged if it names none."""
-    accused = received.accused
-    if accused is None:
+    named_ranks = received.named_ranks
+    if named_ranks is None:
         return received
-    job, ranks = accused
+    job, ranks = named_ranks
     stacks = {
         (each.node, each.pid): each
         for one in received.jobs

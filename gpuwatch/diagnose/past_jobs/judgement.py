@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -14,7 +14,7 @@ from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.incidents.builder import incidents
-from gpuwatch.diagnose.job_end.closing import saved_at_end
+from gpuwatch.diagnose.job_end.closing import LogEnd, saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, with_passed_pressure, without_teardown
 from gpuwatch.diagnose.job_end.failed_closing import failed_closing_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
@@ -83,13 +83,11 @@ def judge(
         dumps: The flight-recorder dumps beside the files.
         beside_finished: Whether it is one of several jobs, of which others finished.
     """
-    found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
-    tracks = tracks_of(scan.files)
-    own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
+    found = [LocatedFinding(located.node, located.finding) for located in scan.located]
+    tracks, own = tracks_of(scan.files), _own_logs(scan)
     placed = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
-    alerts = with_restarts(with_later_attempts(with_outcomes(placed, tracks), tracks), tracks)
-    by_end = {alert.id for alert in alerts if alert.recovered and alert.recovered_step is None}
-    alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
+    stepped = with_restarts(with_later_attempts(with_outcomes(placed, tracks), tracks), tracks)
+    alerts = with_later_lines(stepped, around_in(scan.files), own, tracks)
     alerts = with_started_pods(alerts, around_in(scan.files))
     closings = closings_of(scan.files)
     growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)
@@ -98,17 +96,14 @@ def judge(
         jobs = ends_by_job(tracks, alerts, closings, growing=growing, settled=settled)
     end = jobs[0].end if jobs else job_end(tracks, alerts, closings, growing=growing, settled=settled)
     if end.state == "stopped" and not jobs:
+        by_end = {alert.id for alert in stepped if alert.recovered and alert.recovered_step is None}
         again = [alert for alert in placed if alert.id in by_end and alert.rank in (None, *end.behind)]
         not_over = {alert.id: alert for alert in with_later_lines(again, around_in(scan.files), own, tracks)}
         alerts = [not_over.get(alert.id, alert) for alert in alerts]  # that end is not true of all ranks
     judged_tracks = jobs[0].tracks if jobs else tracks
-    ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
-    alerts = with_passed_pressure(alerts, end)
     saved_last = saved_at_end(main_tracks(tracks), closings)
-    alerts = without_harm(alerts, scan.saves, ends, saved_last=saved_last)
-    alerts = with_repairs(with_planned_ends(alerts, closings), around_in(scan.files))
-    alerts = with_lasting([alert for alert in alerts if alert not in FINISHED], scan.files)
+    alerts = _with_consequences(alerts, scan, end, closings, saved_last=saved_last)
     alerts += of_progress(alerts, scan.files, end)
     others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
@@ -130,6 +125,24 @@ def judge(
     last = job_checkpoint(scan, end)
     numbered = [structs.replace(each, checkpoint=last) for each in numbered]
     return Judgement(tuple(numbered), tuple(loose), end, jobs, last)
+
+
+def _own_logs(scan: Scan) -> dict[str, int]:
+    """Return file -> the rank that writes it, without logs of the kernel."""
+    return {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
+
+
+def _with_consequences(
+    alerts: Sequence[Alert], scan: Scan, end: JobEnd, closings: Mapping[str, LogEnd], *, saved_last: bool
+) -> list[Alert]:
+    """Return the alerts, without the lines of a good end; milder where they had no effect or were repaired.
+
+    `saved_last`: whether the job saved a checkpoint at its end.
+    """
+    ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
+    left = without_harm(with_passed_pressure(alerts, end), scan.saves, ends, saved_last=saved_last)
+    left = with_repairs(with_planned_ends(left, closings), around_in(scan.files))
+    return with_lasting([alert for alert in left if alert not in FINISHED], scan.files)
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:

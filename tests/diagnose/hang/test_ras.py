@@ -221,7 +221,7 @@ def test_the_answer_about_one_job_says_nothing_about_another() -> None:
     stacks = [RankStack(n, "gpu-001", 1000 + n, job) for job in ("41", "99") for n in range(4)]
     ras = reported(answer([rank(n, 7) for n in range(3)], [missing(3, dead=True)]))
     found = analyze(stacks, [replace(ras, jobs=frozenset({"99"}))], {}, lambda _host, _pid: None)
-    assert found.accused == ("99", (3,))
+    assert found.named_ranks == ("99", (3,))
     one = Verdict("stacks", wrong=True, sentence="", culprits=(3,), confidence="medium", job="41")
     other = replace(one, source="ras", job="99")
     for job, level in (("99", "medium"), ("41", "high"), (None, "high")):

@@ -258,7 +258,7 @@ def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
     hang_report = analyze([*well, *hung], [], {}, lambda _host, _pid: None)
     assert hang_report.verdict is not None
     assert hang_report.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
-    assert hang_report.accused == ("4711", (1,))
+    assert hang_report.named_ranks == ("4711", (1,))
 
 
 def test_a_thousand_ranks_cost_little() -> None:

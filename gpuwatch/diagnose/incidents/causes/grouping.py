@@ -98,14 +98,14 @@ def groups(alerts: Sequence[Alert], where: RankIndex, resumed: Resumed = NOTHING
     own = {alert.id: own_job(alert, where) for alert in partners}
     reported = start_times(partners, own)
     by_job: dict[object, list[Alert]] = defaultdict(list)
-    homeless: list[Alert] = []
+    without_job: list[Alert] = []
     for alert in partners:
         job = own[alert.id] or likely_job(alert, reported, where)
-        (homeless if job is None else by_job[job]).append(alert)
+        (without_job if job is None else by_job[job]).append(alert)
     found: list[AlertGroup] = []
     for job_name, members in by_job.items():
         found += _in_time(str(job_name), members, limits, resumed.get(str(job_name), ()))
-    found += _without_job(_adopted(homeless, found, where), limits)
+    found += _without_job(_added_to_groups(without_job, found, where), limits)
     return sorted((group for group in found if _worth_it(group, where)), key=lambda group: group.begin)
 
 
@@ -233,10 +233,10 @@ class _Subjects:
         return reported or (alert.rank is not None and alert.rank in self._ranks)
 
 
-def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
+def _added_to_groups(without_job: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
     """Add events of shared nodes to the group of the job that failed then; return the remaining alerts."""
-    left = [alert for alert in homeless if is_log_line(alert)]
-    for alert in (each for each in homeless if not is_log_line(each)):
+    left = [alert for alert in without_job if is_log_line(alert)]
+    for alert in (each for each in without_job if not is_log_line(each)):
         began = onset(alert)
         jobs = {
             place.job

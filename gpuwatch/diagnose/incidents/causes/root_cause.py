@@ -96,9 +96,10 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
             found.doubts.append("the line that names the cause has no timestamp")
         elif precedence(strongest) == precedence(best) and strongest.rank != best.rank:
             found.doubts.append(f"{strongest.title!r} has no timestamp and may be older")
-    accuser = None if best is not None and precedence(best) < CausePrecedence.LOST_PEER else _accuser(alerts)
-    if accuser is not None:
-        return RootCause(accuser, listed(accuser))
+    stronger = best is not None and precedence(best) < CausePrecedence.LOST_PEER
+    lost_peer = None if stronger else _lost_peer_report(alerts)
+    if lost_peer is not None:
+        return RootCause(lost_peer, listed(lost_peer))
     own = _said_above(best, alerts)
     if best is None or best.code == UNKNOWN or own is not None:
         found.cause = own or last_resort(alerts) or best
@@ -136,7 +137,7 @@ def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
     return min(said, key=lambda alert: alert.position, default=None)
 
 
-def _accuser(alerts: Sequence[Alert]) -> Alert | None:
+def _lost_peer_report(alerts: Sequence[Alert]) -> Alert | None:
     """Return the first alert of a survivor that names the ranks it lost, or None."""
     named = (alert for alert in alerts if alert in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)

@@ -57,39 +57,41 @@ def chosen_culprit(
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
     if cause in PEER_CONNECTION_ERRORS and not found.named:
-        blame = _by_address(cause, stuck, alerts, where, job)
+        choice = _by_address(cause, stuck, alerts, where, job)
     elif cause in ABOUT_ANOTHER and not found.named:
-        blame = _away(cause, alerts, where, job)
+        choice = _away(cause, alerts, where, job)
     elif REPORTED_FOR_JOB in cause.fields and not found.named:
         who = "a rank" if cause.rank is None else f"rank {cause.rank}"
         because = f"{who} reports it for the job: which rank was first is not known"
-        blame = CulpritChoice(confidence="medium", because=because)
+        choice = CulpritChoice(confidence="medium", because=because)
     else:
         confidence, because = confidence_of(cause, found.named, alerts)
-        blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
+        choice = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
-            blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
+            choice = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
         elif cause.rank is None and cause.node is not None and cause not in OF_NO_RANK:
-            blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
-        if cause.code == UNKNOWN and blame.rank is None:
+            choice = _rank_of_node(choice, cause, stuck, alerts, where, job)
+        if cause.code == UNKNOWN and choice.rank is None:
             silent = _among_silent([alert for alert in alerts if alert.code != UNKNOWN], where, job)
-            blame = silent if silent.rank is not None or silent.votes else blame
-        joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
+            choice = silent if silent.rank is not None or silent.votes else choice
+        joined = rank_of_cause(cause, stuck, alerts, where, job) if choice.rank is None else None
         if joined is not None and not found.named:
-            blame = _joined(blame, joined, where, job)
-        if blame.node is None and blame.rank is None and cause not in OF_NO_RANK:
-            blame = replace(blame, node=node_of_end(cause, alerts))
+            choice = _joined(choice, joined, where, job)
+        if choice.node is None and choice.rank is None and cause not in OF_NO_RANK:
+            choice = replace(choice, node=node_of_end(cause, alerts))
     if cause.doubt:
         most: Confidence = "low" if cause.refuted else "medium"
-        confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index(most))]
-        blame = replace(blame, confidence=confidence, because=f"{blame.because}; but {cause.doubt}")
+        confidence = LEVELS[min(LEVELS.index(choice.confidence), LEVELS.index(most))]
+        choice = replace(choice, confidence=confidence, because=f"{choice.because}; but {cause.doubt}")
     for doubt in found.doubts:
-        lower = LEVELS[max(0, LEVELS.index(blame.confidence) - 1)]
-        blame = replace(blame, confidence=lower, because=f"{blame.because}; but {doubt}")
-    return blame
+        lower = LEVELS[max(0, LEVELS.index(choice.confidence) - 1)]
+        choice = replace(choice, confidence=lower, because=f"{choice.because}; but {doubt}")
+    return choice
 
 
-def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
+def without_refuted_place(
+    choice: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]
+) -> CulpritChoice:
     """Return the choice; without its node and GPU if only refuted lines name the node.
 
     If several ranks were killed together, a choice of the node alone, as none of them is known to be first.
@@ -99,30 +101,31 @@ def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[
         return CulpritChoice(node=cause.node, confidence="medium", because=because)
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
     stated = alerts if cause is None else [cause]
-    if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:
-        return blame
-    return replace(blame, node=None, gpu=None, confidence="low")
+    if not refuted or choice.node in {proof.node for alert in stated for proof in alert.proof}:
+        return choice
+    return replace(choice, node=None, gpu=None, confidence="low")
 
 
 def _joined(
-    blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
+    choice: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
 ) -> CulpritChoice:
     """Return the choice with the rank that other lines name for the cause; at most medium confidence."""
     rank, because = joined
-    there = CulpritChoice(rank) if _is_of_unknown_job(blame, where, job) else _at(rank, where, job)
-    if job is None and blame.node is not None and there.node not in (None, "", blame.node):
-        there = CulpritChoice(rank, blame.node, blame.gpu)  # the known rank of that number is of another job
-    confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index("medium"))]
-    because = f"{blame.because}; the rank: {because}"
-    return replace(there, node=there.node or blame.node, confidence=confidence, because=because)
+    there = CulpritChoice(rank) if _is_of_unknown_job(choice, where, job) else _at(rank, where, job)
+    if job is None and choice.node is not None and there.node not in (None, "", choice.node):
+        # the known rank of that number is of another job
+        there = CulpritChoice(rank, choice.node, choice.gpu)
+    confidence = LEVELS[min(LEVELS.index(choice.confidence), LEVELS.index("medium"))]
+    because = f"{choice.because}; the rank: {because}"
+    return replace(there, node=there.node or choice.node, confidence=confidence, because=because)
 
 
-def _is_of_unknown_job(blame: CulpritChoice, where: RankIndex, job: str | None) -> bool:
+def _is_of_unknown_job(choice: CulpritChoice, where: RankIndex, job: str | None) -> bool:
     """Return True if the incident has no job, and all ranks on the live node belong to known jobs.
 
     These ranks are then not its own.
     """
-    return job is None and where.places.live and all(place.job is not None for place in where.on(blame.node))
+    return job is None and where.places.live and all(place.job is not None for place in where.on(choice.node))
 
 
 def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:
@@ -131,7 +134,7 @@ def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:
 
 
 def _rank_of_node(
-    blame: CulpritChoice,
+    choice: CulpritChoice,
     cause: Alert,
     stuck: Hang | None,
     alerts: Sequence[Alert],
@@ -140,10 +143,10 @@ def _rank_of_node(
 ) -> CulpritChoice:
     """Return the choice for a fault of a node or GPU, with the only rank there that ended or suffered."""
     then = cause.first if cause.timed and cause.kernel else None
-    here = where.on(blame.node, job, then)
-    if not cause.kernel and _is_of_unknown_job(blame, where, job):
+    here = where.on(choice.node, job, then)
+    if not cause.kernel and _is_of_unknown_job(choice, where, job):
         here = [place for place in here if place.job is None]
-    there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
+    there = {place.rank: place for place in here if choice.gpu in (None, place.gpu)}
     suspects = set(stuck.suspects if stuck is not None else ())
     stated = [alert for alert in alerts if not is_milder(alert, cause)]
     ended = {alert.rank for alert in stated if alert in EXITS and end_weight(alert) < 2}
@@ -154,19 +157,20 @@ def _rank_of_node(
         for alert in stated
         if cause.code != alert.code and explains(cause, alert) and alert.node in (None, cause.node)
     }
-    for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
+    of_gpu = set(there) if choice.gpu is not None else set()
+    for likely in (ended & set(there), suspects & set(there), of_gpu):
         rank = next(iter(likely), None)
         if len(likely) == 1 and rank is not None:
             gpu = there[rank].gpu
-            return replace(blame, rank=rank, gpu=blame.gpu if gpu is None else gpu)
+            return replace(choice, rank=rank, gpu=choice.gpu if gpu is None else gpu)
     for likely in (suffering - {None}, suspects):
         rank = next(iter(likely), None)
         place = None if rank is None else where.of(rank, job)
-        if len(likely) == 1 and rank is not None and (place is None or place.node in ("", blame.node)):
-            return replace(blame, rank=rank)
+        if len(likely) == 1 and rank is not None and (place is None or place.node in ("", choice.node)):
+            return replace(choice, rank=rank)
     if len(there) == 1 and all_placed(where, job):
-        return replace(blame, rank=next(iter(there)))
-    return blame
+        return replace(choice, rank=next(iter(there)))
+    return choice
 
 
 def _by_address(
@@ -193,8 +197,8 @@ def _by_address(
         gpu = None if rank is None else _at(rank, where, job).gpu
         return CulpritChoice(rank, node, gpu, "medium" if count > 1 else "low", because, count)
     if stuck is not None and len(stuck.suspects) == 1:
-        blame = _at(stuck.suspects[0], where, job)
-        return replace(blame, confidence="medium", because="the only rank that did not take part")
+        choice = _at(stuck.suspects[0], where, job)
+        return replace(choice, confidence="medium", because="the only rank that did not take part")
     same = {alert.rank for alert in alerts if alert.code == cause.code}
     if len(same) > MAX_NAMED_SUSPECTS:
         return CulpritChoice(
@@ -211,8 +215,8 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
     if len(ranks) == 1 and any(alert.rank is not None for alert in came):
-        blame = _at(next(iter(ranks)), where, job)
-        return replace(blame, confidence="medium", because="the only rank that is known and did not wait")
+        choice = _at(next(iter(ranks)), where, job)
+        return replace(choice, confidence="medium", because="the only rank that is known and did not wait")
     if len(nodes) == 1:
         return CulpritChoice(
             node=nodes.pop(), confidence="medium", because="the only node that is known and did not wait"
@@ -273,17 +277,17 @@ def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritCh
         because = "the only rank that logged work of its own after the step that all ranks logged last"
         return replace(_at(suspects[0], where, job), confidence="low", because=because)
     if stuck.listed:
-        blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
-        return replace(blame, confidence="medium", because="the timeout itself lists the absent ranks")
+        choice = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
+        return replace(choice, confidence="medium", because="the timeout itself lists the absent ranks")
     if len(suspects) == 1:
         rank = suspects[0]
-        blame = _at(rank, where, job)
+        choice = _at(rank, where, job)
         place, victims = where.of(rank, job), len(stuck.victims)
         unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
         most = victims >= 3 and victims + 1 >= len(stuck.world)
         confidence: Confidence = "medium" if most and not unread else "low"
         return replace(
-            blame,
+            choice,
             confidence=confidence,
             because=f"the only rank of {len(stuck.world)} that did not take part{unread}",
         )
