@@ -61,6 +61,18 @@ def test_the_threads_of_a_process_are_sampled_without_stopping_it(spinning: int)
     assert found.seconds is not None and found.seconds >= 0.5  # samples of a full machine are late
 
 
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_process_is_stopped_for_its_samples_only_where_that_is_asked_for(
+    spinning: int, tmp_path: Path, blocking: bool
+) -> None:
+    noting = tmp_path / "py-spy"
+    noting.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexec {py_spy()} "$@"\n')
+    noting.chmod(0o755)
+    (found,) = sampled([spinning], py_spy=str(noting), blocking=blocking)
+    assert found.packed
+    assert ("--nonblocking" in (tmp_path / "arguments").read_text().split()) is not blocking
+
+
 def test_a_process_that_has_ended_says_so(spinning: int) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from gpuwatch.cli.monitor import exporter
+from gpuwatch.cli.serve import command as serve
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.report.exporter import connections as connections_module
@@ -29,7 +31,7 @@ from gpuwatch.report.exporter.connections import Connections
 from gpuwatch.report.exporter.page import MetricsPage
 from gpuwatch.report.exporter.server import MetricsServer
 from gpuwatch.report.exporter.web_config import MAX_WAITING, WebConfig, read_web_config
-from gpuwatch.report.output.listen_address import ListenError, parse_listen
+from gpuwatch.report.output.listen_address import ListenError, is_loopback, parse_listen
 
 FAMILY = MetricFamily("pages_total", "counter", "Pages that were made.")
 WAIT_S = 0.05
@@ -314,6 +316,11 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_addresses() -> None:
     assert parse_listen("[::1]:9480") == ("::1", 9480)
     assert parse_listen(":9480") == ("", 9480)
+
+
+@pytest.mark.parametrize("default", [exporter.DEFAULT_LISTEN, serve.DEFAULT_LISTEN])
+def test_without_a_word_only_this_machine_reaches_it(default: str) -> None:
+    assert is_loopback(parse_listen(default)[0])
 
 
 def test_a_fault_in_a_page_ends_neither_the_server_nor_its_owner() -> None:
