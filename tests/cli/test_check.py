@@ -120,6 +120,11 @@ def test_nodes_are_compared_with_one_node_and_with_a_file(tmp_path: Path) -> Non
     assert (
         reported["reference"] == reported["profiles"]["gpu-001"] == json.loads(saved.read_text())["profile"]
     )
+    compared = {
+        "driver", "kernel", "bios", "gpu.vbios", "ib.firmware", "gpu.power_limit_w", "gpu.sm_clock_max_mhz",
+        "gpu.ecc", "cpu.governor", "sysctl.vm.swappiness", "module.nvidia_peermem",
+    }  # fmt: skip
+    assert compared <= reported["reference"].keys()
 
     here = gpuwatch("check", "--local", "--against", str(saved), "--json")
     assert here.returncode == 1

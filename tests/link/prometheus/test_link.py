@@ -91,6 +91,19 @@ def test_a_gpu_whose_series_end_is_lost_and_so_is_a_node() -> None:
             assert node.state(time.monotonic()) == "live"
 
 
+def test_a_node_is_lost_whose_samples_are_four_intervals_old() -> None:
+    with simulated() as known:
+        for node in (1, 2):
+            known.gpu(node, 0)
+        for each in known.series:
+            each.scraped_ago_s = 5 * SCRAPE_S if each.labels["Hostname"] == "gpu-002" else 3 * SCRAPE_S
+        with session_of(known) as session:
+            old, late = session.fleet.nodes["gpu-002"], session.fleet.nodes["gpu-001"]
+            until(session, lambda: "no samples" in old.link.reason)
+            assert old.state(time.monotonic()) == "lost"
+            assert late.state(time.monotonic()) == "live"
+
+
 def test_an_xid_that_is_new_becomes_an_event() -> None:
     with simulated() as known:
         known.gpu(1, 0, XID_ERRORS=31.0)
