@@ -276,3 +276,24 @@ def test_every_silenced_error_of_types_has_its_reason() -> None:
         if (found := UNTYPED.search(line)) and not TYPED_WITH_REASON.match(found["what"])
     ]
     assert bare == []
+
+
+HARD = """
+    agent.logs.matching.prefilter diagnose.alerts.deduplication.deduplicator
+    diagnose.alerts.deduplication.occurrence diagnose.alerts.deduplication.same_event
+    diagnose.alerts.deduplication.unexplained diagnose.alerts.finding_place
+    diagnose.error_outcome.consequence diagnose.error_outcome.refutation diagnose.hang.classifier
+    diagnose.hang.combined_verdict diagnose.hang.hang_watch diagnose.hang.stacks.compare
+    diagnose.incidents.builder diagnose.incidents.causes.alert_job
+    diagnose.incidents.causes.cause_precedence diagnose.incidents.causes.explaining_error
+    diagnose.incidents.causes.grouping diagnose.incidents.causes.root_cause
+    diagnose.incidents.culprits.culprit diagnose.incidents.culprits.culprit_rank
+    diagnose.job_end.job_end diagnose.model.rank_index probe.judging.links.attribution
+"""
+"""Modules that weigh evidence: each opens with a worked example."""
+
+
+@pytest.mark.parametrize("module", HARD.split())
+def test_a_hard_module_opens_with_a_worked_example(module: str) -> None:
+    source = ROOT / "gpuwatch" / f"{module.replace('.', '/')}.py"
+    assert re.search("Example|example", ast.get_docstring(ast.parse(source.read_text())) or "")

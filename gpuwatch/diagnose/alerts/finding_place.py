@@ -1,4 +1,10 @@
-"""Determine the node, rank and GPU of a finding, and how the rank is known."""
+"""Determine the node, rank and GPU of a finding, and how the rank is known.
+
+Example: gpu-003 follows `/logs/rank_9.log`, which rank 9 of gpu-002 writes: a line `CUDA error` in it is of
+rank 9 on gpu-002. A line of Slurm's daemon in the same file that names gpu-007 and task 4 is of gpu-007 and
+the rank of that task (`field`). An Xid in the kernel log of gpu-003 is of gpu-003, and of the rank that held
+the GPU with its PCI address then (`process`).
+"""
 
 from __future__ import annotations
 

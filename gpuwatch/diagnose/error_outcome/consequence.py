@@ -1,4 +1,9 @@
-"""Severity by consequence: what a line states about its own outcome, and faults without effect. Pure."""
+"""Severity by consequence: what a line states about its own outcome, and faults without effect. Pure.
+
+Example: an error line `no InfiniBand device, falling back to Socket` becomes a warning if the log goes on
+below it. PCIe errors that the hardware corrected become `info` where nothing failed; a hundred of them in one
+log do not. The scheduler's time limit becomes a warning if a checkpoint was saved just before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Tracks how long each job has been silent, and raises an alert when `hang_threshold` is passed."""
+"""Tracks how long each job has been silent, and raises an alert when `hang_threshold` is passed.
+
+Example: a job logs a step every 2 s, then none, and the GPU of rank 7 is idle while the others spin. After
+`HOLD_S` of the same signs and `hang_threshold` seconds of silence (here one window, 60 s) the alert
+`job.hang` fires for rank 7. If the ranks were asked for their stacks meanwhile, and the answer settles who
+is waited for, one window is enough whatever the signs are. A new step ends the alert.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""How a job ended, from the steps that its ranks logged: finished, running, stopped early, or unknown."""
+"""How a job ended, from the steps that its ranks logged: finished, running, stopped early, or unknown.
+
+Example: four ranks log `step 500/1000` last and their files no longer grow: stopped at step 500 of 1,000.
+If rank 2 logged step 487 last, it is `behind`. After `step 1000/1000` of all ranks the job is finished,
+also if an error follows. Without a total it is finished by a line of its own (`Training finished`, early
+stopping), or unknown, unless a rank is behind.
+"""
 
 from __future__ import annotations
 

@@ -33,19 +33,6 @@ class EventArguments(msgspec.Struct, gc=False):
     device_id: int | None = msgspec.field(default=None, name="Device Id")
 
 
-class TraceEvent(msgspec.Struct, gc=False):
-    """An event of a Chrome trace; `ts` and `dur` in microseconds."""
-
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
-    ts: float = 0.0
-    dur: float = 0.0
-    pid: int | str = 0
-    tid: int | str = 0
-    args: EventArguments | None = None
-
-
 class EventWithoutArguments(msgspec.Struct, gc=False):
     """An event whose arguments have other types than torch writes, and are ignored."""
 
@@ -56,3 +43,9 @@ class EventWithoutArguments(msgspec.Struct, gc=False):
     dur: float = 0.0
     pid: int | str = 0
     tid: int | str = 0
+
+
+class TraceEvent(EventWithoutArguments, gc=False):
+    """An event of a Chrome trace; `ts` and `dur` in microseconds."""
+
+    args: EventArguments | None = None

@@ -1,4 +1,10 @@
-"""Removes alerts that others explain: error lines without a rule, and generic rules beside a specific one."""
+"""Removes alerts that others explain: error lines without a rule, and generic rules beside a specific one.
+
+Example: rank 3 logs `ERROR: shard 7 not usable`, which no rule knows, and 2 s later `CUDA out of memory`:
+the unknown line is within `NEAR_S` of a known error of its rank, and is left out. Ten minutes earlier and
+far above in the file it would stay an alert of its own. A line that `python.exception` and `oom.cuda` both
+match is an alert of `oom.cuda` alone.
+"""
 
 from __future__ import annotations
 

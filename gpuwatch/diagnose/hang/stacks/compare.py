@@ -1,4 +1,9 @@
-"""Compare the stacks of all ranks of a job: which ranks are in another place than the majority."""
+"""Compare the stacks of all ranks of a job: which ranks are in another place than the majority.
+
+Example: ranks 0, 1 and 3 are in `all_reduce` (train.py:41), rank 2 is in `data_loader_next` (train.py:25):
+three wait in a collective that one has not entered, and the verdict names rank 2. With two idle ranks in each
+of two collectives there is no majority: they wait for each other, and no rank is named.
+"""
 
 from __future__ import annotations
 

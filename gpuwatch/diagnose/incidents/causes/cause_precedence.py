@@ -1,4 +1,9 @@
-"""Order of the kinds of causes: which of two simultaneous alerts is the cause."""
+"""Order of the kinds of causes: which of two simultaneous alerts is the cause.
+
+Example: in one second rank 3 logs `CUDA out of memory` (an error that names a cause), the launcher reports
+its exit, and rank 0 loses a connection (a lost peer). The first has the lowest value and leads. Of an Xid
+and an error of a program with equal precedence, `layer` puts the device first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The rank or node where the failure that `root_cause` found happened, and the confidence. Pure."""
+"""The rank or node where the failure that `root_cause` found happened, and the confidence. Pure.
+
+Example: the log of rank 5 has `CUDA error: an illegal memory access`: the culprit is rank 5. A barrier's
+line `Ranks 3 failed to pass monitoredBarrier` in the log of rank 0 lists rank 3: the culprit is rank 3.
+`Connection reset by peer [10.0.0.7]:41234` is what a survivor reports: the node with that address is the
+suspect. Each doubt about the cause lowers the confidence by a level.
+"""
 
 from __future__ import annotations
 
