@@ -57,6 +57,8 @@ class Process(FramePart, frozen=True):
     """
     launcher: Whole | None = None
     """The nearest ancestor process that is no rank itself: its launcher."""
+    launcher_stopped: bool = False
+    """True if a signal (SIGSTOP, Ctrl-Z) has stopped its launcher: nobody reads its output."""
     container: Name | None = None
     inner_pid: Whole | None = None
     """Its pid in the pid namespace of a container, as its own log lines use it; None: the same."""

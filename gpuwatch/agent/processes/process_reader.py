@@ -8,7 +8,7 @@ from ..base.rank_environment import identity
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
-from .process_table import ENDED, read_stat
+from .process_table import ENDED, STOPPED, read_stat
 from .rank_owners import carries_rank, owners
 from .sibling_numbers import Sibling
 from .spawned_ranks import SpawnGroups, may_be_program
@@ -57,6 +57,8 @@ class ProcessReader(object):
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
         self._separate = SpawnGroups()
+        self._stopped: set[int] = set()
+        """Launchers that a signal has stopped."""
         self._scan_every_s = scan_every_s
         self._scan_due = monotonic()
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -109,6 +111,8 @@ class ProcessReader(object):
             for pid in started
             if pid in self._known and is_launcher(self._known[pid].name)
         }
+        states = ((pid, read_stat(self._proc, pid)) for pid in started)
+        self._stopped = {pid for pid, stat in states if stat is not None and stat.state == STOPPED}
         others = [
             pid for pid, one in self._known.items() if one.name in LAUNCHERS or one.name in PIPE_READERS
         ]
@@ -248,6 +252,8 @@ class ProcessReader(object):
             "launcher": launcher,
         }
         row.update(identity(inherited))
+        if launcher in self._stopped:
+            row["launcher_stopped"] = True
         if details is not None:
             row.update((key, getattr(details, key)) for key in ("user", "command", "container", "inner_pid"))
             row["logs"] = written(details, self._ends)

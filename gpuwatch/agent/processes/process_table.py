@@ -6,6 +6,7 @@ from ..base.procfs import clean, names, read_bytes
 
 MAX_DEPTH = 24
 ENDED = "Z"
+STOPPED = "T"
 _EXIT_CODE = 49
 """Index of exit_code after the name; 0 if the kernel hides it."""
 

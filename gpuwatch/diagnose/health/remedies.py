@@ -28,6 +28,11 @@ _STOPPED = (
     "The others wait for it in their next collective."
 )
 
+_STOPPED_LAUNCHER = (
+    "Find who stopped it (`kill -STOP`, Ctrl-Z); `kill -CONT PID` on its node, or `fg` in its shell, lets it "
+    "run on. Its ranks stop as soon as the pipe for their output is full."
+)
+
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
@@ -40,6 +45,8 @@ REMEDIES: dict[str, str] = {
     "rank_unstarted": _UNSTARTED,
     "rank.suspended": _STOPPED,
     "rank_suspended": _STOPPED,
+    "launcher.suspended": _STOPPED_LAUNCHER,
+    "launcher_suspended": _STOPPED_LAUNCHER,
     "rank.unended": _UNENDED,
     "rank_unended": _UNENDED,
     "job.silent": "Press `D`, or run `gpuwatch stacks`, to see where each rank is: in a collective, a data "

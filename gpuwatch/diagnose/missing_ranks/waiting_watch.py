@@ -37,7 +37,6 @@ class WaitingWatch(PeriodicWatch):
 
 def _alert(name: str, one: UnstartedRanks | UnendedRanks | StoppedRanks, wall: float) -> Alert:
     proof = Proof("value", f"{one.present} of {one.world_size} ranks were found", wall, node=one.node.name)
-    known = isinstance(one, StoppedRanks) and len(one.ranks) == 1 and not one.inferred
     return Alert(
         id=name,
         code=one.code,
@@ -46,7 +45,7 @@ def _alert(name: str, one: UnstartedRanks | UnendedRanks | StoppedRanks, wall: f
         text=one.text,
         proof=(proof,),
         job=one.job,
-        rank=one.ranks[0] if known else None,
+        rank=one.rank if isinstance(one, StoppedRanks) else None,
         node=one.node.name if isinstance(one, StoppedRanks) else None,
         first=wall - one.silent_s,
         last=wall,

@@ -214,6 +214,16 @@ def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) 
             launcher.kill()
 
 
+@pytest.mark.parametrize("state", ["S", "T"])
+def test_the_ranks_of_a_stopped_launcher_are_listed_so(tmp_path: Path, state: str) -> None:
+    """`kill -STOP` of mpirun, which reads the output of its ranks."""
+    stat = process(tmp_path, 40, {}, name="mpirun") / "stat"
+    stat.write_text(stat.read_text().replace(") S ", f") {state} "))
+    process(tmp_path, 50, RANK_3, parent=40)
+    (row,) = rows(ProcessReader(proc=str(tmp_path))).values()
+    assert (row.pid, row.launcher, row.launcher_stopped) == (50, 40, state == "T")
+
+
 def test_what_started_a_rank_is_no_rank_above_it(tmp_path: Path) -> None:
     """A GPU process under a rank and a shell without variables has that rank's launcher."""
     process(tmp_path, 40, {}, name="bash")

@@ -39,6 +39,9 @@ def test_a_stopped_rank_behind_a_pipe_is_reported(tmp_path: Path, monkeypatch: p
                 if (each.code, each.job, each.state) == (stopped.CODE, run, state)
             ]
 
+        def of_job() -> set[str]:
+            return {each.code for each in session.book.alerts.values() if each.job == run}
+
         try:
             watch(session, lambda fleet, _now: ranks(fleet).keys() == {0, 1})
             os.kill(ranks(session.fleet)[1], signal.SIGSTOP)
@@ -47,6 +50,8 @@ def test_a_stopped_rank_behind_a_pipe_is_reported(tmp_path: Path, monkeypatch: p
             assert "rank_suspended" in found
             os.kill(ranks(session.fleet)[1], signal.SIGCONT)
             watch(session, lambda _fleet, _now: reported("resolved") == [1])
+            os.kill(launcher.pid, signal.SIGSTOP)
+            watch(session, lambda _fleet, _now: stopped.LAUNCHER_CODE in of_job())
         finally:
             os.killpg(launcher.pid, signal.SIGKILL)
             launcher.wait()
