@@ -226,9 +226,7 @@ class GpuwatchApp(FaultRecovery):
     def action_command_palette(self) -> None:
         """Open the command palette."""
         if not isinstance(self.screen, Palette):
-            self.push_screen(
-                Palette(placeholder=f"action, place or metric; {self.key_of('app.back')} closes")
-            )
+            self.push_screen(Palette(placeholder="action, place or metric"))
 
     def search_themes(self) -> None:
         """Open the palette with the themes."""

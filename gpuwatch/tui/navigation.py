@@ -123,6 +123,7 @@ class Navigation(App[None]):
         """Open the incidents, with the cursor on `ident`; None: on the most important one."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
+        self.clear_notifications()  # such as the one that names the key for this screen
         self.action_fleet()
         self.push_screen(IncidentsScreen(ident))
 

@@ -114,7 +114,7 @@ class KeysLine(Widget):
     def make_room(self) -> None:
         """Show only the hints that fit beside the notice on this line, if there is one."""
         notice = next(iter(self.screen.query("ToastHolder:last-child Toast")), None)
-        width = 0 if notice is None else notice.outer_size.width
+        width = 0 if notice is None else notice.outer_size.width + 1  # without colours, the gap parts them
         if width != self._notice_width:
             self._notice_width = width
             self._find()

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from rich.segment import Segment
 
 from gpuwatch.diagnose.incidents.markdown import since_cause, who
+from gpuwatch.diagnose.model.failure_classes import TOOK_PART
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
@@ -57,11 +58,15 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
 
 
 def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
-    """Return the part that each rank (0 to `world` - 1) had. Ranks in `unlogged` have no followed log."""
+    """Return the part that each rank (0 to `world` - 1) had. Ranks in `unlogged` have no followed log.
+
+    A rank with a moment of its own in which it waited is not silent: the timeline counts it as a follower.
+    """
     followers = {
         rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
     }
-    silent = set(incident.silent)
+    waited = {rank for moment in incident.timeline if moment.code in TOOK_PART for rank in moment.ranks}
+    silent = set(incident.silent) - waited
     found: list[Part] = []
     for rank in range(world):
         part: Part = "unlogged" if rank in unlogged else "quiet"

@@ -220,7 +220,7 @@ SLURM = [
 ]
 
 LINK = [
-    row("links.again", "enter", "choose", "Again", display="enter", hint=True,
+    row("links.again", "enter", "choose", "Retest", display="enter", hint=True,
         tooltip="on a link: measure this link again, alone"),
 ]
 

@@ -57,6 +57,10 @@ THEMES = (
             "footer-background": "#f0f1f3",
             "block-cursor-background": "#cfe3f8",
             "block-cursor-foreground": "#000000",
+            "scrollbar": "#c4c9d0",
+            "scrollbar-background": "#fbfbfa",
+            "scrollbar-hover": "#0059b3",
+            "scrollbar-active": "#0059b3",
         },
     ),
 )

@@ -109,8 +109,12 @@ async def test_a_notice_leaves_whole_hints_beside_it() -> None:
             widths[text] = sum(hint.width + 1 for hint in line.hints) - 1
         notice = app.screen.query_one("Toast").region
         assert notice.y == line.region.y, "it stands on the line of the hints, and covers no evidence"
-        assert widths[text] <= notice.x < widths[""] <= 80
+        assert widths[text] < notice.x < widths[""] <= 80
         assert {"help", "back_or_quit", "incidents"} <= {hint.action for hint in line.hints}
+        await pilot.press("4")  # the notice of a new incident names this key
+        for _ in range(9):
+            await pilot.pause()
+        assert not app.screen.query("Toast")
 
 
 async def test_the_quit_key_says_back_where_it_goes_back() -> None:

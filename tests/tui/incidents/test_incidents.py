@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -144,6 +145,13 @@ async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens
         await pilot.pause()
         assert isinstance(app.screen, GpuScreen)
         assert "Xid 79, " in text_on(app)
+
+
+def test_the_map_of_ranks_counts_as_many_followers_as_the_sentence() -> None:
+    (incident,) = judged_session(95).book.incidents  # the nodes of most ranks run none of them any more
+    assert len(incident.silent) > 100
+    parts = Counter(parts_of(incident, 128))
+    assert (parts["cause"], parts["follower"], parts["silent"]) == (1, incident.followers, 0)
 
 
 async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> None:

@@ -376,3 +376,17 @@ async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_t
         assert workspace.screen is first  # one screen, so one step back leads out of it
         await workspace.press("minus")
         assert isinstance(workspace.app.screen, FleetScreen)
+
+
+async def test_a_log_that_has_not_answered_is_being_read_and_has_no_count_of_lines() -> None:
+    session = story()
+    async with log_desk(session, press="") as workspace:
+        session.hold = True
+        await workspace.press("3", "L")
+        titles = [row for row in workspace.text().splitlines() if re.match(r" rank \d", row)]
+        assert titles
+        assert all("reading..." in row and " of 0 lines" not in row for row in titles)
+        session.let_go()
+        await workspace.frames()
+        assert "reading..." not in workspace.text()
+        assert re.search(r"\d+ of [1-9]\d* lines", workspace.text())

@@ -60,7 +60,9 @@ class Buffer(Window):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there` (elsewhere), or "" for none."""
+        """Which page is being read: `earlier`, `later`, `there`, `end` (the first one), or "" for none."""
+        if self._read is None and self._tail is not None and not (self._tail.version or self.lines):
+            return "end"
         return self._read.where if self._read else ""
 
     @property

@@ -66,7 +66,7 @@ class Merge:
     def reading(self) -> str:
         """Which page the first busy buffer is reading.
 
-        `earlier`, `later`, `there` (at the place gone to), or "" for none.
+        `earlier`, `later`, `there` (at the place gone to), `end` (the first), or "" for none.
         """
         return next((buffer.reading for buffer in self.buffers if buffer.reading), "")
 

@@ -41,7 +41,7 @@ class Feed(Protocol):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there` (at the place gone to), or "" for none."""
+        """Which page is being read: `earlier`, `later`, `there` (gone to), `end` (the first), "" for none."""
         ...
 
     @property

@@ -73,7 +73,7 @@ def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
     """Return the segments for the pane's state: filtered, reading, following, or how far back it is."""
     feed = view.feed
     out: list[Segment] = []
-    if view.sheet.narrowed:
+    if view.sheet.narrowed and (feed.end > feed.base or not feed.reading):
         counts = f" {view.sheet.kept:,} of {feed.end - feed.base:,} lines "
         out.append(Segment(counts, look.severity["warning"]))
     if feed.reading:
