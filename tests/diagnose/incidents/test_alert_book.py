@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from msgspec import structs
 
 from gpuwatch import wire
@@ -69,6 +70,23 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident(sentences: Senten
     assert {proof.kind for proof in xids[0].proof} == {"line", "event", "value"}
     (incident,) = cluster.book.incidents
     sentences(incident.headline)
+
+
+@pytest.mark.parametrize(("ago_s", "gpu", "count"), [(1500, 1, 1), (1500, 2, 2), (4000, 1, 2)])
+def test_a_gpu_that_was_lost_before_the_session_is_one_incident(ago_s: float, gpu: int, count: int) -> None:
+    cluster = Cluster()
+    cluster.report(
+        "gpu-002",
+        wire.Event(
+            t=cluster.t - ago_s, seq=4, event="xid", code=79, gpu="GPU-1-1", title="GPU has fallen off",
+            severity="critical", source="kernel",
+        ),
+    )  # fmt: skip
+    cluster.lost.add(f"GPU-1-{gpu}")
+    lost = wire.GpuSample(f"GPU-1-{gpu}", state="lost", reason="GPU is lost")
+    cluster.report("gpu-002", wire.Sample(t=cluster.t, seq=5, gpus=[lost]))
+    cluster.step(2)
+    assert len(cluster.book.incidents) == count
 
 
 def test_a_recovery_line_ends_an_alert() -> None:

@@ -26,6 +26,8 @@ CHAIN_S = 2.0
 """Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
 LOST_SAME_S = 180.0
 """Seconds within which a GPU that fell off the bus is reported: by the next driver call, or a blocked one."""
+STILL_LOST_S = 3600.0
+"""The same where a GPU is seen to be lost: a session may begin that long after the line of the kernel."""
 WORDING_CHARS = 1000
 """Characters of a line that are compared; hostile lines have 16 kB."""
 MAX_PROOFS = 12
@@ -45,13 +47,19 @@ class Occurrence:
 
     def takes(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> bool:
         """Add the alert and return True if it reports this event; return False if it is about another one."""
-        if alert.first > self._until or attempt != self._attempt:
+        if attempt != self._attempt or (alert.first > self._until and not self._is_still_lost(alert)):
             return False
         if any(self._marks.get(name, value) != value for name, value in marks.items()):
             return False
         self._marks = {**marks, **self._marks}
         self.reported.append(alert)
         return True
+
+    def _is_still_lost(self, alert: Alert) -> bool:
+        """Return True for the state of the GPU that this event is about, however late it was first seen."""
+        is_state = alert.code == "gpu_lost" and alert.proof[0].kind == "value" and alert.gpu is not None
+        began = self.reported[0].first
+        return is_state and self._marks.get("gpu") == alert.gpu and alert.first <= began + STILL_LOST_S
 
     def alert(self) -> Alert:
         """Return the merged alert: the most specific one leads, and the proofs of the others follow."""
