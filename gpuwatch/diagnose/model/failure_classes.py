@@ -123,6 +123,8 @@ RENDEZVOUS_TIMEOUTS = of_kinds("rendezvous_timeout")
 """The rank that logs one of these arrived and waited; the culprits are those that did not arrive."""
 ABOUT_ANOTHER = of_kinds("rendezvous_timeout", "about_another")
 """Lines in which a process reports another one, which the line may not name."""
+TAKES_MEMBERS = of_kinds("takes_members")
+"""A scheduler or provider took pods or machines of the job, which the others then report as lost."""
 EXITS = ClassSet(ends=True)
 """Ends of processes, which state no reason; `end_weight` distinguishes them."""
 GENERIC_EXCEPTIONS = of_kinds("generic")

@@ -29,7 +29,9 @@ STATES = (
     r"|absent|corrupt(?:ed)?|damaged|truncated|unreadable"
     r"|overwritten|wiped|degraded"
     r"|stopped|stuck|frozen|disconnected|unplugged|deactivated|powered off|shut off|disabled|ejected|crashed"
-    r"|diverged|half[- ]written|zeroed|garbled|beyond repair|out of service|unusable|cut off|orphaned"
+    r"|diverged|half[- ]written|zeroed|garbled|beyond (?:repair|recovery)|out of service|unusable|cut off"
+    r"|orphaned|vanished|disappeared|(?:not|no longer) (?:recoverable|restorable)|un-?recoverable"
+    r"|irrecoverable"
 )
 """States that last until somebody repairs them."""
 _NOT = (

@@ -64,6 +64,12 @@ _INDEX = re.compile(r" ?#?\d{1,6}\b")
 _CLAUSE = re.compile(r"[;]\s|\.\s(?=[A-Z])|\)\s?[.:]\s")
 
 
+_WAS_THERE = re.compile(
+    r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled|vanish|disappear|recover"
+)
+"""Predicates of a state that was written before it was lost."""
+
+
 class Loss(NamedTuple):
     """A lasting loss that a line states: its class, and the words that state it."""
 
@@ -100,8 +106,7 @@ def stated_loss(line: str) -> Loss | None:
 
 def _damaged(code: str, sign: str) -> str:
     """Return the class of a checkpoint that exists and is damaged instead of that of an unwritten one."""
-    damaged = re.search(r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled", sign)
-    return "ckpt.corrupt" if code == "ckpt.write_fail" and damaged else code
+    return "ckpt.corrupt" if code == "ckpt.write_fail" and _WAS_THERE.search(sign) else code
 
 
 def _before(line: str, start: int) -> str:

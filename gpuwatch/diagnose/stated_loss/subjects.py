@@ -99,7 +99,8 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _words(
             r"checkpoints?|ckpts?|snapshots?|optimi[sz]er states?|state[_ ]?dicts?|saves?|savers?|saving"
             r"|model (?:files?|weights)|\S{1,80}\.(?:ckpt|pt|pth|safetensors|distcp)|lora weights|ema weights"
-            r"|rng states?|training states?|global_step\d+|uploaders?(?: threads?)?|(?:save|writer"
+            r"|rng states?|training states?|(?:lr[- ]?)?schedulers?(?: states?)?"
+            r"|global_step\d+|uploaders?(?: threads?)?|(?:save|writer"
             r"|upload) threads?|iter_\d+|last state|resume states?|backups?"
         ),
         _STATE | {"void"},
@@ -109,6 +110,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|unreadable|failed|failing|died|dead|gave up|gives up|giving up|crashed|stopped.*"
             r"|overwritten|gone|broken"
             r"|unusable|stuck|half[- ]written|thrown away|zeroed|vanished|disappeared|orphaned"
+            r"|beyond recovery|(?:not|no longer) re\w+able|un-?recoverable|irrecoverable"
         ),
         _words(
             r".*(?:sav|writ|stor|gather|persist|upload|sync|flush|commit|kept|backed|archiv|copied"

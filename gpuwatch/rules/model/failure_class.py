@@ -56,6 +56,7 @@ Kind: TypeAlias = Literal[
     "stays_lost",
     "stops_ranks",
     "sudden_end",
+    "takes_members",
     "teardown_crash",
     "terminated",
     "time_limit",

@@ -16,11 +16,13 @@ from gpuwatch.diagnose.incidents.causes.cause_precedence import precedence
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
+    ABOUT_ANOTHER,
     EXITS,
     GENERIC_EXCEPTIONS,
     PEER_CONNECTION_ERRORS,
     PRECURSORS,
     SCHEDULER,
+    TAKES_MEMBERS,
     TIMEOUTS,
     explains,
     of_kinds,
@@ -305,6 +307,8 @@ def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 def _same_place(cause: Alert, effect: Alert) -> bool:
     """Return True if both are about one rank or GPU, or the cause is a fault of the whole node or job."""
     if cause in SCHEDULER or effect in SCHEDULER:
+        return True
+    if cause in TAKES_MEMBERS and effect in ABOUT_ANOTHER and cause.rank is None:
         return True
     if cause.rank is not None and effect.rank is not None:
         return cause.rank == effect.rank

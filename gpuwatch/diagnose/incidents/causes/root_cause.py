@@ -36,6 +36,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
     RENDEZVOUS_TIMEOUTS,
+    TAKES_MEMBERS,
     UNEXPLAINED,
     end_weight,
     explains,
@@ -109,7 +110,8 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     best = first_report(best, candidates)
     found.rivals = _rivals(best, timed)
     cause = explained(best, alerts)
-    found.cause, found.named = cause, listed(cause) or _minority_ranks(cause, alerts)
+    taken = listed(best) if cause in TAKES_MEMBERS else ()
+    found.cause, found.named = cause, listed(cause) or taken or _minority_ranks(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause, each)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
