@@ -217,9 +217,9 @@ SIZED = _words(
 )
 """Things that a job can have too few of."""
 TENSORS = _words(
-    r"\S*(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
+    r"\S{0,60}(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
     r"|output"
-    r"|layer|tensor|master|state|hidden)\S*"
+    r"|layer|tensor|master|state|hidden)\S{0,60}"
 )
 """What holds values that must be finite."""
 

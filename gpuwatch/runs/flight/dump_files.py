@@ -37,6 +37,8 @@ MEMORY_IN_ALL = 4 << 30
 ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
+STATED_RANK = re.compile(r"(?i)rank[-_.=]?$")
+"""Before a number that is a rank or nothing: the folder's number does not take its place."""
 
 
 class _Task(Struct, frozen=True):
@@ -136,8 +138,12 @@ def rank_of(path: Path) -> int | None:
     """
     for name in (path.name, path.parent.name):
         match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))
-        if match is not None and len(match[1]) < 8 and int(match[1]) < MAX_RANK:
+        if match is None:
+            continue
+        if len(match[1]) < 8 and int(match[1]) < MAX_RANK:
             return int(match[1])
+        if STATED_RANK.search(name, 0, match.start()):
+            return None
     return None
 
 

@@ -249,6 +249,7 @@ def test_numbers_and_lists_without_end_cost_only_their_file(tmp_path: Path) -> N
         ("comm_lib_trace_rank_7.pkl.gz", 7),
         ("node2/trace", 2),
         ("trace", None),
+        ("node2/nccl_trace_rank_99999999999", None),
     ],
 )
 def test_the_rank_stands_at_the_end_of_the_name(name: str, rank: int | None) -> None:
