@@ -11,6 +11,8 @@ import msgspec
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import MAY_STEER, plain
 from gpuwatch.wire.frames import AnyFrame
+from gpuwatch.wire.logs import LogFile
+from gpuwatch.wire.processes import Process
 from gpuwatch.wire.requests import AnyRequest
 
 T = TypeVar("T")
@@ -28,18 +30,57 @@ class OverlongError(ValueError):
 
 
 _decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
+_ROWS: dict[str, tuple[str, type[Process | LogFile]]] = {
+    "ranks": ("processes", Process),
+    "logs": ("files", LogFile),
+}
+"""Kind of frame -> its field with rows about different users, and their type."""
 _encoder = msgspec.json.Encoder()
 
 
 def decode(line: bytes) -> AnyFrame:
     """Decode one line; its strings are sanitized (see `gpuwatch.plain`).
 
+    Processes and log files that are not valid are left out and counted as `truncated`: their values are those
+    of job users, and one of these hides no other.
+
     Raises:
         FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
     """
     if len(line) > MAX_LINE_BYTES:
         raise FrameError(f"a frame of {len(line)} bytes, over the limit of {MAX_LINE_BYTES}")
-    return decode_strictly(line, _decoder, FrameError)
+    try:
+        return decode_strictly(line, _decoder, FrameError)
+    except FrameError:
+        frame = _without_bad_rows(line)
+        if frame is None:
+            raise
+        return frame
+
+
+def _without_bad_rows(line: bytes) -> AnyFrame | None:
+    """Return the frame of a line without rows that are not valid; None: it has none, or is no such frame."""
+    try:
+        value = sanitized_value(msgspec.json.decode(line))
+        name, row = _ROWS[value["kind"]]
+        rows = value[name]
+        kept = [each for each in rows if _is_valid(each, row)]
+        if len(kept) == len(rows):
+            return None
+        value.update({name: kept, "truncated": value.get("truncated", 0) + len(rows) - len(kept)})
+        if name == "processes":
+            value.setdefault("partial", "processes that state impossible values are left out")
+        return msgspec.convert(value, _decoder.type)
+    except (*DECODE_ERRORS, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _is_valid(row: object, kind: type[Process | LogFile]) -> bool:
+    try:
+        msgspec.convert(row, kind)
+    except DECODE_ERRORS:
+        return False
+    return True
 
 
 def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type[ValueError]) -> T:

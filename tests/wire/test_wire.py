@@ -122,7 +122,6 @@ def test_a_field_of_a_newer_agent_is_ignored() -> None:
         {"kind": "sample", "t": -1e12},
         {"kind": "event", "event": "xid", "title": "x", "t": 1e18},
         {"kind": "sample", "host": {"t": 1.0, "memory_total_bytes": 10**400}},
-        {"kind": "ranks", "processes": [{"pid": 1, "name": "a", "rank": 0, "world_size": 90_000_000}]},
         {
             "kind": "finding",
             "id": 1,
@@ -134,12 +133,35 @@ def test_a_field_of_a_newer_agent_is_ignored() -> None:
             "lines": ["x"],
             "key": -5,
         },
-        {"kind": "logs", "files": [{"path": "x" * 5000}]},
+        {"kind": "logs", "files": 7},
+        {"kind": "ranks", "processes": [{"pid": 1, "name": "a"}], "truncated": -1},
     ],
 )
 def test_a_value_out_of_bounds_is_refused_at_the_edge(fields: dict[str, object]) -> None:
     with pytest.raises(wire.FrameError):
         wire.decode(frame(**fields))
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "bad"),
+    [
+        ("ranks", "processes", {"pid": 1, "name": "a", "rank": 1_000_000}),
+        ("ranks", "processes", {"pid": 1, "name": "a", "rank": 0, "world_size": 90_000_000}),
+        ("ranks", "processes", 7),
+        ("logs", "files", {"path": "/a", "grown_at": -2.2e9}),
+        ("logs", "files", {"path": "x" * 5000}),
+    ],
+)
+def test_one_users_process_or_file_hides_no_other(kind: str, rows: str, bad: object) -> None:
+    good = {"pid": 2, "name": "b\x1b[2J"} if kind == "ranks" else {"path": "/b\x1b[2J"}
+    found = wire.decode(frame(kind=kind, **{rows: [bad, good, bad]}, truncated=1))
+    assert isinstance(found, wire.Ranks | wire.Logs)
+    assert found.truncated == 3
+    if isinstance(found, wire.Ranks):
+        assert [(one.pid, one.name) for one in found.processes] == [(2, "b\u241b[2J")]
+        assert found.partial
+    else:
+        assert [one.path for one in found.files] == ["/b\u241b[2J"]
 
 
 FINDING = {"id": 1, "rule": "a.b", "severity": "error", "file": "/a", "offset": 0, "at": 1.0}

@@ -37,7 +37,7 @@ VARIABLES = (
 )
 MAX_VALUE = 200
 MAX_RANKS = 1000000
-"""Larger numbers are not accepted as rank or world size; the cockpit would refuse them."""
+"""Larger world sizes, and ranks from here on, are not accepted; the cockpit would refuse them."""
 
 _TORCH = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _FAMILIES = (
@@ -82,12 +82,13 @@ def is_rank(value: object) -> bool:
 
 
 def _place(found: "dict[str, str]") -> "tuple[int | None, int | None, int | None]":
-    rank, local_rank, world_size = (_number(found, name) for name in _TORCH)
+    rank, local_rank = (_number(found, name) for name in _TORCH[:2])
+    world_size = _number(found, _TORCH[2], MAX_RANKS)
     if rank is not None:
         return rank, local_rank, world_size
     for rank_name, local_name, size_name in _FAMILIES:
         family_rank, family_local = _number(found, rank_name), _number(found, local_name)
-        family_size = _number(found, size_name)
+        family_size = _number(found, size_name, MAX_RANKS)
         if family_rank is None:
             continue
         if local_rank is not None and local_rank != family_local:
@@ -113,6 +114,6 @@ def _job(found: "dict[str, str]") -> "str | None":
     return named or found.get("PMIX_NAMESPACE") or None
 
 
-def _number(found: "dict[str, str]", name: str) -> "int | None":
+def _number(found: "dict[str, str]", name: str, most: int = MAX_RANKS - 1) -> "int | None":
     text = found.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 and int(text) <= MAX_RANKS else None
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) <= most else None

@@ -15,6 +15,7 @@ import zlib
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
 from ..base.rank_environment import identity, variables
+from ..logs.files.regular_file import modified_at
 from ..processes.process_table import boot_time, read_stat, seen_by, values_of
 
 TYPE_CHECKING = False
@@ -107,7 +108,7 @@ def piece_at(descriptor: int, offset: int) -> "dict[str, Any]":
         "packed": base64.b64encode(packed).decode("ascii"),
         "bytes": size,
         "size_bytes": known.st_size,
-        "mtime": round(known.st_mtime, 6),
+        "mtime": round(modified_at(known), 6),
     }
 
 
@@ -190,7 +191,7 @@ def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "
             older.append(known.st_mtime)
         else:
             row = {"name": match.group(0), "rank": int(match.group(1)), "size_bytes": known.st_size}
-            row.update(age_s=round(max(0.0, now - known.st_mtime), 3), mtime=round(known.st_mtime, 6))
+            row.update(age_s=round(max(0.0, now - modified_at(known)), 3), mtime=round(modified_at(known), 6))
             files.append(row)
     facts = {"named": named, "files": sorted(files, key=lambda row: (row["rank"], row["name"]))}
     if older:

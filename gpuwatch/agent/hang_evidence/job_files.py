@@ -11,7 +11,7 @@ import stat
 import time
 
 from ..base.procfs import clean
-from ..logs.files.regular_file import open_regular
+from ..logs.files.regular_file import modified_at, open_regular
 from .flight_files import piece_at
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ class _Listing:
             return None
         self._files += 1
         self._chars += len(inner)
-        return {"name": inner, "size_bytes": known.st_size, "mtime": round(known.st_mtime, 6)}
+        return {"name": inner, "size_bytes": known.st_size, "mtime": round(modified_at(known), 6)}
 
     def _is_over(self) -> bool:
         over = self._names > MAX_NAMES or self._files > MAX_FILES or self._chars > MAX_CHARS

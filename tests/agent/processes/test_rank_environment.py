@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gpuwatch.agent.base.rank_environment import identity, variables
+from gpuwatch.wire import Process
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,13 @@ def test_a_world_size_beyond_every_cluster_is_unknown() -> None:
     facts = identity({"RANK": "3", "WORLD_SIZE": "90000000"})
     assert facts.get("rank") == 3
     assert "world_size" not in facts
+
+
+@pytest.mark.parametrize(
+    "number", ["-1", "999999", "1000000", "1000001", "4294967296", "9" * 5000, "\u0663", "1e3"]
+)
+def test_no_number_of_an_environment_makes_its_process_invalid(number: str) -> None:
+    """The cockpit refuses a process with values out of bounds: its user would be hidden."""
+    for names in (("RANK", "LOCAL_RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")):
+        facts = identity(variables("\0".join(f"{name}={number}" for name in names).encode()))
+        msgspec.convert({"pid": 1, "name": "a", **facts}, Process)

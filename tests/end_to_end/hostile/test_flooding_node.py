@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 AGENT = str(Path(__file__).with_name("flooding_agent.py"))
 KINDS = ("gpus", "titles", "findings", "small findings", "phases", "files", "processes", "missing",
-         "small processes", "ranks", "progress")  # fmt: skip
+         "small processes", "ranks", "progress", "empty lines")  # fmt: skip
 FLOOD_S = 15.0
 SETTLED_S = 5.0
 """The honest node's agent has started by then."""
@@ -59,7 +59,7 @@ def test_a_flood_costs_its_own_node_the_link_and_no_other_anything(kind: str) ->
 
 
 @pytest.mark.parametrize(
-    "kind", ["small findings", "processes", "findings", "small processes", "ranks", "progress"]
+    "kind", ["small findings", "processes", "findings", "small processes", "ranks", "progress", "empty lines"]
 )
 def test_the_screen_ends_within_a_second_under_a_flood(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"

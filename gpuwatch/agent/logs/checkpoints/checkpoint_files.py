@@ -5,6 +5,8 @@ import re
 import stat
 import time
 
+from ..files.regular_file import modified_at
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable
@@ -50,7 +52,7 @@ class StoredCheckpoint(object):
 
     def _add(self, name: str, status: "os.stat_result") -> None:
         self.files[name] = status.st_size
-        self.written_at = max(self.written_at, status.st_mtime)
+        self.written_at = max(self.written_at, modified_at(status))
 
     def _take(self, folder: str, below: str, depth: int) -> None:
         for entry in os.scandir(folder):

@@ -6,7 +6,7 @@ import re
 import time
 
 from ...base.secret_phrases import masked_lines
-from ..files.regular_file import open_regular
+from ..files.regular_file import modified_at, open_regular
 from ..lines.splitter import line_text
 from ..lines.timestamps import time_of
 from ..scanning.scanner import Scanner
@@ -52,7 +52,7 @@ class LogTail(object):
             status = os.fstat(descriptor)
             self.begin = max(0, status.st_size - TAIL_BYTES)
             self.data = os.pread(descriptor, TAIL_BYTES, self.begin)
-            self.modified = status.st_mtime
+            self.modified = modified_at(status)
         finally:
             os.close(descriptor)
         texts = masked_lines([line_text(line) for line in re.split(b"[\r\n]", self.data) if line.strip()])

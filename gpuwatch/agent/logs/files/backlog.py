@@ -3,7 +3,7 @@
 import os
 
 from .holes import data_from, newest_data
-from .regular_file import open_regular
+from .regular_file import modified_at, open_regular
 
 BACKLOG_BYTES = 64 << 20
 """Stored bytes of each file that are scanned first: the newest."""
@@ -26,7 +26,7 @@ class Backlog(object):
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
         self.inode = found.st_ino
-        self.written_at = found.st_mtime
+        self.written_at = modified_at(found)
         """Upper bound of its times (unix seconds)."""
         self._end = end
         if begin is None:

@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 
-from .regular_file import NOT_REGULAR, open_regular
+from .regular_file import NOT_REGULAR, modified_at, open_regular
 from .rotation import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False
@@ -234,7 +234,7 @@ class Follower(object):
         self.close()
         self._descriptor = descriptor
         self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size
-        self.entered_at = found.st_mtime
+        self.entered_at = modified_at(found)
         self._modified, self._mark = 0, b""
 
     def _out_of_sight(self, error: OSError, budget: int) -> "Piece | None":

@@ -1,4 +1,4 @@
-"""Opens log files safely by names that other users may change at any moment.
+"""Opens log files safely by names that other users may change at any moment, and states their times.
 
 A FIFO or device put in place of a file between check and open could block the reader or have side effects. A
 link may lead to a file that its owner cannot read but the agent can: a user must not get root-only content
@@ -20,6 +20,17 @@ MAX_LINKS = 40
 """Link limit of the kernel per path."""
 NOT_REGULAR = "not a regular file"
 FOREIGN_LINK = "a link of another user, to a file that is not world-readable"
+
+LATEST = 1.0e11
+"""Unix seconds; the cockpit refuses later times and those before 1970 (`wire.Moment`)."""
+
+
+def modified_at(status: "os.stat_result") -> float:
+    """Return when a file was last written (unix seconds), from 0 to `LATEST`.
+
+    Anybody can set the time of a file of their own to any year.
+    """
+    return min(max(status.st_mtime, 0.0), LATEST)
 
 
 def open_regular(path: str, no_link: bool = False) -> int:

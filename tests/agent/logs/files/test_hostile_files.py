@@ -36,6 +36,16 @@ def test_a_name_may_hold_any_byte(folder: Path, agent_of: Start) -> None:
     )
 
 
+def test_a_file_of_any_year_hides_no_other(folder: Path, agent_of: Start) -> None:
+    """Anybody can set the time of their own file."""
+    for name, at in (("old.log", -2_208_988_800), ("future.log", 10_000_000_000), ("own.log", 1_700_000_000)):
+        (folder / name).write_text("BOOM code=1\n")
+        os.utime(folder / name, (at, at))
+    agent = agent_of()
+    listed = agent.until(lambda fs: newest(fs, Logs, lambda f: len(f.files) > 2 and f.complete), "list").files
+    assert {Path(one.path).name for one in listed} >= {"old.log", "future.log", "own.log"}
+
+
 def test_what_is_no_file_of_lines_is_left_alone(folder: Path, agent_of: Start) -> None:
     os.mkfifo(folder / "a.log")
     (folder / "b.log").symlink_to("/dev/zero")
