@@ -73,6 +73,8 @@ _ENGINE = re.compile(r"(?:^|[ _])TP(\d{1,4})(?: EP\d{1,4})?$")
 """The tag of a tensor-parallel rank at the end of a bracket, as SGLang and vLLM write it."""
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
 """Surroundings of a name within a path: `/ckpt/rank3.pt`."""
+_QUOTED = re.compile(r"(['\"]).{1,80}\1")
+"""A word and its quotes: an argument of a command (`'--style', 'rank0'`), or a name."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
     r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
@@ -262,6 +264,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
         and PEER.search(text[max(0, found.start() - _CHARS_BEFORE) : found.start()]) is None
         and not text[: found.start()].endswith(" of ")
         and not _PATH.search(text[max(0, found.start() - 1) : found.end() + 2])
+        and not _QUOTED.fullmatch(text[max(0, found.start() - 1) : found.end() + 1])
     }
     if len(ranks) == 1:
         reading.take("rank", ranks.pop())

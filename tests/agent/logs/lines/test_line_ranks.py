@@ -103,6 +103,8 @@ INDEXES = (
 )
 LOCALS = ("[local_rank {n}] boom", "local rank {n}: boom", 'level=error local_rank={n} msg="boom"')
 NOBODY = (
+    "ERROR: Command '['train.py', '--style', 'rank0', '--hub', '127.0.0.1']' returned exit status 1",
+    "subprocess.CalledProcessError: Command '['train.py', '--log', 'rank0']' returned exit status 1",
     "boom",
     "rank 2 waits for rank 5",
     "rank 5 is the one that rank 2 waits for",
