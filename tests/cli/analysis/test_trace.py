@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import gpuwatch
+from tests.cli.running import COMMAND, environment, gpuwatch
 from tests.runs.traces.gpu_traces import training
 from tests.runs.traces.nccl_dumps import topology
 
@@ -99,3 +101,34 @@ def test_a_step_is_set_beside_that_at_another_scale(tmp_path: Path) -> None:
     assert all(text in shown for text in ("smallest", str(alone), "0.14"))
     without = gpuwatch("trace", str(two), "--baseline", str(tmp_path / "none"))
     assert (without.returncode, without.stdout) == (2, "")
+
+
+OPERATOR = (
+    '{{"ph":"X","cat":"cpu_op","name":"aten::op_{kind}","pid":9,"tid":9,"ts":{at},"dur":40,"args":'
+    '{{"External id":{id},"Input Dims":[[4,2048,4096]],"Input type":["c10::BFloat16"]}}}},'
+    '{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{at},"dur":3,"args":'
+    '{{"External id":{id},"cbid":211,"correlation":{id}}}}},'
+    '{{"ph":"X","cat":"kernel","name":"void at::native::vectorized_elementwise<4, Functor{kind}>(int)",'
+    '"pid":0,"tid":7,"ts":{at},"dur":30,"args":{{"External id":{id},"device":0,"stream":7,"correlation":{id},'
+    '"registers per thread":32,"grid":[100,1,1],"block":[128,1,1],"est. achieved occupancy %":6}}}},\n'
+)
+MOST_BYTES_A_BYTE = 2.0
+"""Of memory for a byte of a trace, beside what a small one takes: 500 MB fit into 1 GB."""
+
+
+def test_a_large_trace_needs_no_more_than_twice_its_size(tmp_path: Path) -> None:
+    sizes, used = [], []
+    for count in (5_000, 50_000):
+        path = tmp_path / f"rank0-{count}.json"
+        with path.open("w") as file:
+            file.write('{"distributedInfo": {"rank": 0}, "traceEvents": [\n')
+            file.writelines(OPERATOR.format(kind=i % 300, at=31 * i, id=i + 1) for i in range(count))
+            file.write('{"ph":"M","name":"process_name","pid":0,"tid":0,"ts":0,"args":{"name":"python"}}]}')
+        argv = [*COMMAND, "trace", "--json", str(path)]
+        with subprocess.Popen(argv, env=environment(), stdout=subprocess.DEVNULL) as process:
+            _, status, spent = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        sizes.append(path.stat().st_size)
+        used.append(spent.ru_maxrss * 1024)
+    assert used[1] - used[0] < MOST_BYTES_A_BYTE * (sizes[1] - sizes[0])
