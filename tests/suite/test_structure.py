@@ -185,7 +185,7 @@ def test_no_small_file_serves_one_other_file_alone() -> None:
 WITHOUT_NOUN = re.compile(
     r"_*(ABOVE|ALL|ALONE|BESIDE|BIG|ENOUGH|FAR|FEW|FIRST|HALF|HELD|KEPT|LARGE|LARGEST|LAST|LATE|LATER|LEAST|LIMIT"
     r"|LISTED|LONG|LONGEST|MANY|MAX|MIN|MORE|MOST|NAMED|NEAR|NEW|NEXT|NONE|OFTEN|OLD|READ|RECENT|ROOMY|SHORT|SHOWN"
-    r"|SMALL|SOME|SURE|TIMES|TOLD|TOP|WIDE)_*"
+    r"|SMALL|SOME|SURE|TIMES|TOLD|TOP|WIDE)(?:_S)?_*"
 )
 """Names of constants that leave open what is counted and in which unit."""
 

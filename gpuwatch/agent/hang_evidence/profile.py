@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 8
 MAX_SECONDS, MAX_RATE = 60, 500
-LATE_S = 3.0
+INTERRUPT_AFTER_S = 3.0
 """Seconds after the sampling time at which SIGINT ends py-spy (it then writes what it has).
 
 After as long again SIGKILL.
@@ -58,7 +58,7 @@ class _PySpyRun(object):
         rate = min(MAX_RATE, max(1, int(request.get("rate") or 100)))
         self._row: dict[str, Any] = {"pid": pid}
         self._began, self._me = time.monotonic(), os.getpid()
-        self._deadline, self._signal = self._began + seconds + LATE_S, signal.SIGINT
+        self._deadline, self._signal = self._began + seconds + INTERRUPT_AFTER_S, signal.SIGINT
         self._child = None
         try:
             self._stacks, self._words = memory_file(b"stacks"), memory_file(b"words")
@@ -87,7 +87,7 @@ class _PySpyRun(object):
             return True
         if time.monotonic() > self._deadline:
             os.kill(self._child.pid, self._signal)
-            self._deadline, self._signal = self._deadline + LATE_S, signal.SIGKILL
+            self._deadline, self._signal = self._deadline + INTERRUPT_AFTER_S, signal.SIGKILL
         pid, status, used = os.wait4(self._child.pid, os.WNOHANG)
         if pid:
             self._child.returncode = status

@@ -29,7 +29,7 @@ BETWEEN_S = 0.5
 """Seconds over which CPU time is compared, to distinguish spinning from sleeping ranks."""
 ONE_S = 4.0
 """Seconds for py-spy per process."""
-ALL_S = 12.0
+ALL_STACKS_TIMEOUT_S = 12.0
 """Seconds for all processes."""
 MAX_CHILDREN, MAX_REPORTED_CHILDREN = 256, 8
 """Child processes of a rank (such as data-loader workers): examined, and reported."""
@@ -50,7 +50,7 @@ def stacks(request: "dict[str, Any]", proc: str = "/proc", lent: "str | None" = 
     """Return `wire.Stacks` for the requested pids; `lent`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
-    all_s = min(ALL_S, request.get("seconds") or ALL_S)
+    all_s = min(ALL_STACKS_TIMEOUT_S, request.get("seconds") or ALL_STACKS_TIMEOUT_S)
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
     programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}

@@ -21,7 +21,7 @@ from gpuwatch.plain import plain
 if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
 
-LATE_S = 5.0
+COMMIT_TIMEOUT_S = 5.0
 """With an older commit (seconds), the recorder is dead or cannot write: it commits every second."""
 FULL_BYTES = 1 << 20
 """Free bytes of a file system below which a recording cannot go on."""
@@ -45,7 +45,7 @@ def print_status(source: Source) -> int:
             click.echo(plain(f"{source.recording}: not being recorded"))
         return exit_codes.UNHEALTHY
     age_s = max(0.0, time.time() - writer.beat)
-    fresh = age_s < LATE_S and writer.alive(time.time())
+    fresh = age_s < COMMIT_TIMEOUT_S and writer.alive(time.time())
     state = "recording" if fresh else "NOT recording"
     who = f"{writer.words} is gone" if writer.gone else writer.words
     full = not writer.gone and source.recording is not None and is_full(source.recording.parent)

@@ -30,14 +30,14 @@ UNDECIDED_S = 60.0
 """Seconds without a step after an exception until a living rank counts as stopped."""
 ANSWER_S = 3.0
 """Seconds in which a node returns the lines around an error."""
-LISTED_S = 18.0
+END_REFUTED_S = 18.0
 """Seconds after a line about the end of a rank until its node's list of processes has refuted it."""
 END_S = 5.0
 """An exit may be reported up to this long before the exception that caused it (seconds)."""
-HELD_S = 6.0
+OUTCOME_WAIT_S = 6.0
 """Seconds in which later steps are received and judged, or the end of a process is."""
 MAX_PERIOD_S = 2.5
-"""Most seconds between two step lines of a log that shows within `HELD_S` that its rank goes on."""
+"""Most seconds between two step lines of a log that shows within `OUTCOME_WAIT_S` that its rank goes on."""
 STEPS = 10
 """Newest steps that give the time between two step lines."""
 LASTING = ("num.", "hang.", "gpu.", "train.")
@@ -74,7 +74,7 @@ def undecided(
         alert.id
         for alert in stated
         if (alert.job, alert.rank) in alive
-        and wall < alert.last + LISTED_S
+        and wall < alert.last + END_REFUTED_S
         and not any(_may_be_its_end(end, alert) for end in ends)
     ) | frozenset(
         alert.id
@@ -102,7 +102,7 @@ def held_lines(
         offset_s: Unix seconds minus the clock of the steps.
         wall: Unix seconds.
     """
-    candidates = [alert for alert in alerts if wall < alert.last + HELD_S and _may_be_outlived(alert)]
+    candidates = [alert for alert in alerts if wall < alert.last + OUTCOME_WAIT_S and _may_be_outlived(alert)]
     if not candidates:
         return frozenset()
     ends = [alert for alert in alerts if alert in ENDS and not _states_own_end(alert)]

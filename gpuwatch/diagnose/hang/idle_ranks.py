@@ -21,7 +21,7 @@ WINDOW_S = 10
 """Seconds of which the mean utilization counts."""
 BEFORE_S = 2
 """Seconds between that window and the first report: the first to give up may be reported late."""
-LATE_S = 60.0
+REPORT_WINDOW_S = 60.0
 """A report is judged with the histories of the GPUs within this time (seconds)."""
 WAITING_PCT, IDLE_PCT = 90.0, 10.0
 MAX_IDLE_SHARE = 0.1
@@ -49,7 +49,7 @@ class IdleRanks:
                 first[alert.job] = min(alert.first, first.get(alert.job, alert.first))
         keys = {job: (job, int(at)) for job, at in first.items()}
         for job, key in keys.items():
-            if key not in self._found and wall - first[job] < LATE_S:
+            if key not in self._found and wall - first[job] < REPORT_WINDOW_S:
                 self._found[key] = idle_ranks(where.ranks(job), fleet, wall - first[job], now)
         self._found = dict(list(self._found.items())[-KEPT_TIMEOUTS:])
         return [self._with_idle(alert, keys) if alert in TIMEOUTS else alert for alert in alerts]

@@ -18,7 +18,7 @@ ENDED = "Z"
 """Process state of a rank that has ended, also where the process is gone."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
 """Inference engines: without requests they spin in collectives although healthy."""
-RECENT_S = 10
+IDLE_AFTER_S = 10
 """Seconds for which a GPU is idle before its rank counts as idle."""
 STOPPED_S = 15.0
 """The window (seconds) where a rank is stopped by SIGSTOP or a debugger and others are not: a known cause."""
@@ -144,7 +144,7 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
 
 def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:
     """Return the utilization, or its recent mean if that is higher: between two batches a sample is 0 %."""
-    recent = gpu.history.mean("util", RECENT_S, now)
+    recent = gpu.history.mean("util", IDLE_AFTER_S, now)
     known = [each for each in (fast.utilization_pct, recent) if each is not None]
     return max(known) if fast.utilization_pct is not None else None
 

@@ -25,7 +25,7 @@ STALLED_GAPS = 20.0
 """A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
 LONG_GAPS = 100.0
 """A silence of this many usual gaps is reported after one window, as a possible hang only."""
-LONGEST_S = 1800.0
+MAX_SILENCE_S = 1800.0
 """A job of unknown pace that is silent for longer is not healthy (seconds): the default timeout of gloo."""
 BLOCKED = "D"
 MAX_NAMED = 8
@@ -66,7 +66,7 @@ class SilentJob(Struct, frozen=True):
         """Return True if some ranks are stopped, or its past or start does not explain so long a silence."""
         if self.stopped or self.is_short:
             return bool(self.stopped)
-        too_long = self.usual_s is None and self.seconds > LONGEST_S
+        too_long = self.usual_s is None and self.seconds > MAX_SILENCE_S
         return self._is_unusual or self.is_starting or too_long
 
     @property

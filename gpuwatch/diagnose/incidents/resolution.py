@@ -21,7 +21,7 @@ from gpuwatch.number_text import duration
 SILENT_START_S = 300.0
 """An attempt of a job that never logged a step closes earlier incidents after this time (seconds)."""
 STEPS_AGAIN = " and making steps again"
-LISTED_S = 15.0
+ATTEMPT_LISTED_S = 15.0
 """Processes are listed every 5 s: steps sooner than this (s) may be of an attempt not listed yet."""
 LAST_RANK_S = 5.0
 """A process may be missing from one list; a hang ends after no rank was listed for this long (seconds)."""
@@ -188,7 +188,9 @@ def _closed(
     if attempt is not None and cause is not None and _is_left_behind(incident, cause, attempt):
         return Resolution(wall, "its ranks continue to train")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
-    outlived = recovered_at is not None and wall - recovered_at > LISTED_S and not _fails_beside(incident)
+    outlived = (
+        recovered_at is not None and wall - recovered_at > ATTEMPT_LISTED_S and not _fails_beside(incident)
+    )
     if (
         cause is not None
         and recovered_at is not None
@@ -247,9 +249,9 @@ def _is_back(cause: Alert, attempt: Attempt) -> bool:
 
 
 def _is_left_behind(incident: Incident, cause: Alert, attempt: Attempt) -> bool:
-    """Return True if nothing but a launcher's death is reported, and its job stepped for `LISTED_S` since."""
+    """Return True if nothing but a launcher's death is reported, and its job steps again."""
     alone = all(alert.code == LAUNCHER_KILLED for alert in incident.alerts if alert.severity in GRAVE)
-    stepped = attempt.stepped_at is not None and attempt.stepped_at > cause.last + LISTED_S
+    stepped = attempt.stepped_at is not None and attempt.stepped_at > cause.last + ATTEMPT_LISTED_S
     return cause.code == LAUNCHER_KILLED and alone and stepped
 
 

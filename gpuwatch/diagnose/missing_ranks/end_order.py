@@ -29,7 +29,7 @@ Ends closer together than this have no order (seconds).
 """
 COMPLETE_S = 2 * EVERY_S
 """Seconds after the last rank disappeared in which the last steps and lines of a job arrive."""
-KEPT_S = 3600.0
+ALERT_LIFETIME_S = 3600.0
 """Seconds for which the order of an end is kept."""
 
 
@@ -71,7 +71,7 @@ class EndOrderWatch(PeriodicWatch):
         for key, each in self._seen.items():
             if each.gone_by is None and each.node in listed and key not in running:
                 each.gone_by = listed[each.node]
-        self.alerts = {name: one for name, one in self.alerts.items() if wall - one.first < KEPT_S}
+        self.alerts = {name: one for name, one in self.alerts.items() if wall - one.first < ALERT_LIFETIME_S}
         return self._judge(fleet, wall)
 
     def _judge(self, fleet: Fleet, wall: float) -> bool:

@@ -29,7 +29,7 @@ AFTER_S = 7200.0
 
 ATTEMPT_S = 60.0
 """Agents of different nodes report the end of one attempt within this time (seconds)."""
-LATE_S = 5.0
+LAST_OUTPUT_S = 5.0
 """Seconds for which an ended attempt may still print."""
 APART_S = 1.0
 """Seconds by which start and log times may be early.
@@ -142,7 +142,7 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
     last = max(folders, default=0)
     # files that were copied have one time, which reports no order
     reported += [
-        ended for number, ended in folders.items() if number < last and ended < folders[last] - LATE_S
+        ended for number, ended in folders.items() if number < last and ended < folders[last] - LAST_OUTPUT_S
     ]
     return batches(reported, ATTEMPT_S)
 
@@ -165,10 +165,10 @@ def run_of_path(file: str) -> str:
 def attempt_of(alert: Alert, ends: list[float]) -> int:
     """Return the number (from 0) of the attempt in which an alert began: by its file's folder, else by time.
 
-    `ends`: when the attempts ended (unix seconds), sorted; up to LATE_S after one, it is still that attempt.
+    `ends`: when the attempts ended (unix seconds), sorted; `LAST_OUTPUT_S` later it is still that attempt.
     """
     number = attempt_of_path(alert.proof[0].file or "")
-    return number if number is not None else bisect_left(ends, onset(alert) - LATE_S)
+    return number if number is not None else bisect_left(ends, onset(alert) - LAST_OUTPUT_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:
@@ -196,7 +196,7 @@ def with_resumptions(
         (alert.first for alert in alerts if alert.severity in GRAVE and not alert.kernel), default=math.inf
     )
     more = [
-        each.proved - LATE_S
+        each.proved - LAST_OUTPUT_S
         for each in resumed
         if each.trained and failed <= each.began + APART_S
         if not any(each.began - ATTEMPT_S <= end <= each.proved for end in ends)

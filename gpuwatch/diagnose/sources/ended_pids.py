@@ -22,7 +22,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.fleet.jobs.places import RankPlace
 
-NEAR_S = 120.0
+SAME_END_S = 120.0
 """Most seconds between the two reports; a pid may be given again later."""
 STARTED_S = 10.0
 """Start times are exact to a second or two, and a restarted rank is no older than the end before it."""
@@ -44,7 +44,7 @@ def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
 def _with_rank(alert: Alert, end: Alert | None) -> Alert:
     if end is None or alert.rank is not None or not alert.code.startswith(KERNEL_RULES):
         return alert
-    if not end.first - NEAR_S <= alert.last <= end.last + NEAR_S:
+    if not end.first - SAME_END_S <= alert.last <= end.last + SAME_END_S:
         return alert
     return structs.replace(alert, rank=end.rank, rank_from="field", job=alert.job or end.job)
 

@@ -23,7 +23,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 STOPPED = SCHEDULER | SIGNALLED
 """The stop of a whole job."""
-NEAR_S = 60.0
+SAME_STOP_S = 60.0
 """Most seconds between the ends of the ranks and the launcher's signals."""
 
 
@@ -34,7 +34,7 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
         here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
         sent = [alert for alert in here if alert in STOPS_RANKS]
         last = max(alert.last for alert in sent)
-        ends = [each for each in here if each in TERMINATED and abs(each.first - last) <= NEAR_S]
+        ends = [each for each in here if each in TERMINATED and abs(each.first - last) <= SAME_STOP_S]
         of_pid = {each.fields.get("pid"): each.rank for each in here if each.rank is not None}
         signalled = {
             of_pid.get(each.fields.get("pid", "")) if each.rank is None else each.rank for each in sent
@@ -53,10 +53,10 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_other_cause(alert: Alert, at: float) -> bool:
-    """Return True if an alert is another cause within NEAR_S of `at`: a stop of the job, or a grave error.
+    """Return True if an alert is another cause near `at` (SAME_STOP_S): a stop of the job, or a grave error.
 
     Lost connections do not count.
     """
     grave = alert.role in ("root", "first") and alert.severity in GRAVE
     is_cause = alert in STOPPED or (grave and alert not in PEER_CONNECTION_ERRORS)
-    return is_cause and abs(alert.first - at) <= NEAR_S
+    return is_cause and abs(alert.first - at) <= SAME_STOP_S

@@ -24,7 +24,7 @@ from gpuwatch.number_text import duration
 
 MIN_VALUES = 3
 """Logged values of a timer that a median needs; a hiccup of the data loader is one of them."""
-LATE_S, LATE_GAPS = 30.0, 3.0
+TIMERS_STALE_S, LATE_GAPS = 30.0, 3.0
 """Seconds, and usual gaps, without a report after which a rank's timers are stale."""
 WAITS = (*COMMUNICATION, "barrier", "wait")
 STEP = "step"
@@ -66,7 +66,7 @@ def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
     if len(known) < MIN_VALUES or not all(isfinite(seconds) for _, seconds in known):
         return False
     gap_s = (known[-1][0] - known[0][0]) / (len(known) - 1)
-    return now - known[-1][0] <= max(LATE_S, LATE_GAPS * gap_s)
+    return now - known[-1][0] <= max(TIMERS_STALE_S, LATE_GAPS * gap_s)
 
 
 def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Outlier]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gpuwatch.link.prometheus.vocabularies import host_of
 
-LATE_S = 90.0
+MAX_SCRAPE_LAG_S = 90.0
 """Seconds by which the scrapes of an exporter may be older than those of another one that takes its place."""
 
 
@@ -43,7 +43,10 @@ class ExporterChoice:
         self._exporters = {}
         for node, times in scraped.items():
             known_before = before.get(node)
-            if known_before is not None and times.get(known_before, 0.0) >= max(times.values()) - LATE_S:
+            if (
+                known_before is not None
+                and times.get(known_before, 0.0) >= max(times.values()) - MAX_SCRAPE_LAG_S
+            ):
                 self._exporters[node] = known_before
             else:
                 self._exporters[node] = min(times, key=lambda each: rank(node, each))

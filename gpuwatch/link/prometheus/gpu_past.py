@@ -15,7 +15,7 @@ from gpuwatch.link.prometheus.tier_values import built
 from gpuwatch.link.prometheus.vocabularies import Vocabulary
 from gpuwatch.wire import GpuFast
 
-DAY_S, RECENT_S = 86_400.0, 900.0
+DAY_S, FINE_HISTORY_S = 86_400.0, 900.0
 DAY_STEP_S = 120.0
 """Seconds between points of the day's history."""
 MAX_POINTS = 100_000
@@ -64,13 +64,15 @@ def gpu_past(
     known = [uuid for uuid in uuids if UUID.fullmatch(uuid)]
     fewest = max(1, MAX_POINTS // max(1, len(known)))
     day_step = max(DAY_STEP_S, DAY_S / fewest)
-    recent_step = max(found.interval_s, RECENT_S / fewest)
+    recent_step = max(found.interval_s, FINE_HISTORY_S / fewest)
     past: dict[str, GpuPast] = {}
     for first in range(0, len(known), GPUS_AT_ONCE):
         some = known[first : first + GPUS_AT_ONCE]
         for uuid, readings in _range(client, found.gpus, some, (server - DAY_S, server, day_step)):
             past.setdefault(uuid, GpuPast()).day = [(at + shift, fast) for at, fast in readings]
-        for uuid, readings in _range(client, found.gpus, some, (server - RECENT_S, server, recent_step)):
+        for uuid, readings in _range(
+            client, found.gpus, some, (server - FINE_HISTORY_S, server, recent_step)
+        ):
             known_past = past.setdefault(uuid, GpuPast())
             known_past.recent = [(at + shift, fast) for at, fast in readings]
             known_past.recent_step_s = recent_step

@@ -27,7 +27,7 @@ By then its headline names the first failure.
 """
 GONE_S = 120.0
 """Seconds after which an unlisted incident is over; after a restart, logs must be read again first."""
-OLD_S = 3600.0
+HISTORY_AFTER_S = 3600.0
 """An incident whose newest line was this old when first seen is history, and not delivered (seconds)."""
 SAME_FIRST_S = 600.0
 """After a restart, an incident at the same place that began within this time is the same one (seconds)."""
@@ -170,7 +170,7 @@ class Ledger:
             return None
         self._recognize(incident, may_be_same)
         known = self._known(incident)
-        if known is not None or incident.over or wall - incident.last > OLD_S:
+        if known is not None or incident.over or wall - incident.last > HISTORY_AFTER_S:
             return known
         place = _place(incident)
         text = repr((self.source, place, round(incident.first)))

@@ -21,7 +21,7 @@ from gpuwatch.session.history.seen_incident import SeenIncident, is_same
 NAME = "incidents.sqlite"
 VERSION = 1
 MAX_ROWS = 20_000
-KEPT_S = 400 * 86_400.0
+MAX_ROW_AGE_S = 400 * 86_400.0
 BUSY_S = 5.0
 """Seconds to wait for another cockpit, which holds the lock for milliseconds."""
 _COLUMNS = SeenIncident.__struct_fields__
@@ -171,7 +171,7 @@ def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
 
 
 def _trim(file: sqlite3.Connection, now: float) -> None:
-    file.execute("DELETE FROM incidents WHERE last < ?", (now - KEPT_S,))
+    file.execute("DELETE FROM incidents WHERE last < ?", (now - MAX_ROW_AGE_S,))
     (count,) = file.execute("SELECT COUNT(*) FROM incidents").fetchone()
     if count > MAX_ROWS:
         oldest = "SELECT id FROM incidents ORDER BY last LIMIT ?"

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.tui.model.alert_snapshot import standing
 from gpuwatch.tui.model.view_state import ViewState
 
-EVERY_S, OLD_S = 1.0, 3.0
+EVERY_S, STALE_AFTER_S = 1.0, 3.0
 """Interval of the computation; data older than the second value was not shown for a while."""
 RANKS_IN_TIME = 2048
 """A job with more ranks is computed less often, so that the work per second is limited."""
@@ -48,7 +48,7 @@ class TrainingView:
         age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
         slower = 1.0 if self.facts is None else max(1.0, len(self.facts.rows) / RANKS_IN_TIME)
         at_once = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand) != self._seen or (
-            age_s >= OLD_S * slower and not view_state.frozen
+            age_s >= STALE_AFTER_S * slower and not view_state.frozen
         )
         if at_once or (self._work is None and age_s >= EVERY_S * slower and not view_state.frozen):
             self._work = self._begin()

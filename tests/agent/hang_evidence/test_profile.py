@@ -94,7 +94,7 @@ def test_a_py_spy_that_does_not_end_is_made_to(tmp_path: Path, monkeypatch: pyte
     slow = tmp_path / "py-spy"
     slow.write_text("#!/bin/sh\ntrap '' INT\nwhile :; do sleep 0.05; done\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(profile_module, "LATE_S", 0.2)
+    monkeypatch.setattr(profile_module, "INTERRUPT_AFTER_S", 0.2)
     monkeypatch.setattr(profile_module, "find_py_spy", lambda *_: {os.getpid(): str(slow)})
     (found,) = profile({"pids": [os.getpid()], "seconds": 1}, "/proc", None)["processes"]
     assert found["why"].startswith("py-spy")

@@ -44,7 +44,7 @@ for step in range(1, 100000):
 def test_a_killed_launcher_is_named_until_its_ranks_have_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolution, "LISTED_S", 5.0)
+    monkeypatch.setattr(resolution, "ATTEMPT_LISTED_S", 5.0)
     with (
         quick_session(monkeypatch) as session,
         launched(session, tmp_path / "job", "orphans", "--inherit", "--tag") as job,

@@ -39,7 +39,7 @@ HOLDERS_S = 2.0
 STEP_S = 0.02
 BUDGET_S = 2.0
 """CPU seconds per search in total; the walk through the folders takes at most half of them."""
-LONGEST_S = 20.0
+SEARCH_TIMEOUT_S = 20.0
 """Seconds per search in total, on a slow file system or a busy node; half of them for the walk."""
 MAX_TAILS = 512
 """Most files that a search opens, newest first."""
@@ -145,7 +145,7 @@ class Discovery(object):
 
     def _is_over(self, share: float) -> bool:
         """Return True if this search has used that share of its time."""
-        return self._cpu > share * BUDGET_S or self._spent > share * LONGEST_S
+        return self._cpu > share * BUDGET_S or self._spent > share * SEARCH_TIMEOUT_S
 
     def _look(self) -> "Iterator[None]":
         for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):

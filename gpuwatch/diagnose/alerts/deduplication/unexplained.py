@@ -1,9 +1,9 @@
 """Removes alerts that others explain: error lines without a rule, and generic rules beside a specific one.
 
 Example: rank 3 logs `ERROR: shard 7 not usable`, which no rule knows, and 2 s later `CUDA out of memory`:
-the unknown line is within `NEAR_S` of a known error of its rank, and is left out. Ten minutes earlier and
-far above in the file it would stay an alert of its own. A line that `python.exception` and `oom.cuda` both
-match is an alert of `oom.cuda` alone.
+the unknown line is within `SAME_ERROR_S` of a known error of its rank, and is left out. Ten minutes earlier
+and far above in the file it would stay an alert of its own. A line that `python.exception` and `oom.cuda`
+both match is an alert of `oom.cuda` alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEAR_BYTES = 8192
 """A known error explains unknown error lines within this distance: traceback and shutdown output."""
 BESIDE_BYTES = 512
 """The distance for a warning: the lines of one message."""
-NEAR_S = 10.0
+SAME_ERROR_S = 10.0
 """Seconds around a known error that the same rank logged in another file."""
 AFTERMATH_S = 5.0
 """Errors later than this after the first timeout was printed are consequences of it (seconds)."""
@@ -78,7 +78,10 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
     def explained(alert: Alert) -> bool:
         if alert.rank is not None and alert.timed:
             moments = times.get((alert.rank, alert.job), ())
-            if any(abs(alert.first - each) <= NEAR_S and alert.last - each <= NEAR_S for each in moments):
+            if any(
+                abs(alert.first - each) <= SAME_ERROR_S and alert.last - each <= SAME_ERROR_S
+                for each in moments
+            ):
                 return True
         proofs = [proof for proof in alert.proof if proof.offset is not None]
         # neither how a process ended nor a warning explains its last, fatal line, and no end a line above it

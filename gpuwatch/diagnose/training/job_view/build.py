@@ -21,7 +21,7 @@ from gpuwatch.fleet.logs.session_logs import joined_sessions
 Received: TypeAlias = dict[Job, list[Writer]]
 
 PERCENTILES_OF = 500
-LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
+LATE_GAPS, MIN_STALE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
 """Logged values are late after this many usual gaps, but at least this many seconds.
 
 If the usual gap is unknown, after the third value (seconds).
@@ -109,7 +109,7 @@ def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
     stepped = [writer for writer in writers if writer.stepped_at is not None]
     if not stepped:
         return max(writers, key=_freshness, default=None)
-    gap = max(_gap(max(stepped, key=_freshness)) or 0.0, LATE_S)
+    gap = max(_gap(max(stepped, key=_freshness)) or 0.0, MIN_STALE_S)
     newest = max(writer.stepped_at or 0.0 for writer in stepped)
     current = [writer for writer in stepped if newest - (writer.stepped_at or 0.0) <= gap]
     return max(current, key=lambda v: ("loss" in v.values, len(v.values), len(v.steps), -(v.rank or 0)))
@@ -125,5 +125,5 @@ def _pace(made: JobFacts) -> None:
     if writer is None:
         return
     made.gap_s = _gap(writer)
-    made.late_s = LATE_UNKNOWN_S if made.gap_s is None else max(LATE_S, LATE_GAPS * made.gap_s)
+    made.late_s = LATE_UNKNOWN_S if made.gap_s is None else max(MIN_STALE_S, LATE_GAPS * made.gap_s)
     made.times = step_times(writer.step_times(PERCENTILES_OF))

@@ -6,7 +6,7 @@ from gpuwatch.probe.orchestration.stages.run import ProbeRun
 from gpuwatch.probe.protocol import Count
 from gpuwatch.probe.results import CounterChange
 
-READ_S = 3.0
+COUNTERS_TIMEOUT_S = 3.0
 GAUGE = "="
 
 
@@ -19,7 +19,7 @@ def count(run: ProbeRun) -> None:
     """
     wanted = {node: len(run.counters.get(node, ())) + 1 for node in run.inventories}
     count_meanwhile(run)
-    until = run.clock() + READ_S
+    until = run.clock() + COUNTERS_TIMEOUT_S
     while any(len(run.counters.get(node, ())) < many for node, many in wanted.items()):
         if not run.receive_aside(until):
             return

@@ -16,7 +16,7 @@ from gpuwatch.probe.results import ProbedNode
 
 CONNECT_S = 45.0
 """Seconds for a login through a jump host, and for checking interpreters on a cold network file system."""
-LATE_S = 20.0
+SLOW_NODES_TIMEOUT_S = 20.0
 """Seconds once half of the nodes have answered: one slow node must not delay the others."""
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
@@ -127,7 +127,7 @@ def _receive_grounds(run: ProbeRun) -> None:
                 run.inventories[node] = message
             _judge_node(run, node, message, problem)
         if 2 * len(waiting) <= len(run.results.nodes):
-            until = min(until, run.clock() + LATE_S)
+            until = min(until, run.clock() + SLOW_NODES_TIMEOUT_S)
     if waiting:
         took_s = run.clock() - began
         late = (

@@ -15,7 +15,7 @@ from typing import List
 from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError, StoreTamperedError
 
-_LATE_S = 1.0
+_COUNTED_BEFORE_S = 1.0
 """A rank that was counted at least this many seconds before the answer is not absent.
 
 Its count was removed.
@@ -46,7 +46,7 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
         raise
     except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
-    if rank in reported and time.monotonic() - came > _LATE_S:
+    if rank in reported and time.monotonic() - came > _COUNTED_BEFORE_S:
         raise StoreTamperedError(f"rank {rank} waited at {name}, and is listed as absent")
     return reported
 
