@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs.scan import hyperscan_prefilter
+from gpuwatch.runs.prefilter import hyperscan_database
 from gpuwatch.runs.scan.scan import usable_cores
 from tests.bench.cpu import Row
 from tests.bench.grep import grep_literals, grep_patterns, measured
@@ -31,7 +31,7 @@ def rows(folder: Path) -> Sequence[Row]:
     seed = random.Random(1)
     make_log(log, numeric_lines(seed), examples, seed)
     size = log.stat().st_size
-    engines = ("hyperscan", "agent") if hyperscan_prefilter.installed() else ("agent",)
+    engines = ("hyperscan", "agent") if hyperscan_database.installed() else ("agent",)
     argv = [sys.executable, "-m", "gpuwatch", "scan", str(log), "--json", "--engine"]
     runs = {
         engine: min((measured([*argv, engine]) for _ in range(REPEATS)), key=lambda took: took.clock)

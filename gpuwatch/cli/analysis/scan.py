@@ -119,9 +119,9 @@ def check_engine(engine: Engine | None) -> None:
     Raises:
         Refusal: It is not.
     """
-    from gpuwatch.runs.scan import hyperscan_prefilter
+    from gpuwatch.runs.prefilter import hyperscan_database
 
-    if engine == "hyperscan" and not hyperscan_prefilter.installed():
+    if engine == "hyperscan" and not hyperscan_database.installed():
         raise Refusal(["hyperscan is not installed: pip install 'gpuwatch-cluster[hyperscan]'"])
 
 

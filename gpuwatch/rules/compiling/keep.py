@@ -1,11 +1,11 @@
-"""Caches compiled rules in the cache folder: finding the literals of all patterns takes half a second."""
+"""Caches compiled rules and patterns for shapes in the cache folder: each takes half a second to make."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.own_folders import cache_folder
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
+from gpuwatch.rules.compiling.shape_patterns import ShapePattern, shape_pattern
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 
@@ -23,6 +24,8 @@ MAX_CACHE_FILES = 12
 A scan, agents and the demo each have one with and one without the user's packs, of this and of the previous
 version.
 """
+_SHAPES_CODE = ("check.py", "literals.py", "pattern_parts.py", "shape_parts.py", "shape_patterns.py")
+MAX_SHAPES_FILES = 4
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 
 
@@ -45,9 +48,26 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     return made
 
 
-def _digest(rules: Sequence[Rule | Dialect]) -> str:
-    stated = hashlib.sha256(sys.version.encode())
-    for name in _CODE:
-        stated.update((Path(__file__).parent / name).read_bytes())
-    stated.update(msgspec.json.encode(rules))
-    return stated.hexdigest()[:32]
+def shape_patterns_or_kept(texts: Collection[str]) -> dict[str, ShapePattern | None]:
+    """Return `shape_pattern` of each text, from the cache folder likewise."""
+    file = cache_folder() / f"shapes-{_digest(sorted(texts), _SHAPES_CODE)}.json"
+    data = read_sealed(file)
+    if data is not None:
+        with contextlib.suppress(*DECODE_ERRORS):
+            kept = msgspec.json.decode(data, type=dict[str, tuple[str, bool] | None])
+            return {
+                text: None if each is None else ShapePattern(each[0].encode(), each[1])
+                for text, each in kept.items()
+            }
+    made = {text: shape_pattern(text) for text in texts}
+    plain = {text: None if each is None else (each.text.decode(), each.folded) for text, each in made.items()}
+    write_sealed(file, msgspec.json.encode(plain), MAX_SHAPES_FILES)
+    return made
+
+
+def _digest(stated: Any, code: Sequence[str] = _CODE) -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    for name in code:
+        digest.update((Path(__file__).parent / name).read_bytes())
+    digest.update(msgspec.json.encode(stated))
+    return digest.hexdigest()[:32]

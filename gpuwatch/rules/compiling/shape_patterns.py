@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuwatch.rules.compiling.check import op, parsed
+from gpuwatch.rules.compiling.literals import BROKEN
 from gpuwatch.rules.compiling.pattern_parts import REPEATS, is_folded
 from gpuwatch.rules.compiling.shape_parts import (
     BORDER,
@@ -76,7 +77,9 @@ class ShapePattern(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def shape_pattern(pattern: str) -> ShapePattern | None:
-    """Return the pattern for shapes; None: any shape may match."""
+    """Return the pattern for shapes; None: any shape may match, or several lines together."""
+    if any(word in pattern for word in BROKEN):
+        return None
     tree = parsed(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
     text = "".join(trimmed(_sequence(list(tree), folded=folded)))

@@ -66,15 +66,23 @@ class TimeLimit:
             signal.signal(signal.SIGPROF, before)
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
-        if self._searches != self._searches_before and time.process_time() < self._ends_at:
+        if not self._ends_at:
+            is_endless = time.process_time() - self._entered_at >= self._least_s
+        elif self._searches == self._searches_before:
+            is_endless = True
+        elif time.process_time() < self._ends_at:
             self._searches_before = self._searches
             signal.setitimer(signal.ITIMER_PROF, self._seconds)
             return
-        raise EndlessError(self._rule if time.process_time() - self._entered_at >= self._least_s else "")
+        else:
+            is_endless = False
+        raise EndlessError(self._rule if is_endless else "")
 
     def _enter(self, rule: str) -> None:
-        self._rule, self._entered_at = rule, time.process_time()
+        self._rule = rule
         self._searches += 1
+        if not self._ends_at:  # else the number of searches suffices: the clock takes as long as a search
+            self._entered_at = time.process_time()
 
     def _leave(self) -> None:
         self._rule = ""

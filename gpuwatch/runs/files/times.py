@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpuwatch.agent.logs.lines.splitter import line_text
-from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.agent.logs.lines.splitter import MAX_LINE, unmasked_text
+from gpuwatch.agent.logs.lines.timestamps import may_have_time, time_of
 from gpuwatch.wire import TimeBound
 
 LOOK_LINES = 400
@@ -53,7 +53,7 @@ class TimesAround:
         """
         line = bisect_right(self._starts, at) - 1
         begun = self._data[self._starts[line] : at]
-        above = time_of(line_text(begun), self._mtime) if begun else None
+        above = time_of(unmasked_text(begun[:MAX_LINE]), self._mtime) if begun else None
         if above is None:
             above = self._first(range(line - 1, max(-1, line - 1 - LOOK_LINES), -1))
         return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + LOOK_LINES))))
@@ -64,7 +64,8 @@ class TimesAround:
     def _time(self, line: int) -> float | None:
         if line not in self._known:
             end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self._data)
-            self._known[line] = time_of(line_text(self._data[self._starts[line] : end]), self._mtime)
+            text = self._data[self._starts[line] : end][:MAX_LINE]
+            self._known[line] = time_of(unmasked_text(text), self._mtime) if may_have_time(text) else None
         return self._known[line]
 
 

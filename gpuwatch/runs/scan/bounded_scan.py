@@ -42,6 +42,8 @@ class BoundedScan:
         Raises:
             TooManySkippedError: too many lines were skipped; stop feeding this part.
         """
+        if not data:
+            return
         unfinished = self._scanner.unfinished
         try:
             self._scan(data, offset, arrived, SEARCH_S, PIECE_S)

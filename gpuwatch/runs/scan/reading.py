@@ -32,12 +32,12 @@ from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.partial_lines import joined_partials
-from gpuwatch.runs.scan.piece_sieve import PieceSieve
-from gpuwatch.runs.scan.seen_shapes import SeenShapes
 from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
 

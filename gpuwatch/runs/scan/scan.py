@@ -22,9 +22,9 @@ from gpuwatch.runs.placement.step_series import (
     LARGE_FILE_BYTES,
     MIN_FIRST_LINES,
 )
-from gpuwatch.runs.scan import hyperscan_prefilter
+from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.assembly import whole, with_folders
-from gpuwatch.runs.scan.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
@@ -60,7 +60,7 @@ class FilesRead:
 
 def default_engine() -> Engine:
     """Return `hyperscan` if it is installed, else `agent`."""
-    return "hyperscan" if hyperscan_prefilter.installed() else "agent"
+    return "hyperscan" if hyperscan_database.installed() else "agent"
 
 
 def scan(

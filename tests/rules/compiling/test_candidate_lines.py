@@ -13,7 +13,7 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.model.clues import CLUES
-from gpuwatch.runs.scan.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from tests.bench.log_lines import text_lines
 from tests.bench.rank_logs import prose, rank_log
 

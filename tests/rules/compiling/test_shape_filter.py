@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +18,9 @@ from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.compiling.shape_patterns import has_other_digits, shape_pattern
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.runs.scan import hyperscan_prefilter
-from gpuwatch.runs.scan.piece_sieve import PieceSieve
-from gpuwatch.runs.scan.shape_filter import MAX_TRIED
+from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.whole_lines import MAX_TRIED, is_tried
 from tests.corpus.score import CORPUS
 
 EVERY = 8
@@ -48,15 +51,44 @@ def examples(start: int, step: int) -> list[tuple[str, str]]:
     return every[start::step]
 
 
+def as_record(text: str) -> str:
+    return json.dumps({"rank": 3, "message": text, "level": "INFO"}, ensure_ascii=False)
+
+
+def as_exception(text: str) -> str:
+    return json.dumps({"msg": "worker ended", "labels": {"a": 1}, "error": text})
+
+
+def of_a_runtime(text: str) -> str:
+    return json.dumps({"log": f"{text}\n", "stream": "stderr"})
+
+
+@pytest.mark.parametrize("form", [str, as_record, as_exception, of_a_runtime])
 @pytest.mark.parametrize("start", [0, *(pytest.param(at, marks=pytest.mark.long) for at in range(1, EVERY))])
-def test_no_example_of_a_rule_is_left_out(ruleset: RuleSet, start: int) -> None:
+def test_no_example_of_a_rule_is_left_out(ruleset: RuleSet, start: int, form: Callable[[str], str]) -> None:
     chosen = examples(start, EVERY)
-    data = "\n".join(text for _, text in chosen).encode()
+    data = "\n".join(form(text) for _, text in chosen).encode()
     plain, filtered = led_to(Sieve(ruleset), data), led_to(PieceSieve(ruleset), data)
     own = {(number, rule) for number, (rule, _) in enumerate(chosen)}
     assert len(own & plain) > 50
     assert own & plain - filtered == set()
     assert filtered < plain
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"msg": "worker ended", "exit_code": 137},
+        {"msg": "worker ended", "error": {"type": "CudaError", "message": "out of memory"}},
+        {"involvedObject": {"kind": "Pod", "name": "a"}, "reason": "OOMKilling", "message": "memory"},
+    ],
+)
+def test_a_record_of_which_fields_make_one_text_is_not_tried(record: dict[str, Any]) -> None:
+    line = json.dumps(record).encode()
+    shape = line.translate(None, b"0123456789")
+    assert not is_tried(shape, shape.lower())
+    plain = json.dumps({"msg": "worker ended", "code": 137, "rank": 3, "local_rank": 1}).encode()
+    assert is_tried(plain, plain)
 
 
 def test_an_ordinary_line_with_the_words_of_rules_is_left_out(ruleset: RuleSet) -> None:
@@ -123,7 +155,7 @@ def test_a_pattern_of_a_look_ahead_alone_leaves_nothing_out() -> None:
     assert shape_pattern(r"^\s*(?=[\w-]{3,60}$)") is None
 
 
-@pytest.mark.skipif(not hyperscan_prefilter.installed(), reason="the extra hyperscan is not installed")
+@pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
 def test_hyperscan_finds_the_phrases_that_the_words_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,11 +166,11 @@ def test_hyperscan_finds_the_phrases_that_the_words_find(
     text = b"\n".join(
         file.read_bytes()[:20_000] for file in sorted((CORPUS / "failures").glob("*/*.log"))[::25]
     )
-    assert hyperscan_prefilter.installed()
+    assert hyperscan_database.installed()
     for _ in range(2):  # compiled, and loaded from the cache folder
         fast = hyperscan_prefilter.HyperSieve(few)
         found = led_to(fast, text)
         assert fast._database is not None
         assert found == led_to(PieceSieve(few), text)
         assert found
-    assert len(list(tmp_path.glob("gpuwatch/phrases-*.hyperscan"))) == 1
+    assert len(list(tmp_path.glob("gpuwatch/patterns-*.hyperscan"))) == 1

@@ -16,9 +16,9 @@ from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines
 from gpuwatch.runs.placement.step_lines import last_of_ranks
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.sections import MARKS
-from gpuwatch.runs.scan.piece_sieve import PieceSieve
-from gpuwatch.runs.scan.seen_shapes import SeenShapes
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 

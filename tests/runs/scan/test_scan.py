@@ -13,7 +13,8 @@ from gpuwatch.rules.load import Packs
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.parsing.parse import parse_pack
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.scan import hyperscan_prefilter, reading, workers
+from gpuwatch.runs.prefilter import hyperscan_database
+from gpuwatch.runs.scan import reading, workers
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan import Watch, scan
 from tests.runs import jobs
@@ -121,7 +122,7 @@ def test_a_file_in_parts_gives_what_it_gives_as_a_whole(
     assert parted.bytes == (tmp_path / "job.log").stat().st_size
 
 
-@pytest.mark.skipif(not hyperscan_prefilter.installed(), reason="the extra hyperscan is not installed")
+@pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
 def test_both_engines_find_the_same(tmp_path: Path, packs: Packs) -> None:
     big_log(tmp_path / "job.log")
     jobs.flat(tmp_path)

@@ -29,12 +29,12 @@ _MESSAGES = (
 _STREAMS = ("stdout", "stderr")
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """Fields with a process's output, in a record that names its stream."""
-_EXCEPTION = pattern_of(
+EXCEPTION = pattern_of(
     r"(?i)(?:(?:error|exception)\.)?(?:exc|err|error|exc_?(?:info|text)|exception|traceback|tb|backtrace|stack_?trace|stack"
     r"|(?:error|exception)[_.]?(?:message|msg|detail)s?|E|failure|reason|cause|py_callstack)$"
 )
 """Names of fields that hold an exception or a reason."""
-_OUTCOMES = (
+OUTCOMES = (
     "exit_code", "exitCode", "exitcode", "exit_status", "returncode", "return_code", "wait_status", "signal",
     "oom_killed", "OOMKilled", "cgroup_oom_kill",
 )  # fmt: skip
@@ -106,7 +106,7 @@ def texts_of(text: str, speaker: "Speaker") -> "list[str]":
     for part in parts:
         _name_speaker(part, speaker)
     texts = [message + _outcome(parts)]
-    texts.extend(_text(value) for part in parts for name, value in part.items() if _EXCEPTION.match(name))
+    texts.extend(_text(value) for part in parts for name, value in part.items() if EXCEPTION.match(name))
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
 
@@ -146,7 +146,7 @@ def _outcome(parts: "list[dict[str, Any]]") -> str:
 
     Uninformative fields are left out.
     """
-    found = [(name, part[name]) for part in parts for name in _OUTCOMES if name in part]
+    found = [(name, part[name]) for part in parts for name in OUTCOMES if name in part]
     reported = [
         "{}={}".format(name, str(value)[:MAX_OUTCOME])
         for name, value in found

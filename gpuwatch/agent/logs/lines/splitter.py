@@ -58,7 +58,8 @@ def line_text(line: bytes) -> str:
     return _short_text(line) if len(line) <= MAX_SHORT_LINE else _long_text(line[:MAX_LINE])
 
 
-def _text(line: bytes) -> str:
+def unmasked_text(line: bytes) -> str:
+    """Return a line as text with its secrets: to read its time, and never to show it."""
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
@@ -66,7 +67,11 @@ def _text(line: bytes) -> str:
     if b"\x08" in line:
         line = _STRUCK_OVER.sub(rb"\1", line)
     line = line.translate(None, _GONE + b"\x1b\r\n")
-    return masked(line.decode("utf-8", "replace").replace("\t", "    "))
+    return line.decode("utf-8", "replace").replace("\t", "    ")
+
+
+def _text(line: bytes) -> str:
+    return masked(unmasked_text(line))
 
 
 _short_text = lru_cache(maxsize=CACHED_LINES)(_text)

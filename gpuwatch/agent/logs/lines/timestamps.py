@@ -78,7 +78,15 @@ _PREFIX = {
     "iso": "", "bgl": "l", "glog": "g", "dmesg": "b", "sys": "s", "web": "w", "us": "u", "vllm": "v",
     "eu": "e", "local": "o",
 }  # fmt: skip
+_CLOCK_OR_SECONDS = re.compile(r"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}")
+"""What every time has; searched first, because most texts without a time have no digits at all."""
+_DIGIT = re.compile(rb"[0-9\x80-\xff]")
 _DAY = 86400.0
+
+
+def may_have_time(line: bytes) -> bool:
+    """Return True if a line has a digit."""
+    return _DIGIT.search(line) is not None
 
 
 def time_of(text: str, arrived: float) -> "float | None":
@@ -93,7 +101,7 @@ def time_of(text: str, arrived: float) -> "float | None":
         text = record.group("text")
         if text.isdigit():
             return _epoch(text)
-    found = _STAMP.search(text, 0, TIME_CHARS)
+    found = _STAMP.search(text, 0, TIME_CHARS) if _CLOCK_OR_SECONDS.search(text, 0, TIME_CHARS) else None
     if found is None:
         return None
     groups = {key: value for key, value in found.groupdict().items() if value is not None}

@@ -7,8 +7,8 @@ from itertools import islice
 from ...base.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
-from ..lines.splitter import MAX_LINE, line_text, scrubbed
-from ..lines.timestamps import time_of
+from ..lines.splitter import MAX_LINE, line_text, scrubbed, unmasked_text
+from ..lines.timestamps import may_have_time, time_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _last_message(line: bytes) -> "tuple[str, Speaker]":
 
 @lru_cache(maxsize=CACHED_LINES)
 def _time_of(line: bytes, arrived: float) -> "float | None":
-    return time_of(line_text(line), arrived)
+    return time_of(unmasked_text(line[:MAX_LINE]), arrived) if may_have_time(line) else None
 
 
 class Chunk(object):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
 from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Sieve
-from gpuwatch.runs.scan.shape_filter import ShapeFilter
+from gpuwatch.runs.prefilter.shape_filter import ShapeFilter
 
 if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
+
+_OTHER_ESCAPE = re.compile(rb"\\[^nrt]")
+"""An escape of JSON that leaves a blank where its text has none; the others are line ends and blanks."""
 
 
 class PieceSieve(Sieve):
@@ -24,7 +28,7 @@ class PieceSieve(Sieve):
         self._distinct: frozenset[bytes] = frozenset()
         self._filter = ShapeFilter(ruleset)
         self._escaped: set[bytes] = set()
-        """Shapes of the piece's lines with escapes of JSON, which are blanks in them."""
+        """Shapes of the piece's lines with escapes of JSON, which are blanks and a character in them."""
 
     def shapes(self, data: bytes) -> list[bytes]:
         """Return the shape of each line."""
@@ -47,7 +51,7 @@ class PieceSieve(Sieve):
         """Return (offset, phrase) where a phrase occurs in a line that its rules may match."""
         self._escaped.clear()
         if has_escapes(data):
-            lines = [line for line in data.replace(b"\r", b"\n").split(b"\n") if b"\\" in line]
+            lines = [line for line in data.replace(b"\r", b"\n").split(b"\n") if _OTHER_ESCAPE.search(line)]
             self._escaped.update(super().shapes(unescaped(b"\n".join(lines))))
         return super().hits(data, newest, known)
 
@@ -63,14 +67,8 @@ class PieceSieve(Sieve):
         self._plain_shapes.update(short)
 
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        found = self._found(shapes)
-        if found is None:
-            found = super()._phrases_in(shapes)
+        found = super()._phrases_in(shapes)
         for shape, phrases in found.items():
             if shape not in self._escaped:
                 found[shape] = self._filter.kept(phrases, shape)
         return found
-
-    def _found(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]] | None:  # noqa: ARG002 - see `HyperSieve`
-        """Return the phrases of each of these shapes that has some; None: look them up by their words."""
-        return None

@@ -8,27 +8,17 @@ shape, once for all lines of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuwatch.agent.logs.lines.levels import FIELD, FOREIGN_LEVELS, FORMS, GRAVE, LETTER, LEVELS
 from gpuwatch.agent.logs.matching.event_form import GAVE_UP
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet
-from gpuwatch.rules.compiling.literals import BROKEN
 from gpuwatch.rules.compiling.shape_parts import BORDER
-from gpuwatch.rules.compiling.shape_patterns import (
-    ShapePattern,
-    has_other_digits,
-    shape_pattern,
-)
+from gpuwatch.rules.compiling.shape_patterns import ShapePattern, shape_pattern
+from gpuwatch.runs.prefilter.whole_lines import is_tried
 
-MAX_TRIED = 2_000
-"""Longest shape that is tried, in bytes: of a longer line only a part around a phrase is searched."""
-_DIFFERENT = re.compile(
-    rb"(?i)\{\s*\"|\]<std|kernel|\[ *\.\]|\[[a-z]{3} [a-z]{3} |^<>|,,,[-c+]"
-    rb"|rank.*rank|default.*(?:rank|default)"
-)
-"""Shapes of lines that are taken apart before they are searched: JSON, mpirun's tags, the kernel's lines, two
-prefixes of ranks."""
+_ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
+"""Values of levels in `FIELD`."""
 _BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
 
 
@@ -57,13 +47,14 @@ class ShapeFilter:
         self._ruleset = ruleset
         self._patterns: dict[Phrase, list[tuple[str, ShapeSearch]] | None] = {}
         self._known: dict[str, ShapeSearch | None] = {}
+        self._searches: dict[ShapePattern, ShapeSearch] = {}
 
     def kept(self, phrases: list[Phrase], shape: bytes) -> list[Phrase]:
         """Return the phrases of a shape of which a rule or dialect may match its lines."""
-        if not phrases or not is_tried(shape):
+        lowered = shape.lower()
+        if not phrases or not is_tried(shape, lowered):
             return phrases
         tried: dict[ShapeSearch, bool] = {}
-        lowered = shape.lower()
         return [phrase for phrase in phrases if self._may_match(phrase, shape, lowered, tried)]
 
     def _may_match(
@@ -97,20 +88,19 @@ class ShapeFilter:
     def _compiled(self, text: str) -> ShapeSearch | None:
         """Return the pattern for shapes, None: any shape may match."""
         if text not in self._known:
-            loosened = loosened_pattern(text)
-            self._known[text] = None if loosened is None else ShapeSearch(loosened)
+            loosened = shape_pattern(text)
+            self._known[text] = None if loosened is None else self._search_of(loosened)
         return self._known[text]
 
+    def matches(self, pattern: ShapePattern, shape: bytes, lowered: bytes) -> bool:
+        """Return True if a pattern matches a shape; `lowered`: the shape in lower case."""
+        return self._search_of(pattern).matches(shape, lowered)
 
-def is_tried(shape: bytes) -> bool:
-    """Return True if patterns can be tried on a shape: its lines are searched as they are."""
-    return len(shape) <= MAX_TRIED and not _DIFFERENT.search(shape) and not has_other_digits(shape)
-
-
-def loosened_pattern(text: str) -> ShapePattern | None:
-    """Return a rule's pattern for shapes; None: any shape may match."""
-    broken = any(word in text for word in BROKEN)  # may match across the lines of a wrapped record
-    return None if broken else shape_pattern(text)
+    def _search_of(self, pattern: ShapePattern) -> ShapeSearch:
+        found = self._searches.get(pattern)
+        if found is None:
+            found = self._searches[pattern] = ShapeSearch(pattern)
+        return found
 
 
 def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
@@ -138,5 +128,14 @@ def unexplained_patterns() -> Iterator[str]:
     yield "|".join(name.upper() for name in grave)
     yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
     yield _BRACKETED % "|".join(grave)
-    yield from (FIELD.pattern, LETTER.pattern, GAVE_UP.pattern)
+    yield from (grave_field(grave), LETTER.pattern, GAVE_UP.pattern)
     yield from (form.pattern for level, form in FORMS if level in GRAVE)
+
+
+def grave_field(words: Sequence[str]) -> str:
+    """Return the pattern of a field with a level that is one of these words, or a number that stands for one.
+
+    A shape has no digits: what follows the number shows that the value is one.
+    """
+    named = FIELD.pattern.replace(_ANY_WORD, f"(?i:{'|'.join(words)})", 1)
+    return named.replace(_ANY_NUMBER, r"\d\d\s?[,}\]]", 1)

@@ -1,0 +1,109 @@
+"""Compiles a Hyperscan database of all patterns once, and keeps it in the cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.own_folders import cache_folder, make_own
+from gpuwatch.whole_file import read_own, write_whole
+
+MAX_CACHE_BYTES = 64 << 20
+MAX_CACHE_FILES = 3
+
+
+def installed() -> bool:
+    """Return True if the extra `hyperscan` is installed."""
+    return importlib.util.find_spec("hyperscan") is not None
+
+
+def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> Any:  # noqa: ANN401 - no types
+    """Return the database of expressions, each with its flag "ignore case"; None: not compiled yet.
+
+    It takes seconds to compile and is kept in the cache folder; of several processes one compiles it. The
+    file's name is a digest of the expressions, of Hyperscan's version and of the processor, whose
+    instructions the database uses; the file begins with a digest of the rest.
+    """
+    import hyperscan  # noqa: PLC0415 - an extra, needed on request only
+
+    stated = [
+        version("hyperscan"),
+        platform.machine(),
+        processor(),
+        repr([tuple(each) for each in expressions]),
+    ]
+    name = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:32]
+    file = cache_folder() / f"patterns-{name}.hyperscan"
+    database = None
+    with contextlib.suppress(OSError, hyperscan.HyperscanError):
+        whole = read_own(file, MAX_CACHE_BYTES, follow=False)
+        if whole[:64] == _seal(name, whole[64:]):
+            os.utime(file)  # files in use are kept
+            database = hyperscan.loadb(whole[64:], hyperscan.HS_MODE_BLOCK)
+    if database is None and may_compile:
+        with alone(file.with_suffix(".lock")) as first:
+            if not first:
+                return None
+            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+            database.compile(
+                expressions=[text for text, _ in expressions],
+                ids=list(range(len(expressions))),
+                elements=len(expressions),
+                flags=[hyperscan.HS_FLAG_CASELESS if folded else 0 for _, folded in expressions],
+            )
+            _keep(file, name, hyperscan.dumpb(database))
+    if database is not None:
+        database.scratch = hyperscan.Scratch(database)
+    return database
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[bool]:
+    """Give True if no other process is inside with this lock file, or if there can be no such file."""
+    try:
+        make_own(lock.parent)
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield True
+        return
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+            lock.unlink(missing_ok=True)
+    finally:
+        os.close(held)
+
+
+def _keep(file: Path, name: str, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        make_own(file.parent)
+        write_whole(file, _seal(name, data) + data)
+        files = sorted(file.parent.glob("patterns-*.hyperscan"), key=lambda each: each.stat().st_mtime)
+        for old in files[:-MAX_CACHE_FILES]:
+            old.unlink(missing_ok=True)
+
+
+def _seal(name: str, data: bytes) -> bytes:
+    """Return a digest of a database, bound to its name."""
+    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
+
+
+def processor() -> str:
+    """Return the processor's instruction sets (flags) as Linux lists them; "" elsewhere."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - one line of many
+            return next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return ""

@@ -1,0 +1,127 @@
+"""A prefilter that uses Hyperscan for dense text: it finds the phrases that the word sets find.
+
+A log that repeats its lines with other numbers has few new shapes. In text of which most lines are new
+(source code, prompts, names of objects) the words of each would be looked up, and the patterns of shapes
+tried one after another. Hyperscan finds the matches of all patterns in one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
+from gpuwatch.runs.prefilter.hyperscan_database import database_of
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.shape_filter import patterns_of
+from gpuwatch.runs.prefilter.whole_lines import is_tried
+
+if TYPE_CHECKING:
+    from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
+    from gpuwatch.rules.compiling.shape_patterns import ShapePattern
+
+MANY_BYTES = 64 << 10
+"""From this many bytes of new shapes in a piece, Hyperscan is used: fewer take the words no longer."""
+WORTH_BYTES = 8 << 20
+"""Bytes of new shapes that are looked up by words before a database is compiled: that takes about as long."""
+LARGE_REPEAT = 8
+"""Repeats that are bounded by more become unbounded in the database, which is then compiled in a tenth of the
+time; what it finds is compared with the pattern itself."""
+_BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
+
+
+class Expression(NamedTuple):
+    """A regular expression of the database."""
+
+    text: bytes
+    folded: bool
+
+
+class HyperSieve(PieceSieve):
+    """A `PieceSieve` that looks for phrases and patterns in many new shapes at once."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        super().__init__(ruleset)
+        self._ruleset = ruleset
+        self._expressions: list[Expression] = []
+        self._led_to: list[list[tuple[ShapePattern | None, list[Phrase]]]] = []
+        """For each expression the patterns that it stands for, with their phrases; None: a phrase itself."""
+        self._database: Any = None
+        self._looked = 0
+        """Bytes of new shapes so far, while there is no database."""
+
+    def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
+        if self._ruleset.suspended or not self._is_ready(sum(map(len, shapes))):
+            return super()._phrases_in(shapes)
+        escaped = self._escaped
+        tried = [shape for shape in shapes if shape not in escaped and is_tried(shape, shape.lower())]
+        others = set(shapes).difference(tried) if len(tried) < len(shapes) else set[bytes]()
+        return {**(super()._phrases_in(list(others)) if others else {}), **self._matched(tried)}
+
+    def _is_ready(self, size: int) -> bool:
+        """Return True if the database is to be used for new shapes of this many bytes."""
+        if size < MANY_BYTES:
+            return False
+        if self._database is None:
+            if not self._expressions:
+                self._prepare()
+            self._looked += size
+            self._database = database_of(self._expressions, may_compile=self._looked > WORTH_BYTES)
+        return self._database is not None
+
+    def _prepare(self) -> None:
+        texts = {phrase: [text for _, text in patterns_of(phrase)] for phrase in self._ruleset.phrases}
+        loosened = shape_patterns_or_kept({text for each in texts.values() for text in each})
+        led_to: dict[Expression, dict[ShapePattern | None, dict[Phrase, None]]] = {}
+        for phrase, stated in texts.items():
+            patterns = dict.fromkeys(loosened[text] for text in stated)
+            if None in patterns:
+                own = Expression(re.escape(self._bare[phrase]), phrase.fold)
+                led_to.setdefault(own, {}).setdefault(None, {})[phrase] = None
+                continue
+            for pattern in patterns:
+                assert pattern is not None  # noqa: S101 - see above
+                loose = Expression(_BOUNDED.sub(_unbounded, pattern.text.decode()).encode(), pattern.folded)
+                led_to.setdefault(loose, {}).setdefault(pattern, {})[phrase] = None
+        self._expressions = list(led_to)
+        self._led_to = [
+            [(pattern, list(phrases)) for pattern, phrases in each.items()] for each in led_to.values()
+        ]
+
+    def _matched(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
+        """Return the phrases of each shape that has some of which a pattern matches it."""
+        ends: list[tuple[int, int]] = []
+
+        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            ends.append((end, number))
+
+        self._database.scan(b"\n".join(shapes), match_event_handler=on_match)
+        starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
+        held: dict[int, dict[int, None]] = {}
+        for end, number in ends:
+            held.setdefault(bisect_right(starts, end - 1) - 1, {})[number] = None
+        return {shapes[index]: self._led(shapes[index], list(numbers)) for index, numbers in held.items()}
+
+    def _led(self, shape: bytes, numbers: Sequence[int]) -> list[Phrase]:
+        """Return the phrases of a shape in which these expressions were found."""
+        lowered = shape.lower()
+        phrases: dict[Phrase, None] = {}
+        for number in numbers:
+            for pattern, led in self._led_to[number]:
+                if pattern is None or self._filter.matches(pattern, shape, lowered):
+                    phrases.update(dict.fromkeys(led))
+        return [
+            each
+            for each in phrases
+            if self._bare[each] in (lowered if each.fold else shape) and each.may_match(lowered)
+        ]
+
+
+def _unbounded(found: re.Match[str]) -> str:
+    least, most = int(found[1]), int(found[2])
+    if most <= LARGE_REPEAT:
+        return found[0]
+    return "*" if not least else "+" if least == 1 else f"{{{least},}}"

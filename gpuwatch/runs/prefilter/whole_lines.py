@@ -1,0 +1,43 @@
+"""Recognises shapes of lines whose messages stand in them as they are: patterns can be tried on those.
+
+Others are taken apart or put together before they are searched: lines of the kernel, with mpirun's tags or
+the prefixes of two ranks, and JSON records of which several fields make one text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.agent.logs.lines.json_lines import EXCEPTION, OUTCOMES
+from gpuwatch.rules.compiling.shape_patterns import has_other_digits
+
+MAX_TRIED = 2_000
+"""Longest shape that is tried, in bytes: of a longer line only a part around a phrase is searched."""
+_KERNEL_TIME = re.compile(rb"\[(?: *\.\]|[a-z]{3} [a-z]{3} )")
+_COLUMNS = re.compile(rb",,,[-c+]")
+"""Of a kernel record (`/dev/kmsg`)."""
+_RANKS = re.compile(rb"rank[^\"a-z].*rank[^\"a-z]")
+_DEFAULTS = re.compile(rb"default.*(?:rank|default)")
+_OUTCOME = re.compile(f'"(?:{"|".join(OUTCOMES)}|involvedObject|regarding)"'.lower().encode())
+"""Fields whose values are appended to a record's message, and those of a Kubernetes event."""
+_EXCEPTION = re.compile(
+    f'"{EXCEPTION.pattern.removeprefix("(?i)").removesuffix("$")}"'.lower().encode() + rb"\s*:\s*\{"
+)
+"""An exception in parts, which are joined (see `json_lines.texts_of`)."""
+
+
+def is_tried(shape: bytes, lowered: bytes) -> bool:
+    """Return True if patterns can be tried on a shape; `lowered`: the shape in lower case."""
+    if len(shape) > MAX_TRIED or b"kernel" in lowered or b"]<std" in lowered or shape[:2] == b"<>":
+        return False
+    if b"rank" in lowered and _RANKS.search(lowered):
+        return False
+    if b"[" in shape and _KERNEL_TIME.search(lowered):
+        return False
+    if b",,," in shape and _COLUMNS.search(lowered):
+        return False
+    if b"default" in lowered and _DEFAULTS.search(lowered):
+        return False
+    if b"{" in shape and b'"' in shape and _OUTCOME.search(lowered):
+        return False
+    return (shape.count(b"{") < 2 or not _EXCEPTION.search(lowered)) and not has_other_digits(shape)
