@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuwatch.agent.logs.files.regular_file import modified_at
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, last_year_time, looked_into
 from gpuwatch.runs.files.exports.finding import export_packing
@@ -237,7 +238,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         packing, saved_step = document_of(path, sample, gathered.columns)
         log = unpacked_name(path.name).endswith(LOG_SUFFIXES)
         packing = packing or export_packing(sample, beginning(path), log=log)
-    dated = last_year_time(sample, status.st_mtime)
+    written_at = modified_at(status)
+    dated = last_year_time(sample, written_at)
     inner = inner_name(path, root)
     if name == KERNEL_LOG:
         name = f"./{name}"  # the name alone means the log that a node's agent reads from its kernel
@@ -251,7 +253,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
             name,
             inner,
             status.st_size,
-            status.st_mtime,
+            written_at,
             packing,
             dated,
             owner=owner,

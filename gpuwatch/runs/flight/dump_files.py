@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gpuwatch.agent.logs.files.regular_file import modified_at
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.encodings import HEAD_BYTES
 from gpuwatch.runs.files.files import Gathered, Skipped, reason, walked
@@ -170,7 +171,7 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
         found.skipped.append(Skipped(name, "not a regular file", unreadable=True))
         found.closed.add(rank)
         return None
-    return _Task(str(path), name, rank, known.st_mtime, known.st_size, root is not None)
+    return _Task(str(path), name, rank, modified_at(known), known.st_size, root is not None)
 
 
 def _results(

@@ -337,3 +337,15 @@ def test_a_saved_screen_shows_logs_and_is_none(tmp_path: Path, name: str) -> Non
     gathered = gather([tmp_path])
     assert [Path(file.name).name for file in gathered.files] == ["rank0.log"]
     assert [(Path(left.name).name, left.why) for left in gathered.skipped] == [(name, SAVED_SCREEN)]
+
+
+@pytest.mark.parametrize("at", [-2_208_988_800, -1, 10_000_000_000])
+def test_a_file_of_any_year_ends_no_scan(tmp_path: Path, at: int) -> None:
+    """Anybody can set the time of their own file."""
+    for name in ("rank_0.log", "rank_1.log"):
+        error = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+        (tmp_path / name).write_text(f"step 1 loss 2.0\n{error}\n")
+    os.utime(tmp_path / "rank_0.log", (at, at))
+    done = CliRunner().invoke(scan, [str(tmp_path), "--json"])
+    assert done.exit_code == 1
+    assert len(json.loads(done.stdout)["files"]) == 2
