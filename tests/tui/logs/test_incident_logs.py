@@ -64,6 +64,19 @@ async def test_three_shows_the_cause_the_culprit_and_the_first_followers_on_ever
         assert [rank for _, rank in files(workspace)] == [0, 1]  # what the person chose since stays
 
 
+async def test_an_incident_without_a_log_leaves_the_chosen_logs() -> None:
+    session = story()
+    unlogged = structs.replace(demo_incident(), alerts=(), cause=None, rank=None, silent=(), job="x")
+    session.book = StillBook([unlogged])
+    async with log_desk(session, press="") as workspace:
+        await workspace.press("4", "3")
+        assert files(workspace)
+        assert "incident-1" in workspace.text()
+        await workspace.type("c", "0-1")
+        await workspace.press("minus", "4", "3")
+        assert [rank for _, rank in files(workspace)] == [0, 1]
+
+
 async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_followers() -> None:
     async with demo_desk() as workspace:
         await workspace.press("4", "m")

@@ -167,7 +167,7 @@ def _named(word: str, fleet: Fleet, sources: list[LogSource], special: Special) 
     elif word in NOTHING_NAMED or _INCIDENT.match(word):
         found = special(word)
         if not found:
-            raise ChoiceError(NOTHING_NAMED.get(word, f"there is no {word}"))
+            raise ChoiceError(NOTHING_NAMED.get(word, f"no log of {word} is known"))
         yield from found
     elif word in fleet.nodes:
         yield from _of_nodes([word], fleet)

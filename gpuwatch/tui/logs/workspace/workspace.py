@@ -164,13 +164,17 @@ class LogWorkspace:
     def look_again(self, about: Incident | None = None) -> None:
         """Show the last selection again, or the logs of an incident that is newer or was just shown.
 
+        An incident without a known log, such as one about a GPU's values, leaves the selection.
+
         Args:
             about: The incident on the previous screen; None: the leading one.
         """
         incident = about or self.view_state.snapshot.leading
         if incident is not None and incident.id not in (self._chosen_for, self._about_id):
-            self._choose_for(incident)
-            return
+            if self.special(name_of(incident)):
+                self._choose_for(incident)
+                return
+            self.searching.note = f"no log of {name_of(incident)} is known"
         try:
             self.choose(self.text)
         except ChoiceError:
