@@ -346,6 +346,6 @@ def test_a_file_of_any_year_ends_no_scan(tmp_path: Path, at: int) -> None:
         error = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
         (tmp_path / name).write_text(f"step 1 loss 2.0\n{error}\n")
     os.utime(tmp_path / "rank_0.log", (at, at))
-    done = CliRunner().invoke(scan, [str(tmp_path), "--json"])
-    assert done.exit_code == 1
+    done = CliRunner().invoke(scan, [str(tmp_path), "--json"], standalone_mode=False)
+    assert done.return_value == 1
     assert len(json.loads(done.stdout)["files"]) == 2
