@@ -71,10 +71,10 @@ class RecordingError(Exception):
     """Raised if a recording cannot be created or opened; the message names the file and the remedy."""
 
     def __init__(self, message: str) -> None:
-        """Cut `message` at `MAX_MESSAGE`: it may quote the recording, which anybody can have made."""
+        """Sanitize `message` and cut it at `MAX_MESSAGE`: it may quote a recording of anybody."""
         left_out = len(message) - MAX_MESSAGE
         tail = f" ... ({left_out:,} further characters)" if left_out > 0 else ""
-        super().__init__(f"{message[:MAX_MESSAGE]}{tail}")
+        super().__init__(plain(f"{message[:MAX_MESSAGE]}{tail}"))
 
 
 def is_recording(path: Path) -> bool:

@@ -18,6 +18,8 @@ A full ring of 2,000 entries with stacks is about 2 MB, and some rings are a hun
 """
 MAX_DEPTH = 64
 """Deepest nesting in JSON: a dump needs 6, and more would only exhaust the parser's stack."""
+MAX_NAME = 120
+"""Characters of a damaged file's text that are shown."""
 PICKLE_BEGINS = b"\x80"
 FLIGHT_DUMP = "a flight recorder's dump"
 
@@ -35,9 +37,8 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Raise: a global in a pickle could be called."""
-        raise UnreadableDumpError(
-            f"refers to {module}.{name}, which torch does not write into a dump: refused"
-        )
+        named = plain(f"{module}.{name}"[:MAX_NAME])
+        raise UnreadableDumpError(f"refers to {named}, which torch does not write into a dump: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
         """Raise: there are no external objects."""
@@ -76,7 +77,7 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401 - whatever the dump holds
         raise UnreadableDumpError("asks for more memory than a dump needs: refused") from error
     except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
         if data[-1:] == b".":
-            raise UnreadableDumpError(f"a damaged pickle: {str(error)[:120]}") from error
+            raise UnreadableDumpError(f"a damaged pickle: {plain(str(error)[:MAX_NAME])}") from error
         raise NoDumpError("truncated: the rank was terminated while writing it") from error
 
 
@@ -100,7 +101,7 @@ def _parsed(data: bytes, kind: type[_Kind], what: str) -> _Kind:
         raise _of_another_kind(error, what) from error
     except (ValueError, RecursionError) as error:
         if data.rstrip()[-1:] == b"}":
-            raise UnreadableDumpError(f"damaged JSON: {error}") from error
+            raise UnreadableDumpError(f"damaged JSON: {plain(str(error)[:MAX_NAME])}") from error
         raise NoDumpError("truncated: the rank was terminated while writing it") from error
 
 

@@ -195,7 +195,7 @@ def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
         left, right = _numbers.decode(dims)[first : first + 2]
         batch = left[0] if len(left) == 3 else 1
         return float(2 * batch * left[-2] * left[-1] * right[-1])
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 

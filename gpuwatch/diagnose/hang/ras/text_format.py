@@ -97,6 +97,7 @@ def _finished(draft: _Draft, gone: set[tuple[str | None, int | None]]) -> Commun
         launched={
             name: tuple(sorted(buckets, key=lambda bucket: bucket.count))
             for name, buckets in draft.launched.items()
+            if buckets  # a report that is cut off ends behind their heading
         },
     )
 

@@ -133,7 +133,7 @@ def _charges(each: Communicator) -> list[_Charge]:
             continue
         most = max(buckets, key=lambda bucket: bucket.size)
         confidence = "medium" if many and fewest.size < most.size else "low"
-        if many and fewest.size <= 0.25 * size and _stands_apart(buckets):
+        if many and 4 * fewest.size <= size and _stands_apart(buckets):
             confidence = "high"
         stated = "nothing" if fewest.count == 0 else str(fewest.count)
         others = plural(ahead, "rank")

@@ -1,0 +1,1 @@
+"""Readers of files and answers from outside, fed with damaged and hostile ones."""
