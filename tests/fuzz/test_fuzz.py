@@ -1,4 +1,7 @@
-"""Readers of damaged and hostile inputs: no crash, no hang, bounded memory, no escape to the terminal."""
+"""Readers of damaged and hostile inputs: no crash, no hang, bounded memory, no escape to the terminal.
+
+A reader that hangs is ended by the time limit of its test.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,6 @@ from tests.fuzz.targets import TARGETS, Target
 from tests.hostile_text import steering
 
 KEPT = Path(__file__).with_name("kept")
-MAX_CPU_S = 5.0
-"""Of one input of at most 256 KiB; a loop without an end takes longer."""
 MAX_GROWTH_BYTES = 512 << 20
 LONG_S = float(os.environ.get("GPUWATCH_FUZZ_S", "600"))
 
@@ -40,16 +41,14 @@ def check(target: Target, data: bytes) -> None:
     """Read an input, and fail on what no input may do.
 
     Raises:
-        AssertionError: it took too long, or its text steers a terminal.
+        AssertionError: its text steers a terminal.
         Exception: of a kind that the reader does not state.
     """
-    began = time.thread_time()
     try:
         with bounded_memory():
             shown = list(target.read(data))
     except target.errors as error:
         shown = [str(error)]
-    assert time.thread_time() - began <= MAX_CPU_S
     assert steering("".join(shown)) == []
 
 
