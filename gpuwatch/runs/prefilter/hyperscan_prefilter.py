@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
     from gpuwatch.rules.compiling.shape_patterns import ShapePattern
 
-MANY_BYTES = 64 << 10
-"""From this many bytes of new shapes in a piece, Hyperscan is used: fewer take the words no longer."""
+MANY_BYTES = 16 << 10
+"""Bytes of new shapes that are looked up by words before a kept database is loaded: that takes as long."""
 WORTH_BYTES = 8 << 20
-"""Bytes of new shapes that are looked up by words before a database is compiled: that takes about as long."""
+"""Bytes of new shapes that are looked up by words before a database is compiled: that takes as long."""
 LARGE_REPEAT = 8
 """Repeats that are bounded by more become unbounded in the database, which is then compiled in a tenth of the
 time; what it finds is compared with the pattern itself."""
@@ -50,8 +50,8 @@ class HyperSieve(PieceSieve):
         self._led_to: list[list[tuple[ShapePattern | None, list[Phrase]]]] = []
         """For each expression the patterns that it stands for, with their phrases; None: a phrase itself."""
         self._database: Any = None
-        self._looked = 0
-        """Bytes of new shapes so far, while there is no database."""
+        self._looked, self._ask_at = 0, MANY_BYTES
+        """Bytes of new shapes so far, while there is no database, and at how many it is asked for next."""
 
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
         if self._ruleset.suspended or not self._is_ready(sum(map(len, shapes))):
@@ -62,14 +62,15 @@ class HyperSieve(PieceSieve):
         return {**(super()._phrases_in(list(others)) if others else {}), **self._matched(tried)}
 
     def _is_ready(self, size: int) -> bool:
-        """Return True if the database is to be used for new shapes of this many bytes."""
-        if size < MANY_BYTES:
-            return False
+        """Return True if there is a database; `size`: bytes of the new shapes that it is for."""
         if self._database is None:
+            self._looked += size
+            if self._looked < self._ask_at:
+                return False
+            self._ask_at = max(WORTH_BYTES, 2 * self._looked)
             if not self._expressions:
                 self._prepare()
-            self._looked += size
-            self._database = database_of(self._expressions, may_compile=self._looked > WORTH_BYTES)
+            self._database = database_of(self._expressions, may_compile=self._looked >= WORTH_BYTES)
         return self._database is not None
 
     def _prepare(self) -> None:

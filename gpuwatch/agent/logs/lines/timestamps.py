@@ -4,6 +4,10 @@ import re
 import time
 from calendar import timegm
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match
+
 _MONTHS = {
     name: i + 1
     for i, name in enumerate(
@@ -81,6 +85,7 @@ _PREFIX = {
 _CLOCK_OR_SECONDS = re.compile(r"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}")
 """What every time has; searched first, because most texts without a time have no digits at all."""
 _DIGIT = re.compile(rb"[0-9\x80-\xff]")
+_NAMES = frozenset(_STAMP.groupindex)
 _DAY = 86400.0
 
 
@@ -104,21 +109,27 @@ def time_of(text: str, arrived: float) -> "float | None":
     found = _STAMP.search(text, 0, TIME_CHARS) if _CLOCK_OR_SECONDS.search(text, 0, TIME_CHARS) else None
     if found is None:
         return None
-    groups = {key: value for key, value in found.groupdict().items() if value is not None}
-    if "unix" in groups:
-        return _epoch(groups["unix"])
-    part = next(part for kind, part in _PREFIX.items() if kind in groups)
-    month = groups[part + "m"]
+    kind = found.lastgroup  # the whole time: it ends after its parts
+    if kind == "unix":
+        return _epoch(found.group("unix"))
+    part = _PREFIX[kind]  # type: ignore[index]  # every match is of one form
+    month = found.group(part + "m")
     number = _MONTHS.get(month) or _month(month)
-    day, hour, minute, second = (int(groups[part + name]) for name in "dHMS")
+    day, hour, minute, second = map(int, found.group(part + "d", part + "H", part + "M", part + "S"))
     clock = (number, day, hour, minute, second)
-    fraction = float("0." + groups[part + "f"][1:]) if part + "f" in groups else 0.0
-    year = groups.get(part + "y")
+    after_point = _optional(found, part + "f")
+    fraction = float("0." + after_point[1:]) if after_point else 0.0
+    year = _optional(found, part + "y")
     if not 1 <= number <= 12 or not 1 <= day <= 31 or hour > 23 or minute > 59 or second > 60:
         return None
     if year is not None:
-        return _seconds(int(year), clock, groups.get(part + "z")) + fraction
+        return _seconds(int(year), clock, _optional(found, part + "z")) + fraction
     return _nearest(clock, arrived) + fraction
+
+
+def _optional(found: "Match[str]", name: str) -> "str | None":
+    """Return a group; None: it did not match, or the form of time has none of this name."""
+    return found.group(name) if name in _NAMES else None
 
 
 def _month(text: str) -> int:
