@@ -243,8 +243,8 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
     Unchanged if it has a place or no line gives one.
     """
-    if cause.kernel and cause.node is not None and cause.rank is None:
-        return _of_rank_that_suffered(cause, alerts)
+    if cause.rank is None and (cause.kernel or cause.node is None):
+        cause = _of_rank_that_suffered(cause, alerts)
     if cause.node is not None or cause.rank is not None or cause in SCHEDULER:
         return cause
     ended = min(
@@ -264,7 +264,7 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return a fault in the kernel log; of a GPU, with the rank if only one on the node suffers from it."""
+    """Return a fault of a node; of a GPU, with the rank if only one on the node suffers from it."""
     effects = {
         alert.rank
         for alert in alerts
