@@ -158,7 +158,7 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
     yield ReportTable(
         ("Sign", "Reason"),
         tuple((SIGNS[reason.sign], reason.text) for reason in report.reasons),
-        f"Trains on several GPUs: {VERDICTS[report.verdict][0]}",
+        f"Verdict: {VERDICTS[report.verdict][0]}",
     )
     yield ReportTable(
         ("Class", "Severity", "Count", "Example"),
