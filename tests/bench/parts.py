@@ -35,6 +35,7 @@ PARTS = {
     "exporter": "tests.bench.exporter",
     "logs": "tests.bench.logs",
     "log_pane": "tests.bench.log_pane",
+    "keys": "tests.bench.keys",
     "latency": "tests.bench.latency",
     "matcher": "tests.bench.matcher",
     "scan": "tests.bench.scan",
