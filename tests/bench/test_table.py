@@ -12,7 +12,7 @@ import pytest
 from tests.agent.running import RunningAgent
 from tests.bench.__main__ import main
 from tests.bench.figures import commit
-from tests.bench.parts import PARTS, quiet_machine
+from tests.bench.parts import PARTS, ROOT, quiet_machine
 from tests.kernel_log import VARIABLE
 
 PLAYED = {
@@ -91,9 +91,8 @@ def test_a_file_without_figures_is_wrong_usage(tmp_path: Path, text: str) -> Non
 
 
 def test_every_part_is_a_module_with_rows() -> None:
-    folder = Path(__file__).parent
     for module in PARTS.values():
-        source = (folder / f"{module.rpartition('.')[2]}.py").read_text()
+        source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text()
         assert "\ndef rows(" in source
 
 
