@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -104,8 +105,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name a file that is not there: with test processes pytest itself only says that no tests ran.
 
     What tests write is not writable for a group, whatever the umask: gpuwatch refuses such files.
+    A shell that starts the tests in the background ignores SIGINT for them: commands under test would, too.
     """
     os.umask(0o022)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for argument in config.args:
         path = argument.partition("::")[0]
         if not config.option.pyargs and not Path(config.invocation_params.dir, path).exists():
