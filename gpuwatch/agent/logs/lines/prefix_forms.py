@@ -100,7 +100,7 @@ PRIORITIES = _forms(
     r"\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;",
 )
 NUMBERED = _forms(
-    r"(?P<task>\d{1,6}): (?=\S)(?![\d.nan-]{1,40}, [\d.nan-]{1,40} avg\b)",  # not the step of Darknet
+    r"(?P<task>\d{1,6}): (?=\S| {1,7}[A-Z])(?![\d.nan-]{1,40}, [\d.nan-]{1,40} avg\b)",  # no step of Darknet
     r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:: | \[(?P<task>\d{1,4})\] )(?=\S)",
 )
 NUMBERED_STAMPS = _forms(

@@ -23,6 +23,7 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
         ("[default5]:boom", "boom", {"local_rank": 5}),
         ("[trainer0|1]:boom", "boom", {}),
         ("12: boom", "boom", {"task": 12}),
+        ("12:   Boom", "  Boom", {"task": 12}),
         ("  3: boom", "boom", {"task": 3}),
         ("[1,37]<stderr>:boom", "boom", {"rank": 37}),
         ("(Work pid=71, ip=10.1.2.3) [rank9]: boom", "boom", {"rank": 9, "pid": 71, "host": "10.1.2.3"}),
