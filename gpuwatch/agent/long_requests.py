@@ -26,6 +26,7 @@ class BackgroundRequests(object):
             "lend": lent.take,
             "stacks": lambda request: _called("hang_evidence.stacks", "stacks", request, proc, lent.path),
             "profile": lambda request: _called("hang_evidence.profile", "profile", request, proc, lent.path),
+            "kernels": lambda request: _called("hang_evidence.kineto", "kernels", request, proc),
             "dumps": lambda request: _called("hang_evidence.flight_pipe", "trigger", request, proc),
             "dump_files": lambda request: _called("hang_evidence.flight_files", "dump_files", request, proc),
             "dump_piece": lambda request: _called("hang_evidence.flight_files", "dump_piece", request, proc),

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Protocol
 
-from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_text
+from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_text, kernels_cost_text
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank, RankPace, read_threads
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang.node_requests import StackRequests
 from gpuwatch.session.hang.py_spy_upload import PySpyUpload
-from gpuwatch.wire import ProcessProfile, Profiles, Stacks
+from gpuwatch.wire import Kernels, ProcessKernels, ProcessProfile, Profiles, Stacks
 
 BEFORE_S = 300.0
 """Steps of this many seconds before the sampling are compared with those during it."""
@@ -21,6 +21,8 @@ ESTIMATE_S = 8.0
 """Seconds to wait for the stacks of a node's ranks; without them the cost of average ranks is assumed."""
 PATIENCE_S = 30.0
 """Seconds beyond the sampling time after which a node is given up."""
+KERNEL_PATIENCE_S = 60.0
+"""The same for recording kernels: the agent waits 25 s for the trace, and reads it for at most 20 s."""
 
 
 class ProfileRequests(StackRequests, Protocol):
@@ -30,6 +32,10 @@ class ProfileRequests(StackRequests, Protocol):
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
     ) -> Asked:
         """Request samples of these processes of a node."""
+        ...
+
+    def ask_kernels(self, node: str, pids: Sequence[int], seconds: int) -> Asked:
+        """Request that these processes of a node record their GPU kernels."""
         ...
 
 
@@ -43,6 +49,7 @@ class PendingProfile:
     profile: ProcessProfile | None = None
     why: str | None = None
     """Why there is no profile."""
+    kernels: ProcessKernels | None = None
     before: RankPace = field(default_factory=RankPace)
     during: RankPace = field(default_factory=RankPace)
 
@@ -75,6 +82,7 @@ class ProfileQuery:
         self.version = 0
         self._session, self._placement, self._clock = session, placement, clock
         self._began: float | None = None
+        self._kernels: list[Asked] = []
         self._uploads: dict[str, PySpyUpload] = {}
         self._deadline = clock() + ESTIMATE_S
         self._asked = [
@@ -96,14 +104,15 @@ class ProfileQuery:
     @property
     def over(self) -> bool:
         """True if nothing more will arrive."""
-        busy = self._asked or any(not each.over for each in self._uploads.values())
+        busy = self._asked or self._kernels or any(not each.over for each in self._uploads.values())
         return self._began is not None and not busy
 
     @property
     def cost(self) -> str:
         """The estimated cost of the rank with the most Python frames, as text."""
         known = [each.frames for each in self.ranks if each.frames is not None]
-        return cost_text(self.options, max(known, default=None))
+        sampling = cost_text(self.options, max(known, default=None))
+        return f"{sampling}; {kernels_cost_text(self.options)}" if self.options.kernels else sampling
 
     @property
     def progress(self) -> str:
@@ -114,6 +123,8 @@ class ProfileQuery:
             return f"uploading py-spy to {', '.join(each.node for each in sending)}: {100 * share:.0f} %"
         if self._began is None:
             return "estimating the cost"
+        if self._kernels and not self._asked:
+            return f"the ranks record their kernels for {self.options.kernel_seconds} s"
         passed = min(self._clock() - self._began, self.options.seconds)
         return f"sampling: {passed:.0f} of {self.options.seconds} s"
 
@@ -133,6 +144,10 @@ class ProfileQuery:
             if not upload.over:
                 self._upload(upload)
         late = self._clock() > self._deadline
+        for asked in [each for each in self._kernels if each.done or late]:
+            self._kernels.remove(asked)
+            self.version += 1
+            self._take_kernels(asked)
         for asked in [each for each in self._asked if each.done or late]:
             self._asked.remove(asked)
             self.version += 1
@@ -188,6 +203,22 @@ class ProfileQuery:
                 missing = why or ("the node sent no profile" if reported is not None else silent)
                 each.why = missing if each.profile is None else each.profile.why
                 each.during = self._pace(each.place, self._began or 0.0)
+        if self.options.kernels:
+            self._record_kernels(asked.node)
+
+    def _record_kernels(self, node: str) -> None:
+        seconds = self.options.kernel_seconds
+        self._deadline = max(self._deadline, self._clock() + seconds + KERNEL_PATIENCE_S)
+        self._kernels.append(self._session.ask_kernels(node, self._pids()[node], seconds))
+
+    def _take_kernels(self, asked: Asked) -> None:
+        reported, why = asked.read(Kernels)
+        found = {} if reported is None else {each.pid: each for each in reported.processes}
+        silent = why or "the node sent no times of kernels"
+        for each in self.ranks:
+            if each.place.node == asked.node:
+                pid = each.place.pid
+                each.kernels = found.get(pid) or ProcessKernels(pid=pid, why=silent)
 
     def _upload(self, upload: PySpyUpload) -> None:
         upload.update()
@@ -216,6 +247,7 @@ class ProfileQuery:
             each.before,
             each.during,
             each.why or why,
+            each.kernels,
         )
 
     def _pace(self, place: PlacedRank, since: float) -> RankPace:

@@ -18,6 +18,7 @@ from gpuwatch.wire import (
     AskDumps,
     AskJobFiles,
     AskJobPiece,
+    AskKernels,
     AskProfile,
     AskRankSettings,
     AskRas,
@@ -117,6 +118,10 @@ class RequestSender:
             id=self._number(), pids=list(pids), seconds=seconds, rate=rate, blocking=blocking, py_spy=py_spy
         )
         return self._ask(node, request)
+
+    def ask_kernels(self, node: str, pids: Sequence[int], seconds: int) -> Asked:
+        """Request that processes record their GPU kernels (`wire.Kernels`)."""
+        return self._ask(node, AskKernels(id=self._number(), pids=list(pids), seconds=seconds))
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
         """Send a piece of py-spy to a node's agent (`wire.UploadResult`).

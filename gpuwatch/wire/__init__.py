@@ -84,6 +84,7 @@ from gpuwatch.wire.requests import (
     AskDumps,
     AskJobFiles,
     AskJobPiece,
+    AskKernels,
     AskProfile,
     AskRankSettings,
     AskRas,
@@ -102,7 +103,9 @@ from gpuwatch.wire.requests import (
     Tail,
 )
 from gpuwatch.wire.stacks import (
+    Kernels,
     KernelThread,
+    ProcessKernels,
     ProcessProfile,
     ProcessStack,
     Profiles,
@@ -111,6 +114,7 @@ from gpuwatch.wire.stacks import (
     RasAnswers,
     StackFrame,
     Stacks,
+    TimedWork,
     UploadResult,
 )
 
@@ -130,6 +134,7 @@ __all__ = [
     "AskDumps",
     "AskJobFiles",
     "AskJobPiece",
+    "AskKernels",
     "AskProfile",
     "AskRankSettings",
     "AskRas",
@@ -163,6 +168,7 @@ __all__ = [
     "JobFolder",
     "JobFolders",
     "KernelThread",
+    "Kernels",
     "LeaveFiles",
     "LendPySpy",
     "Lines",
@@ -179,6 +185,7 @@ __all__ = [
     "Ping",
     "Process",
     "ProcessGpu",
+    "ProcessKernels",
     "ProcessProfile",
     "ProcessStack",
     "Profiles",
@@ -205,6 +212,7 @@ __all__ = [
     "SystemSettings",
     "Tail",
     "TimeBound",
+    "TimedWork",
     "Topology",
     "UploadResult",
     "decode",

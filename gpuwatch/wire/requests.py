@@ -126,6 +126,19 @@ class AskProfile(Request, tag="profile", frozen=True):
     """Its path on the node; "": search for it."""
 
 
+class AskKernels(Request, tag="kernels", frozen=True):
+    """Have these processes record their GPU kernels: `wire.Kernels` in the data of the reply.
+
+    Only those that were started with KINETO_USE_DAEMON=1. Each writes a trace into /dev/shm of the node;
+    the agent reads and deletes it.
+    """
+
+    pids: list[int]
+    """At most 8."""
+    seconds: int = 3
+    """At most 10."""
+
+
 class LendPySpy(Request, tag="lend", frozen=True):
     """Send a piece of a py-spy into the agent's memory: `wire.UploadResult` in the data of the reply."""
 
@@ -199,6 +212,7 @@ LongRequest: TypeAlias = (
     | AskSystemSettings
     | AskStacks
     | AskProfile
+    | AskKernels
     | LendPySpy
     | AskRas
     | AskDumps

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
 from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Count, Few, Many, Name, Real, Text, Whole
+
+Seconds: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0e12)]
+"""A duration, or the sum of many."""
 
 
 class StackFrame(FramePart, frozen=True):
@@ -90,6 +97,42 @@ class Profiles(FramePart, frozen=True):
     processes: Few[ProcessProfile] = []
     lacks_py_spy: bool = False
     """True if some process could not be sampled because the node has no py-spy."""
+
+
+class TimedWork(FramePart, frozen=True):
+    """Kernels, copies, fills or operators of one name, or of one category."""
+
+    category: Literal["kernel", "copy", "memset", "cpu_op"]
+    name: Name = ""
+    """Empty: all of the category."""
+    count: Count = 0
+    seconds: Seconds = 0.0
+    """Of operators, without those that they call."""
+
+
+class ProcessKernels(FramePart, frozen=True):
+    """Where one process spent the time of its GPU, from a trace that it recorded itself."""
+
+    pid: Whole
+    span_s: Seconds | None = None
+    """Seconds that the trace covers; None: it does not say."""
+    busy_s: Seconds | None = None
+    """Seconds in which at least one kernel, copy or fill ran; None: the trace has no GPU events."""
+    work: Few[TimedWork] = []
+    """The 30 names with the most time; operators only of a trace without GPU events."""
+    totals: Few[TimedWork] = []
+    """By category, of all names."""
+    left_out: Count = 0
+    """Number of events without a plausible time."""
+    trace_bytes: Count = 0
+    why: Text | None = None
+    """Why there are no times."""
+
+
+class Kernels(FramePart, frozen=True):
+    """The answer to `AskKernels`: the requested processes."""
+
+    processes: Few[ProcessKernels] = []
 
 
 class UploadResult(FramePart, frozen=True):

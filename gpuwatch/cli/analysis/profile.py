@@ -65,6 +65,12 @@ class RankOrMedian(click.ParamType[int | str]):
     is_flag=True,
     help="Stop the rank for each sample: exact, but it costs the rank time (default: read while it runs).",
 )
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Then have the rank itself record its GPU kernels for --seconds (at most 10), if it was started "
+    "with KINETO_USE_DAEMON=1. It writes a trace into /dev/shm of its node; gpuwatch reads and deletes it.",
+)
 @py_spy_option
 @lend_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
@@ -91,6 +97,7 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
     seconds: int,
     rate: int,
     blocking: bool,
+    kernels: bool,
     py_spy: str,
     as_json: bool,
     output: Path | None,
@@ -99,11 +106,12 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
     """Show where a running rank spends its time, without touching its code.
 
     py-spy samples the Python stacks of the rank on its node: as installed there (on PATH, or next to the
-    rank's Python), or uploaded into memory by --upload-py-spy. Nothing is written on the node. What it will
-    cost the rank is printed before it starts, and what it did cost afterwards. The time of GPU kernels is not
-    seen; a frame that waits for the GPU is.
+    rank's Python), or uploaded into memory by --upload-py-spy. Nothing is written on the node, except with
+    --kernels. What it will cost the rank is printed before it starts, and what sampling did cost afterwards.
+    The time of GPU kernels is seen with --kernels only; a frame that waits for the GPU always is.
 
-    Exit status: 0 every rank was sampled, 1 one was not, 2 wrong usage, no such rank or a recording.
+    Exit status: 0 every rank was sampled (and recorded its kernels), 1 one was not, 2 wrong usage, no such
+    rank or a recording.
     """
     from gpuwatch.diagnose.profiles.cost import ProfileOptions
     from gpuwatch.report.profile.json_output import profiles_json
@@ -112,7 +120,7 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
 
     if source.recording is not None:
         raise Refusal([f"{source.recording}: a recording has no running rank to sample"])
-    options = ProfileOptions(seconds, rate, blocking, py_spy)
+    options = ProfileOptions(seconds, rate, blocking, py_spy, kernels)
     with leaving_politely(), source.session() as session, reporting() as report:
         places, placement = chosen_ranks(session, rank, against, job, wait_s, report)
         query = ProfileQuery(session, places, options, placement, session.clock.monotonic)
@@ -130,7 +138,10 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
             sys.stdout.write(f"{profiles_json(profiles, options)}\n")
         else:
             print_profiles(profiles, rate, sys.stdout)
-    return exit_codes.HEALTHY if all(each.main is not None for each in profiles) else exit_codes.UNHEALTHY
+    complete = all(
+        each.main is not None and (each.kernels is None or each.kernels.why is None) for each in profiles
+    )
+    return exit_codes.HEALTHY if complete else exit_codes.UNHEALTHY
 
 
 def chosen_ranks(

@@ -12,6 +12,8 @@ Measured on a cloud machine with 2 threads of 8 frames (180 us) and 61 threads o
 USUAL_FRAMES = 60
 """Assumed number of frames of a rank whose frames are unknown."""
 
+MAX_KERNEL_SECONDS = 10
+
 
 class ProfileOptions(Struct, frozen=True):
     """Options for sampling ranks: how long, how often, whether ranks are stopped, and where py-spy is."""
@@ -23,6 +25,13 @@ class ProfileOptions(Struct, frozen=True):
     """True: stop the rank for each sample."""
     py_spy: str = ""
     """Path of py-spy on the nodes; empty: search for it."""
+    kernels: bool = False
+    """True: afterwards, the ranks record their GPU kernels."""
+
+    @property
+    def kernel_seconds(self) -> int:
+        """Return how long the ranks record their GPU kernels."""
+        return min(self.seconds, MAX_KERNEL_SECONDS)
 
 
 def cost_pct(options: ProfileOptions, frames: int | None) -> float:
@@ -42,3 +51,12 @@ def cost_text(options: ProfileOptions, frames: int | None) -> str:
     if options.blocking:
         return f"{cpu} and stop the rank for about {max(1.0, share):.0f} % of the time"
     return f"{cpu}; it does not stop the rank"
+
+
+def kernels_cost_text(options: ProfileOptions) -> str:
+    """Return what it costs a rank to record its GPU kernels, as text for the operator."""
+    return (
+        f"then the rank itself records {options.kernel_seconds} s of its kernels (Kineto, within about 15 s):"
+        " its steps take longer meanwhile, and it writes a trace (0.3 to 0.5 KB per operator and kernel; "
+        "at most 256 MiB are read) into /dev/shm of its node, which gpuwatch reads and deletes"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpuwatch.diagnose.profiles.call_tree import ProfileError, ThreadTree, profile_text, threads_of
-from gpuwatch.wire import ProcessProfile
+from gpuwatch.wire import ProcessKernels, ProcessProfile
 
 
 class RankPace(Struct, frozen=True):
@@ -36,6 +36,8 @@ class ProfiledRank(Struct, frozen=True):
     during: RankPace = RankPace()
     why: str | None = None
     """Why there are no samples."""
+    kernels: ProcessKernels | None = None
+    """Times of its GPU kernels, or why there are none; None: not asked for."""
 
     @property
     def main(self) -> ThreadTree | None:

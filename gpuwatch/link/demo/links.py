@@ -198,7 +198,7 @@ class Pump:
             ranks = list(link.script.processes(now))
             reported = hang.reply(request, ranks, now, self._epoch + now)
             self._put(link, self._clock(), through_the_wire(reported))
-        if isinstance(request, wire.AskProfile):
+        if isinstance(request, wire.AskProfile | wire.AskKernels):
             ranks = list(link.script.processes(now))
             self._put(link, self._clock(), through_the_wire(profile.reply(request, ranks, self._epoch + now)))
         if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):

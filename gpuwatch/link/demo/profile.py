@@ -26,13 +26,20 @@ SHARES = (
 LOADER = (
     f"thread (2): Thread-1 (_pin_memory_loop);_pin_memory_loop ({TORCH}/utils/data/_utils/pin_memory.py:31)"
 )
+NO_KINETO = "simulated: it was not started with KINETO_USE_DAEMON=1"
 SAMPLE_CPU_S = 0.0004
 
 
-def reply(request: wire.AskProfile, processes: Sequence[wire.Process], t: float) -> wire.Reply:
+def reply(
+    request: wire.AskProfile | wire.AskKernels, processes: Sequence[wire.Process], t: float
+) -> wire.Reply:
     """Return the answer of one node; `t`: unix time there."""
     asked = [each for each in processes if each.pid in request.pids]
-    data = wire.Profiles(processes=[_profile(each, request) for each in asked])
+    data: wire.Profiles | wire.Kernels
+    if isinstance(request, wire.AskKernels):
+        data = wire.Kernels([wire.ProcessKernels(each.pid, why=NO_KINETO) for each in asked])
+    else:
+        data = wire.Profiles([_profile(each, request) for each in asked])
     return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(data))
 
 

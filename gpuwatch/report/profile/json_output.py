@@ -12,6 +12,7 @@ from gpuwatch.diagnose.profiles.hot_frames import differences, hot_frames
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
 from gpuwatch.plain import plain_json
 from gpuwatch.report.once.json_output import Facts
+from gpuwatch.wire import ProcessKernels
 
 MAX_FRAMES = 200
 MAX_STACKS = 5000
@@ -54,6 +55,33 @@ def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:
             "step_s": profile.during.step_s,
         },
         "threads": [thread_facts(thread) for thread in profile.threads],
+        "kernels": None if profile.kernels is None else kernel_facts(profile.kernels),
+    }
+
+
+def kernel_facts(kernels: ProcessKernels) -> Facts:
+    """Return the times of a rank's GPU kernels as data; all are `null` or empty if they are unknown."""
+    whole = kernels.span_s
+    return {
+        "error": kernels.why,
+        "span_s": whole,
+        "busy_s": kernels.busy_s,
+        "left_out": None if kernels.why else kernels.left_out,
+        "trace_bytes": None if kernels.why else kernels.trace_bytes,
+        "totals": [
+            {"category": each.category, "count": each.count, "seconds": each.seconds}
+            for each in kernels.totals
+        ],
+        "work": [
+            {
+                "category": each.category,
+                "name": each.name,
+                "count": each.count,
+                "seconds": each.seconds,
+                "span_pct": round(100.0 * each.seconds / whole, 2) if whole else None,
+            }
+            for each in kernels.work
+        ],
     }
 
 

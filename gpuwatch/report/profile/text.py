@@ -21,6 +21,7 @@ from gpuwatch.diagnose.profiles.sentences import (
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.profile.flame_text import flame_lines
+from gpuwatch.report.profile.kernel_text import print_kernels
 
 MAX_ROWS = 12
 MAX_THREADS = 6
@@ -46,6 +47,8 @@ def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> 
         _print_flames(sampled, console)
         for each in sampled[:1]:
             _print_hot(each, console)
+        for each in profiles:
+            print_kernels(each, console)
 
 
 def _print_differences(mine: ProfiledRank, other: ProfiledRank, console: Console) -> None:

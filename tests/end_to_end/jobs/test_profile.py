@@ -19,7 +19,7 @@ import pytest
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.end_to_end.hang.hanging import py_spy
 from tests.end_to_end.terminal import Terminal, quoted
-from tests.parts import SEEN_BY_EVERY_AGENT
+from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -123,6 +123,52 @@ def test_the_key_on_the_training_screen_samples_a_real_rank(tmp_path: Path) -> N
         assert re.search(r"py-spy \d\.\d+ s", screen)
         terminal.press("Escape")
         terminal.wait_for(r"keyed", 60)
+
+
+TRACED = """
+import time, torch
+weights = torch.randn(300, 300, requires_grad=True)
+step = 0
+while True:
+    (weights @ weights).sum().backward()
+    step += 1
+    if step % 100 == 0: print("step: %d loss: 0.5" % step, flush=True)
+    time.sleep(0.005)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+def test_a_real_torch_rank_records_its_operators_on_demand(tmp_path: Path) -> None:
+    """In a network of its own: the socket that libkineto asks has one name on a machine."""
+    need_torch()
+    (tmp_path / "rank.py").write_text(TRACED)
+    name = f"traced-{os.getpid()}"
+    words = ["profile", "--local", "--rank", "0", "--job", name, "--seconds", "2", "--kernels", "--json",
+             "--wait", "60", "--py-spy", py_spy()]  # fmt: skip
+    command = " ".join(quoted(each) for each in (*COMMAND, *words))
+    rank = f"{quoted(sys.executable)} {tmp_path}/rank.py > {tmp_path}/log"
+    script = f"{rank} & {command}; status=$?; kill $!; exit $status"
+    env = {**environment(), "RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": name}
+    env |= {"KINETO_USE_DAEMON": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [need("unshare"), "--net", "sh", "-c", script],
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "/dev/shm" in done.stderr  # before it starts
+    (traced,) = json.loads(done.stdout)["ranks"]
+    assert traced["error"] is None
+    kernels = traced["kernels"]
+    assert (kernels["error"], kernels["busy_s"]) == (None, None)  # no GPU
+    assert {each["category"] for each in kernels["totals"]} == {"cpu_op"}
+    multiplied = next(each for each in kernels["work"] if each["name"] == "aten::mm")
+    assert multiplied["count"] > 10
+    assert 0 < multiplied["span_pct"] <= 100
+    assert 1.5 < kernels["span_s"] < 10
+    assert not [
+        each for each in Path("/dev/shm").iterdir() if re.match(rf"gpuwatch-\w+_{traced['pid']}\.", each.name)
+    ]
 
 
 @pytest.mark.long

@@ -8,12 +8,14 @@ import json
 import zlib
 from xml.etree import ElementTree as ET
 
-from gpuwatch.diagnose.profiles.cost import ProfileOptions
+from msgspec import structs
+
+from gpuwatch.diagnose.profiles.cost import MAX_KERNEL_SECONDS, ProfileOptions, kernels_cost_text
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank, RankPace, read_threads
 from gpuwatch.report.profile.json_output import profiles_json
 from gpuwatch.report.profile.svg import flame_svg
 from gpuwatch.report.profile.text import print_profiles
-from gpuwatch.wire import ProcessProfile
+from gpuwatch.wire import ProcessKernels, ProcessProfile, TimedWork
 
 HOSTILE = "<script>alert(1)</script>&\x1b[2J"
 
@@ -72,3 +74,27 @@ def test_nothing_sampled_is_no_fault() -> None:
     print_profiles([GONE], 100, out)
     assert "rank 9" in out.getvalue()
     assert ET.fromstring(flame_svg([GONE])) is not None  # noqa: S314 - our own text
+
+
+def test_kernels_stand_with_their_share_of_the_span_and_unknown_times_are_no_zeros() -> None:
+    work = [TimedWork("kernel", HOSTILE, 3, 1.5), TimedWork("copy", "Memcpy HtoD", 1, 0.5)]
+    busy = ProcessKernels(7, span_s=2.0, busy_s=1.75, work=work, totals=[TimedWork("kernel", "", 3, 1.5)])
+    refused = ProcessKernels(7, why="it was not started with KINETO_USE_DAEMON=1")
+    ranks = [structs.replace(PAIR[0], kernels=busy), structs.replace(PAIR[1], kernels=refused), GONE]
+    first, second, third = json.loads(profiles_json(ranks, ProfileOptions()))["ranks"]
+    assert [each["span_pct"] for each in first["kernels"]["work"]] == [75.0, 25.0]
+    assert (first["kernels"]["busy_s"], first["kernels"]["error"]) == (1.75, None)
+    unknown = second["kernels"]
+    assert (unknown["busy_s"], unknown["span_s"], unknown["trace_bytes"]) == (None, None, None)
+    assert (unknown["error"], unknown["work"], third["kernels"]) == (refused.why, [], None)
+    out = io.StringIO()
+    print_profiles(ranks, 100, out)
+    text = out.getvalue()
+    assert "\x1b" not in text
+    assert "75.0" in text and "1500.00" in text
+    assert "KINETO_USE_DAEMON" in text
+
+
+def test_the_cost_of_kernels_is_stated_with_the_file_that_the_rank_writes() -> None:
+    assert "/dev/shm" in kernels_cost_text(ProfileOptions(kernels=True))
+    assert ProfileOptions(seconds=60, kernels=True).kernel_seconds == MAX_KERNEL_SECONDS

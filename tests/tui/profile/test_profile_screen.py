@@ -43,6 +43,9 @@ class Answering:
         request = wire.AskProfile(id=2, pids=list(pids), **options)
         return Asked(node, 2, data=profile.reply(request, self.fleet.nodes[node].processes, 0.0).data)
 
+    def ask_kernels(self, *_: object) -> Asked:
+        raise AssertionError
+
     def lend_py_spy(self, *_: object) -> Asked:
         raise AssertionError
 
