@@ -55,7 +55,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_json(text: str) -> str:
-    """Return JSON text with these characters escaped; safe to print, it decodes to the same document."""
+    """Return JSON text with control and invisible characters escaped; it decodes to the same document."""
     return _STEERING.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 
 

@@ -185,7 +185,10 @@ class Emitter(object):
         self._queue.append(frame)
 
     def _send(self, frames: "list[dict[str, Any]]") -> None:
-        """Send the queue, the log reader's frames and these; while the pipe is full, these are dropped."""
+        """Send the queue, the log reader's frames and `frames`.
+
+        While the pipe is full, `frames` are dropped and the others wait.
+        """
         if self._outlet.full:
             self._outlet.flush()
         if self._outlet.full:

@@ -248,7 +248,7 @@ class Fleet:
             self._name_files(other)
 
     def _look_for_rivals(self, node: Node) -> None:
-        """Update which ranks this node and other nodes claim for the same job, on all nodes concerned."""
+        """Update, on all nodes concerned, the ranks of a job that this node and another one claim."""
         node.crowded_ranks = self.jobs.crowded(node.name)
         for name, rivals in self.jobs.rivals(node.name).items():
             self.nodes[name].rivals = rivals

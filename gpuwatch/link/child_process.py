@@ -30,7 +30,7 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class ChildCarrier:
-    """A carrier that runs a program in a session of its own: it gets no Ctrl-C and cannot prompt."""
+    """A carrier that runs a child in a process session of its own: it gets no Ctrl-C and cannot prompt."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         """Start the child.

@@ -134,7 +134,7 @@ class ProfileQuery:
             self._sample(node)
 
     def profiles(self) -> list[ProfiledRank]:
-        """Return the profiles so far, in the order of the places."""
+        """Return a profile of each rank, as far as sampled, in the order in which the ranks were given."""
         return [self._profile(each) for each in self.ranks]
 
     def update(self) -> bool:

@@ -71,7 +71,7 @@ class Session(RequestSender):
         clock: SessionClock = SYSTEM,
         links: Callable[[Inbox], Links] | None = None,
     ) -> None:
-        """Create the links; `start` connects them.
+        """Create the session and the links to its nodes; `start` connects them.
 
         Args:
             plan: The nodes.

@@ -81,7 +81,10 @@ def _once(text: str) -> str:
 
 
 def _of_bytes(found: "Match[str]") -> str:
-    """Return the characters of escaped bytes, without controls other than backspace and escape."""
+    """Return the characters of escaped bytes.
+
+    Tabs and line ends are blanks; other controls than backspace and escape are left out.
+    """
     codes = bytearray()
     for each in _EACH_BYTE.finditer(found.group()):
         hexadecimal = each.group(1) or each.group(4)

@@ -25,7 +25,7 @@ class Ticker(object):
         self._busy = 0
 
     def tick(self) -> None:
-        """Release every waiting reader; one that is still working misses this tick."""
+        """Release every waiting reader; a reader that is still working misses this tick."""
         with self._condition:
             self._tick += 1
             self._busy, self._waiting = self._waiting, 0

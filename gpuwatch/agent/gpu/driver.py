@@ -109,7 +109,7 @@ class Driver(object):
             return True
 
     def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
-        """Return UUID -> (handle, bus id) of the other responding GPUs."""
+        """Return UUID -> (NVML handle, bus id) of all responding GPUs but `gpu`."""
         return {
             other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
             for other in self.gpus

@@ -28,7 +28,7 @@ LABEL = "sm_activity_pct sm_occupancy_pct tensor_activity_pct dram_activity_pct 
 
 
 class Gpm(object):
-    """Two sample buffers of one GPU, swapped at every reading.
+    """The two GPM sample buffers of one GPU; each reading swaps them.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.

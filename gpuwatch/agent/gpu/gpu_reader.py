@@ -32,7 +32,7 @@ if TYPE_CHECKING:
             """Return index -> data from the driver's files."""
 
         def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
-            """Return UUID -> (handle, bus id) of the other GPUs."""
+            """Return UUID -> (NVML handle, bus id) of all responding GPUs but `gpu`."""
 
         def watch(self, gpu: "GpuReader") -> None:
             """Register the GPU for events."""

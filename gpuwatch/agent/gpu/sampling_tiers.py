@@ -233,7 +233,7 @@ class SlowTier(object):
         self._batch = FieldBatch(_slow_fields(self._links))
 
     def read(self) -> "dict[str, Any]":
-        """Return a dict with the keys of `wire.GpuSlow`.
+        """Read the values that change slowly; return a dict with the keys of `wire.GpuSlow`.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.

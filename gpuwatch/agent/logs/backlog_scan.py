@@ -50,7 +50,7 @@ class BacklogScan(object):
         return bool(entries)
 
     def read(self, entry: "FileEntry") -> None:
-        """Scan the next step of one file's backlog."""
+        """Scan the next step of the backlog, the older part, of one log file."""
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
             return

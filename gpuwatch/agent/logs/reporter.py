@@ -189,7 +189,7 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", 
 
 
 def _lasting(row: "dict[str, Any]") -> "list[tuple[str, Any]]":
-    """Return the items of a row that do not change with every line, and whether all of it is searched."""
+    """Return the items of a file's row that do not change with every line, and if all of it is searched."""
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(
         [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]

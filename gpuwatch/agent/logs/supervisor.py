@@ -84,7 +84,7 @@ class LogReader(object):
 
     @property
     def waiting(self) -> bool:
-        """True if frames are waiting."""
+        """True if `take` would return frames of the log reader."""
         return bool(self._frames)
 
     def take(self) -> "list[str]":

@@ -175,9 +175,9 @@ def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
 def scale_rates(
     summary: dict[str, Any], own: Mapping[str, Any], part: Mapping[str, Any], duration_s: float
 ) -> None:
-    """Convert rates and the overall MFU that came from the library's `part` to the whole run's duration.
+    """Convert the rates and the overall MFU that came from `part` to the whole run's duration.
 
-    The library's rates are over the time of its own tracker.
+    `part` is of the telemetry library, whose rates are over the time of its own tracker.
     """
     tracked = part.get("duration_s")
     for name in ("samples_per_s", "tokens_per_s", "mfu_overall"):

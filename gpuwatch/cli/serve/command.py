@@ -119,7 +119,9 @@ def recorded_moment(source: Source) -> float | None:
 
 
 def open_server(listen: str, source: Source, viewers: Viewers, max_viewers: int) -> BrowserServer:
-    """Bind the address and return the server, not started; warn on stderr if other machines can reach it.
+    """Bind the address and return the browser server, which is not started yet.
+
+    Warn on stderr if other machines can reach the address.
 
     Raises:
         click.ClickException: The address is invalid or cannot be bound.

@@ -113,7 +113,7 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
 
 
 def _blamed(found: LocatedFinding, where: RankIndex) -> object:
-    """Return the node at fault that a line names, itself or by a pod that was scheduled there; else None."""
+    """Return the node that a line blames, by name or by a pod that was scheduled there; else None."""
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:

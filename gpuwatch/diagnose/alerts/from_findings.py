@@ -117,7 +117,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
 
 
 def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding, where: RankIndex) -> Alert:
-    """Return the alert for a process that a rank started: a warning at the rank that logs it."""
+    """Return the alert about a message of a rank's child process: a warning at the rank that logs it."""
     finding = found.finding
     fields = {name: value for name, value in alert.fields.items() if name != "rank"}
     if finding.rank_from == "field":  # the number is that of the child

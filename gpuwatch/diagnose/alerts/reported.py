@@ -274,9 +274,9 @@ class ReportedAlerts:
 
 
 def _stays_resolved(known: Alert | None, alert: Alert) -> bool:
-    """Return True if `known` was resolved, and `alert` is the same report of the same job at another place.
+    """Return True if `known` is resolved, and `alert` is no later report of the same job.
 
-    The offset of the node's clock may have moved since.
+    Its time may differ by APART_S: the offset of the node's clock may have changed.
     """
     if known is None or known.state != "resolved" or alert.job != known.job:
         return False

@@ -67,7 +67,7 @@ def recoveries(
     tracks: Sequence[StepTrack],
     judge: Judge,
 ) -> dict[str, Recovery]:
-    """Return alert id -> how its program went on; arguments as in `with_later_lines`.
+    """Return alert id -> how the program continued after it; arguments as in `with_later_lines`.
 
     `judge`: `outlived`, or a version that caches its results.
     """
@@ -91,9 +91,9 @@ def recoveries(
 
 
 def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> list[Alert]:
-    """Return the alerts, those in `found` (alert id -> recovery) softened.
+    """Return all alerts; those with a recovery in `found` (alert id -> recovery) get a lower severity.
 
-    If another process of the job died, only the recoveries by the job's end count.
+    If another process of the job died, a recovery counts only if its program finished.
     """
     left = [alert for alert in alerts if alert.severity in GRAVE and alert.id not in found]
     dead = {alert.job for alert in left if _ends_work(alert)}

@@ -225,7 +225,7 @@ def _fails_beside(incident: Incident) -> bool:
 def _resumed(
     incident: Incident, resumed: Sequence[Resumption], running: Mapping[str, Attempt], wall: float
 ) -> Resolution | None:
-    """Return the closing if the job resumed training after every failure of the incident; else None.
+    """Return the resolution if the job resumed training after the last failure of the incident; else None.
 
     Later failures are another incident. Within a second of a start, times do not decide; `_is_of_before`
     looks closer while the job runs.

@@ -40,7 +40,7 @@ MIN_STEPS = 3
 
 
 def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterable[Alert]) -> list[Alert]:
-    """Return a warning for each log that ends with words of failure, or that stops below its steps.
+    """Return a warning for each log that ends with words of failure or of trouble with the machine.
 
     Empty if a line reports a failure already, the job finished or is still being written, or a signal
     ended it. Logs that another alert is about, and those that state an intended end, are left out.

@@ -42,7 +42,7 @@ class ListedRanks:
         """Job and node -> how many of its listed ranks are disputed."""
 
     def update(self, nodes: Iterable[Node]) -> Running:
-        """Read the nodes' current lists.
+        """Take over the nodes' current process lists.
 
         Return (job, rank) -> node -> process, of the nodes that are trusted.
         """

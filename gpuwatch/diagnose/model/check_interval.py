@@ -26,7 +26,7 @@ class CheckInterval:
 
 
 class PeriodicWatch:
-    """Checks the fleet at most every `every_s` seconds; `alerts` has firing and resolved ones by id."""
+    """Checks the fleet at most every `every_s` seconds; `alerts`: the firing and the resolved ones, by id."""
 
     def __init__(self, every_s: float) -> None:
         self._interval = CheckInterval(every_s)

@@ -101,7 +101,7 @@ class RankIndex:
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
     ) -> RankPlace | None:
-        """Return the only rank of a node with this value of `kind`; None if none or several match.
+        """Return the rank of a node that `kind` and `value` identify; None if none or several match.
 
         `kind`: gpu (index), uuid, bus (PCI address as of `bus_key`), pid, inner pid (in its container), child
         (pid of what it has started) or local (rank). `at`: unix seconds; only ranks that lived then count.

@@ -253,7 +253,10 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
 
 
 def _of_state(code: str, sign: str, before: str) -> str:
-    """Return the class of a checkpoint for shards that are written, and for those of a saved state."""
+    """Return the code, or that of a checkpoint in place of `data.samples_lost`.
+
+    `ckpt.write_fail` if shards are written, `ckpt.corrupt` if a saved state is named before.
+    """
     if code != "data.samples_lost":
         return code
     if _WRITES.match(sign):

@@ -130,7 +130,7 @@ def stepping_s(writer: RankProgress, since: float) -> float:
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """Return job -> the writer with its newest step, among writers that logged a step within STEPPED_S."""
+    """Return for each job the writer that logged the newest step, if that was within STEPPED_S seconds."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)

@@ -82,7 +82,7 @@ class Claimants:
         return (place.job, place.rank) in self._disputed
 
     def outweighs(self, one: str, other: str, job: str | None) -> bool:
-        """Return True if `one` is trusted rather than `other` for a rank of a job that both claim."""
+        """Return True if node `one` is trusted more than node `other` for a rank of a job that both claim."""
         there = [each for each in self._there.get(other, ()) if job is None or each[0] in (None, job)]
         disputed = max(1, sum(one in self._nodes[rank][name] for name, rank in there))
         return outweighs(self.undisputed(one, job), self.undisputed(other, job), disputed)

@@ -115,7 +115,7 @@ class ContradictedRanks:
         return changed
 
     def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
-        """Return True if other nodes contradict that a process with this world size is a rank of the job."""
+        """Return True if, by other nodes, this rank or this world size cannot belong to the job."""
         if (job, node) in self._outside:
             return True
         agreed = self._sizes.get((job, node))

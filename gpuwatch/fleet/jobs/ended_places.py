@@ -109,9 +109,10 @@ def _own_places(
 def _first_ranks(
     folders: Mapping[tuple[str | None, str], list[LogFile]], own: Mapping[tuple[str | None, str], set[int]]
 ) -> dict[str, int]:
-    """Return torchrun run folder -> the global rank of local rank 0, if lines or the id show it.
+    """Return torchrun run folder -> the global rank of local rank 0.
 
-    torchrun numbers the ranks of an agent in the order of their local ranks.
+    Folders for which neither lines nor the run id show it are left out. torchrun numbers the ranks of
+    an agent in the order of their local ranks.
     """
     stated: dict[str, set[int]] = defaultdict(set)
     for key, files in folders.items():

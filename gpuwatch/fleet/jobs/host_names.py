@@ -44,10 +44,10 @@ class HostNames:
         node.taken_host = self._taken(node, host)
 
     def _judge(self, host: str) -> None:
-        """Set `own_host` of the nodes that report a name, or clear it.
+        """Set `own_host` of the nodes that report the name `host`, or clear it.
 
-        Only the name's owner has it (the node planned with it, else the first of the plan), and nodes
-        on its machine.
+        The name belongs to the node planned with it, else to the first node of the plan that reports it;
+        nodes on the same machine have it too.
         """
         reporting = [self._nodes[name] for name in self._reporting.get(host, ())]
         nodes = [node for node in reporting if node.hello is not None and node.hello.host == host]

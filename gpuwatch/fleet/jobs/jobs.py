@@ -111,7 +111,7 @@ class Jobs:
         return True, renamed
 
     def rivals(self, node: str) -> dict[str, dict[int, str]]:
-        """Return node -> rank -> the other node whose host claims the same rank of the same job.
+        """Return the ranks that another host claims too, of the same job: node -> rank -> that other node.
 
         Covers this node and all nodes whose ranks are judged again with it; empty if nothing can have
         changed. Ranks with different masters are of two jobs, although their names differ only once both

@@ -47,7 +47,7 @@ class RunningRank(Struct, frozen=True):
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
-        """Return (host, rendezvous, launcher, folder); jobs that claim the same rank differ in these."""
+        """(host, rendezvous, launcher, folder): what distinguishes jobs that claim the same rank."""
         return self.host, self.master, self.launcher, self.folder
 
 

@@ -18,7 +18,7 @@ MAX_CHARACTERS = 4_000_000
 
 
 class SharedIdentities:
-    """Treats files of one reported identity as different until two nodes report the same fingerprint.
+    """Decides which files of different nodes are the same: those with equal identity and fingerprint.
 
     A hostile node can guess the name of a file system and an inode, but not the size, the time of the last
     write (ns) and the checksums of the file's ends. Two nodes that see the same file continue to do so when

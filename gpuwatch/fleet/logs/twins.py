@@ -52,7 +52,7 @@ class Twins:
         return first
 
     def _name(self, node: str, path: str, identity: str) -> None:
-        """Give a file an identity, unless it has one."""
+        """Store the identity of a file; a file that already has one keeps it."""
         if self._identities.setdefault((node, path), identity) == identity:
             for named in list(self._named.surplus(node, path, len(path) + len(identity))):
                 del self._identities[named]

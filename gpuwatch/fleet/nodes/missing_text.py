@@ -30,7 +30,7 @@ def has_only_logs(node: Node) -> bool:
 
 
 def has_no_host_values(node: Node) -> bool:
-    """Return True if no value of the host will come: of a pod with logs alone, or without node-exporter."""
+    """Return True if a node never reports host values: a pod with logs alone, or without node-exporter."""
     return _reports(node, LOGS_ONLY) or _reports(node, NO_HOST_VALUES)
 
 

@@ -49,7 +49,7 @@ class PodLink:
         return AgentLink(self._spec, self._dialer, replace(self._board, inbox=self))
 
     def put(self, arrival: Arrival) -> None:
-        """Take what the entered container sends; a refusal to enter it changes over to its logs."""
+        """Handle what the agent in the container sends; if entry is refused, read the pod's logs instead."""
         what = arrival.what
         if isinstance(what, Hello) and what.gpus:
             self._gpus = what.gpus

@@ -120,9 +120,9 @@ def _kept(found: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 
 def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:
-    """Return the median seconds between scrapes of one series of a metric, within limits.
+    """Return the seconds between scrapes of a metric: the median of one series, within limits.
 
-    `labels`: some of its labels. A default is returned if it has fewer than two samples.
+    `labels`: some labels of the series. A default is returned if it has fewer than two samples.
     """
     names = {"node": labels.node, "instance": labels.instance, "Hostname": labels.hostname}
     matchers = ",".join(f"{name}={json.dumps(value)}" for name, value in names.items() if value)

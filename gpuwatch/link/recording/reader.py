@@ -104,7 +104,7 @@ class Recording:
         return found is None or found[1] < 1 or found[2] - found[1] + 1 != found[0]
 
     def budget(self, *, whole: bool = False) -> ReadBudget:
-        """Return the read budget of one seek, or of a walk through the `whole` file."""
+        """Return the limits of what one seek may read; with `whole`, those of a walk through the file."""
         if not whole:
             return ReadBudget(self._parts, MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S)
         return ReadBudget.of_file(self._parts, self.path.stat().st_size)
@@ -188,7 +188,7 @@ class Recording:
         return self._parts.records(("block", block.id), block.data, block.first, block.last)
 
     def all_records(self) -> Iterator[tuple[ReadBlock, StreamRecord]]:
-        """Yield all records with their blocks, as far as the budget for a whole file allows."""
+        """Yield every record with its block, until the budget for a whole file is spent."""
         budget = self.budget(whole=True)
         for block in self.blocks(0):
             for one in self.records(block):

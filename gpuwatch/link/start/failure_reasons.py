@@ -23,7 +23,7 @@ class Ending(Struct, frozen=True):
 
 
 def before_start(noise: str, stderr: str, python: str | None, what: str = "agent") -> Ending:
-    """Return the reason of an end before the agent's start marker.
+    """Return why the agent ended before it printed its start marker.
 
     Args:
         noise: The output on stdout before.

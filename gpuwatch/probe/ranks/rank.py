@@ -23,7 +23,7 @@ LOGGED_REASON = 70
 
 
 class ProbeRank:
-    """One rank of the probe.
+    """One rank of the probe: it joins the process group and measures until the stop order.
 
     Args:
         torch: The module, as the worker imported it; CUDA not yet used.

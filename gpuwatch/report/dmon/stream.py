@@ -68,7 +68,7 @@ class DmonStream:
         return not arriving and all(self._full(gpu) for gpu in fleet.gpus())
 
     def unanswered(self, fleet: Fleet) -> bool:
-        """Return True if a node or its driver has not answered, or a GPU has reported no values."""
+        """Return True if a node or its driver has not answered yet, or a GPU has reported no values yet."""
         nodes = fleet.nodes.values()
         return any(node.hello is None or node.driver_starting is not None for node in nodes) or any(
             gpu.fast_at is None for gpu in fleet.gpus()

@@ -159,7 +159,7 @@ class _OpenValue:
         return MASK
 
     def _of_group(self, text: str) -> str:
-        """Return a line of a list or mapping masked, but for the bracket at its beginning."""
+        """Return `MASK` for a line of a secret list or mapping, but a line of brackets alone unchanged."""
         opening = next(each for each, closing in _CLOSING.items() if closing == self._closing)
         self._depth += text.count(opening) - text.count(self._closing)
         if self._depth <= 0:

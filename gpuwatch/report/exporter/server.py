@@ -228,5 +228,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def version_string(self) -> str:
-        """Return a name without the version of Python."""
+        """Return the value of the `Server` header, without the version of Python."""
         return "gpuwatch"

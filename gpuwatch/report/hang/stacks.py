@@ -51,7 +51,10 @@ def stacks_lines(
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
 ) -> Iterator[ReportLine]:
-    """Yield the verdict and its commands, every job's ranks by location, dumps, single processes, and RAS.
+    """Yield the lines of the report on a hang.
+
+    They are: the verdict and the next commands, each job's ranks by code location, dumps, single processes,
+    the nodes that were not queried, and why NCCL RAS did not answer.
 
     `unasked`: node -> why it was not queried. `wall`: unix seconds, None: now.
     """

@@ -130,7 +130,7 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
 
 
 def verdict_facts(verdict: Verdict) -> Facts:
-    """Return a verdict on a hang as data."""
+    """Return a verdict on a hang as a dict for JSON."""
     return with_new_names(_verdict_facts(verdict))
 
 

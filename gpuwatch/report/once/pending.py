@@ -77,7 +77,7 @@ def _servers(servers: Iterable[InferenceServer]) -> Iterator[Pending]:
 
 
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
-    """Yield the ranks whose output is not read: a terminal, /dev/null, a file that is not followed."""
+    """Yield an item for each group of ranks whose output is not read: a terminal, /dev/null, another file."""
     for each in unlogged(nodes):
         text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
         yield Pending(fold(each.nodes), "rank_log", text)

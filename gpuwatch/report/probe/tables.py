@@ -180,7 +180,7 @@ def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
 
 
 def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
-    """Return the smallest ratio of its values to the median; None if there is none."""
+    """Return the smallest ratio of a value of `row` to the median in `middle`; None if none is comparable."""
     pairs = zip(values_of(row), values_of(middle), strict=True)
     return min((own / usual for own, usual in pairs if own is not None and usual), default=None)
 

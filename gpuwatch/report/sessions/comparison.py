@@ -132,7 +132,7 @@ def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
 
 
 def average_lines(title: str, group: SessionGroup) -> Iterator[ReportLine]:
-    """Yield the averages of a group."""
+    """Yield the report lines with the averages of a group of sessions."""
     yield ReportLine(f"{title}:")
     yield ReportLine(f"  Steps/sec: {rate_of_steps(group.steps_per_s)}")
     yield ReportLine(f"  GPU utilization: {fixed(group.utilization_avg_pct, 1, '%')}")

@@ -96,5 +96,5 @@ def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _of_several(leads: list[Lead]) -> Lead:
-    """Return the lead that any of several parts can have."""
+    """Return for each place the codes that any of several alternatives can have there (see `Lead`)."""
     return tuple(frozenset().union(*each) for each in zip(*leads, strict=False))

@@ -22,7 +22,7 @@ def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
 
 
 def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
-    """Return for each pattern the derived literals, or the rule's own if those are more distinctive.
+    """Return each pattern's literals: derived from it, or stated by the rule if these are more distinctive.
 
     Empty if a pattern has neither.
     """
@@ -44,9 +44,10 @@ def _leading(rule: Rule | Dialect) -> tuple[str, ...]:
 
 
 def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
-    """Return the data of a literal, with the word that selects it.
+    """Return the data of a literal for the agent.
 
-    A source file's suffix counts only after a level letter: one entry for each of GLOG_LETTERS.
+    In a fallback rule the suffix of a glog source file (`.cc:`) counts only after a level letter: one entry
+    for each of GLOG_LETTERS.
     """
     if rule.fallback and literal.text in GLOG_FILES:
         return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]

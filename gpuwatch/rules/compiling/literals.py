@@ -271,7 +271,7 @@ def _inner_of(code: Any, argument: Any) -> list[Any]:
 
 
 def _exact(code: Any, argument: Any) -> frozenset[str] | None:
-    """Return all texts that an element can match, if they are few; else None."""
+    """Return all texts that a regex element can match, if they are few; else None."""
     if code is op.LITERAL:
         return frozenset({chr(argument)})
     if code is op.IN and len(argument) <= 3 and all(kind is op.LITERAL for kind, _ in argument):

@@ -24,7 +24,7 @@ REPEATS = tuple(
 def is_folded(argument: Any, *, folded: bool) -> bool:
     """Return True if a group ignores case.
 
-    `argument`: of the group; `folded`: True if what encloses it ignores case.
+    `argument`: the group in the parsed pattern; `folded`: True if what encloses the group ignores case.
     """
     add, remove = argument[1], argument[2]
     return (folded or bool(add & re.IGNORECASE)) and not remove & re.IGNORECASE

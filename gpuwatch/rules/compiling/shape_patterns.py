@@ -92,7 +92,9 @@ _BOTH_CASES = re.compile(r"\[[A-Z]([a-z])\]")
 
 
 def _sequence(items: Sequence[tuple[Any, Any]], *, folded: bool, behind: bool = False) -> list[Part]:
-    """Return the parts of a sequence; of adjacent blanks only the first is required: a tab is several.
+    """Return the parts of the shape pattern of a sequence of regex elements.
+
+    Of adjacent blanks only the first is required: a tab of the line is several blanks in its shape.
 
     Args:
         items: The elements.

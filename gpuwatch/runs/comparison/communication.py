@@ -46,7 +46,10 @@ class CommunicationReport(Struct, frozen=True):
 def communication_report(
     session: TrainingSession, all_sessions: Sequence[TrainingSession]
 ) -> CommunicationReport:
-    """Return the judgement of one session; its throughput is compared with the single-GPU sessions."""
+    """Return the communication of a session, and whether its GPUs train together.
+
+    Its throughput is compared with that of the single-GPU sessions.
+    """
     operations = tuple(session.summary.communication or ())
     shares = tuple(step_share(each, session.summary) for each in operations)
     reasons = tuple(multi_gpu_reasons(session, all_sessions))

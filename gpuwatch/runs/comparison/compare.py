@@ -96,7 +96,7 @@ def mode_of(summary: SessionSummary) -> str | None:
 
 
 def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
-    """Return the sessions with their averages; with several worker counts the averages are None."""
+    """Return the sessions with their averages, which are None if the numbers of workers differ."""
     bare = SessionGroup(tuple(sessions))
     if len(bare.counts) > 1:
         return bare

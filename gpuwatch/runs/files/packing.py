@@ -65,7 +65,7 @@ class Decoder(Struct, frozen=True):
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the member."""
+        """The input after the end of the compressed member."""
         return bytes(self.inner.unused_data)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, Va
 
 
 def packing_of(head: bytes) -> str | None:
-    """Return the packing of a file by its first bytes; None: plain.
+    """Return how a file is packed (compressed, or UTF-16) by its first bytes; None: plain.
 
     Zero bytes before a packed member are skipped (preallocated files).
     """

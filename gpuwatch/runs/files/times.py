@@ -104,7 +104,9 @@ def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
 
 
 def bound_of(times: Times) -> TimeBound:
-    """Return the kind of bound for the time of a line without a timestamp.
+    """Return how the time of a line without a timestamp is bounded.
+
+    "before" the timestamp below it, else "after" the one above it, else "undated".
 
     Only timestamps of the same writer are bounds: other files may have ended earlier, and a file's
     modification time may be that of a copy.

@@ -25,7 +25,7 @@ FLIGHT_DUMP = "a flight recorder's dump"
 
 
 class NoDumpError(ValueError):
-    """Raised if the file is not a dump; the message gives the reason."""
+    """Raised if a file is not a flight-recorder dump; the message gives the reason."""
 
 
 class UnreadableDumpError(NoDumpError):

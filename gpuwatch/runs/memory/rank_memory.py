@@ -64,7 +64,7 @@ class RankMemory:
 
     @property
     def is_incomplete(self) -> bool:
-        """True if the report ends before its sizes, or has none."""
+        """True if the memory report ends before its sizes, or has no sizes."""
         if self.source == "memory_summary":
             return self.peak is None or self.reserved is None or self.unusable is None
         sizes = (self.allocated, self.reserved, self.peak, self.peak_reserved)

@@ -179,7 +179,10 @@ def hosts_in(part: str) -> list[str]:
 
 
 def hosts_in_piece(piece: str) -> list[str]:
-    """Return the possible host names in a part of a name without word separators."""
+    """Return the parts of `piece` that may be host names.
+
+    `piece`: a part of a file name, between word separators.
+    """
     return [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
 
 

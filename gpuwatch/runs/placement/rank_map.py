@@ -73,7 +73,7 @@ class RankMap(Struct, frozen=True):
 
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Return where each rank ran, joined from lines and paths; lines take precedence."""
+    """Return where each rank ran, by log lines and file paths; lines take precedence."""
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)

@@ -19,7 +19,10 @@ _OTHER_ESCAPE = re.compile(rb"\\[^nrt]")
 
 
 class PieceSieve(Sieve):
-    """A prefilter that keeps the shapes of the piece read last, because several stages need them."""
+    """A prefilter that caches the shapes (lines without digits) of the newest piece of a log.
+
+    Several stages of the scan need them.
+    """
 
     def __init__(self, ruleset: RuleSet) -> None:
         super().__init__(ruleset)

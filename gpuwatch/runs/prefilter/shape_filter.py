@@ -123,7 +123,7 @@ def rule_patterns(rule: CompiledRule) -> Iterator[str]:
 
 
 def unexplained_patterns() -> Iterator[str]:
-    """Yield patterns of which one matches each line that is an error by its level, or states an end."""
+    """Yield patterns; every line that is an error by its level, or states an end, matches one of them."""
     grave = sorted(name for name, level in LEVELS.items() if level in GRAVE and name.isalpha())
     yield "|".join(name.upper() for name in grave)
     yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))

@@ -69,7 +69,7 @@ class Dcgm:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each failed test and GPU."""
+        """Return a finding for each test and GPU that failed or warned; without one, those of the summary."""
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:

@@ -32,7 +32,7 @@ class Df:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; return False if it is no row."""
+        """Process a line of `df`; return False if it is neither the heading nor a row."""
         row = _DF_ROW.match(line.text)
         if row is None:
             return DF_HEADING.match(line.text) is not None

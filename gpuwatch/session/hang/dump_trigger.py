@@ -41,12 +41,12 @@ class Writing:
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
     ) -> None:
-        """Send the requests to the nodes.
+        """Ask the nodes to make the ranks write dumps.
 
         Args:
             session: Sends requests to the nodes.
             targets: The ranks' processes.
-            pids: Node -> those that have a pipe.
+            pids: Node -> the processes that have a dump pipe.
             before: Node -> the dumps that exist now.
             clock: Monotonic seconds.
         """

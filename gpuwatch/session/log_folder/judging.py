@@ -46,7 +46,7 @@ class FolderTask(Struct, frozen=True):
 def report_of(
     found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, share: float = 1.0
 ) -> FolderReport:
-    """Return a report of everything known so far; without a judgement, of what the paths show.
+    """Return a report of what is known so far; without a judgement, only of what the paths show.
 
     `share`: how much of the files is read, 0 to 1.
     """
@@ -70,9 +70,9 @@ def end_of(scan: Scan) -> float:
 
 
 def serve_judgement(pipe: Connection, parent: int, task: FolderTask) -> None:
-    """Send `ReadSoFar` and `FolderReport` messages until the pipe is closed.
+    """Read a folder's logs, and send `ReadSoFar` and `FolderReport` messages until the pipe is closed.
 
-    Read again when files have grown.
+    The logs are read again when they have grown.
     """
     become_child(parent)
     begin = Begin.of(task.packs.all, default_engine())

@@ -20,7 +20,7 @@ MAX_MOMENT = 1.0e11
 
 
 class RecordedIncident(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An incident that refers to alerts by id; alerts that differ from the book's are included."""
+    """An incident that refers to alerts by id; those that differ from the book's are stored whole (`own`)."""
 
     incident: Incident
     alerts: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class SlurmWatch:
 
 
 def watch_of(fleet: Fleet) -> SlurmWatch | None:
-    """Return a watch if Slurm's commands are installed and the nodes are real ones; else None."""
+    """Return a watch if Slurm is installed and no node is simulated or read from logs; else None."""
     links = {spec.link for spec in fleet.plan.nodes}
     if links & {"demo", "logs"} or shutil.which("scontrol") is None:
         return None

@@ -52,22 +52,22 @@ class SessionFolder:
 
     @property
     def multigpu_log(self) -> Path:
-        """The log of process group and communication."""
+        """Path of the log of the process group and the communication."""
         return self.file("multigpu.log")
 
     @property
     def performance_log(self) -> Path:
-        """The log of throughput, GPU samples, performance warnings."""
+        """Path of the log of throughput, GPU samples and performance warnings."""
         return self.file("performance.log")
 
     @property
     def summary_json(self) -> Path:
-        """The summary for programs."""
+        """Path of the summary for programs."""
         return self.file("summary.json")
 
     @property
     def summary_txt(self) -> Path:
-        """The summary for users."""
+        """Path of the summary for users."""
         return self.file("summary.txt")
 
     @property

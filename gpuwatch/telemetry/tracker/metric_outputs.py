@@ -49,7 +49,7 @@ class MetricOutputs:
         self._each(lambda writer: writer.scalars(step, tagged({**line, **gpu})))
 
     def evaluation(self, step: int, results: Mapping[str, float]) -> None:
-        """Write the results of an evaluation."""
+        """Write the results of an evaluation to every metric writer."""
         self._each(lambda writer: writer.scalars(step, tagged_evaluation(results)))
 
     def parameters(self, step: int, model: Any) -> None:

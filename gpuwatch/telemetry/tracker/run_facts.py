@@ -24,7 +24,7 @@ WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 @record
 class RunFacts:
-    """What a script states about its run; None: unknown."""
+    """What the training script tells the tracker about its run. None: not told."""
 
     model: Any = None
     """The torch module; its parameters are counted."""

@@ -54,7 +54,7 @@ class StepLog:
             self._recorder.communication.add("training_start")
 
     def check(self, values: StepValues) -> None:
-        """Warn of a NaN or Inf loss that is a Python float, so that reading it needs no wait for the GPU."""
+        """Warn if the loss is NaN or Inf; only a Python float is checked, a tensor would wait for the GPU."""
         if isinstance(values.loss, float) and not math.isfinite(values.loss):
             self.warn("num.nan_loss", f"the loss at step {values.step} is {values.loss}")
 

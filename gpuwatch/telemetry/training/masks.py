@@ -30,7 +30,7 @@ class MaskReport:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong for certain, one text each; shifted labels are right for some models."""
+        """The errors, one text each; shifted labels are not among them, because some models need them."""
         found = []
         if not self.counted:
             found.append("no label counts in the loss")

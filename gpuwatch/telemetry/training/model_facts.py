@@ -32,7 +32,7 @@ class ParameterRow:
 
 
 def parameter_table(model: Any) -> list[ParameterRow]:
-    """Return name, shape, data type and count of every parameter, in the model's order."""
+    """Return name, shape, data type, count and trainability of every parameter, in the model's order."""
     return [
         ParameterRow(
             name,

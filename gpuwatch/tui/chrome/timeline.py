@@ -22,7 +22,7 @@ FRESH_S = 2.0
 
 
 class Timeline:
-    """Builds the line of the timeline; keeps the counted densities of one width."""
+    """Builds the timeline of a replay; the event counts of the last width are cached."""
 
     def __init__(self, replay: Replaying) -> None:
         self._replay = replay

@@ -33,7 +33,7 @@ class WaitingScreen(PageScreen):
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing now: only the item that requests dumps can be opened."""
+        """Return the actions that do nothing now; `choose` works only on the item that requests dumps."""
         thing = self.page.chosen()
         idle = set() if thing is not None and thing.key == WRITE else {"choose"}
         return frozenset(idle if self.page.may_write() else idle | {"write_dumps"})

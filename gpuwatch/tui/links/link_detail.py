@@ -54,7 +54,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return list(self._lines(results, width))
 
     def links(self, *, back: bool = False) -> list[Peers]:
-        """Return the links measured from the cursor's source to its destination, or with `back` in reverse.
+        """Return the links measured from source to destination at the cursor; with `back`, in reverse.
 
         Empty if none was measured, or the matrix is about to change.
         """
@@ -179,7 +179,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             yield from wrapped(error, width, self.look.severity["critical"])
 
     def _ends(self, results: Results, width: int) -> Iterator[Row]:
-        """Yield the counters, transports and NICs of the two nodes."""
+        """Yield rows with the changed counters, the transports and the NICs of the link's nodes."""
         look, board = self.look, self.view.board
         numbers = dict.fromkeys(self.matrix.place)
         nodes = [board.nodes[n] if self.view.view == "nodes" else board.seats[n].node for n in numbers]

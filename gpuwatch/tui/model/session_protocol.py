@@ -64,7 +64,7 @@ class Probing(Protocol):
 
     @property
     def keeps_ranks(self) -> bool:
-        """True if the ranks still run, so that a link can be measured again."""
+        """True if the probe's ranks still run, so that a link can be measured again."""
         ...
 
     def confirm(self) -> None:
@@ -112,7 +112,7 @@ class Profiling(Protocol):
         ...
 
     def update(self) -> bool:
-        """Process what was received; return True if there is anything new."""
+        """Process the answers received since the last call; return True if anything changed."""
         ...
 
     def start(self) -> None:

@@ -56,7 +56,7 @@ class SelectableLines(LineView, can_focus=True):
         return max(0, self.count() - self.pinned)
 
     def first_line(self, item: int) -> int:
-        """Return the first line of an item."""
+        """Return the number of the first line of an item."""
         return item + self.pinned
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - other pickers need the column

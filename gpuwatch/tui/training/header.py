@@ -106,7 +106,7 @@ def size_text(facts: JobFacts) -> str:
 
 
 class TrainingHead(RebuiltPage, can_focus=False):
-    """The widget with the summary of a job: its progress, speed and problems, and inference servers."""
+    """The widget that summarizes a job: progress, speed, problems and inference servers."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
     can_focus = False

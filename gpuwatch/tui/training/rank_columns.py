@@ -90,7 +90,7 @@ MIN_TREND_WIDTH, MAX_TREND_WIDTH = 14, 24
 
 
 def trend_width(left: int) -> int:
-    """Return the width of each history if the columns leave `left` cells; 0 if that is too little."""
+    """Return the width of each trend column if the others leave `left` cells; 0 if they leave too few."""
     each = left // len(TRENDS) - 2
     return min(MAX_TREND_WIDTH, each) if each >= MIN_TREND_WIDTH else 0
 

@@ -96,9 +96,9 @@ def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
 
 
 def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckpoint]") -> "bool | None":
-    """Return whether it is, by its format's marks, else compared with `older`, newest first.
+    """Return whether a checkpoint is complete: by the marks of its format, else compared with older ones.
 
-    None: undecided.
+    `older`: newest first. None: undecided.
     """
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):

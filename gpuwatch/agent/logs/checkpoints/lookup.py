@@ -47,7 +47,7 @@ class CheckpointFiles(object):
         return dict(finding, fields=dict(finding["fields"], **found))
 
     def again(self, now: float) -> "list[dict[str, Any]]":
-        """Return, with new facts, the findings whose files were still growing and may be complete now."""
+        """Return the findings whose checkpoint was still growing and may be complete now, with new facts."""
         due = [key for key, (at, _) in self._waiting.items() if at <= now]
         found = []
         for key in due:

@@ -116,7 +116,7 @@ class Discovery(object):
             self._due = min(self._due, soon)
 
     def step(self) -> bool:
-        """Search for a moment; return True if there is more to do now."""
+        """Search for log files for about STEP_S seconds; return True if it is to be called again at once."""
         if self._on and time.monotonic() >= self._holders_due:
             self._holders_due = time.monotonic() + HOLDERS_S
             self._check_holders()

@@ -60,7 +60,7 @@ class LogTail(object):
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 
     def rank(self) -> "int | None":
-        """Return the rank if torch's prefixes name exactly one, else None."""
+        """Return the rank if torch's prefixes (`[rank3]:`) name exactly one, else None."""
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 

@@ -73,10 +73,10 @@ class Backlog(object):
         return self._begin, self._end
 
     def read(self, budget: int) -> "tuple[bytes, int]":
-        """Return the next piece, of at most `budget` bytes, and its offset.
+        """Return the next piece of the file, of at most `budget` bytes, and its offset.
 
-        Of a hole only the first byte is returned, as a line end, which ends an unfinished line before it. A
-        file that was truncated counts as finished.
+        A hole is returned as one line end, so that an unfinished line before it ends. A file that was
+        truncated counts as finished.
 
         Raises:
             OSError: it cannot be read any more.

@@ -30,7 +30,7 @@ _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 
 
 class Catalog(object):
-    """Entries by path. `enter` is called with a path before the file system is accessed."""
+    """The log files that are followed, by path. `enter` is called with a path before it is accessed."""
 
     def __init__(
         self,

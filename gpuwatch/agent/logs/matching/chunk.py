@@ -111,7 +111,7 @@ class Chunk(object):
             size *= 4
 
     def _upwards(self, start: int, most: int) -> "Iterator[bytes]":
-        """Yield the lines of `above`, nearest first; far ones are found only when needed."""
+        """Yield the lines above `start`, nearest first; far ones are looked up only when they are reached."""
         near = self.above(start, SHORT_TRACEBACK)
         for line in reversed(near):
             yield line

@@ -198,7 +198,7 @@ class Sieve(object):
         return list(phrases)
 
     def _remember_plain(self, shapes: "list[bytes]") -> None:
-        """Remember shapes without a phrase."""
+        """Remember that these shapes (lines without digits) contain no phrase of any rule."""
         for shape in shapes:
             self._remember(shape, _NO_HITS, _NO_HITS)
 

@@ -33,7 +33,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
-    """Return the ranks of a message of a line; one below a traceback belongs to the rank that began it."""
+    """Return the ranks of a line's message; below a traceback, those of the rank that printed it."""
     reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty:

@@ -273,7 +273,7 @@ class RuleSet(object):
 
 
 def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) -> "dict[str, str]":
-    """Return the words of a dialect, with those of the one that it extends, recursively."""
+    """Return the words of a dialect and, recursively, of the one it extends; its own words override those."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
         return {}

@@ -36,7 +36,7 @@ class CountedLines(object):
                 self._more += 1
 
     def drain(self) -> "tuple[list[tuple[bytes, list[CompiledDialect]]], float]":
-        """Return and remove (line, dialects) of each, and the number of lines that each stands for."""
+        """Return and remove the lines, as (line, dialects); and how many log lines each stands for."""
         lines, more = self._lines, self._more
         self._lines, self._more = [], 0
         return lines, 1.0 + more / float(max(1, len(lines)))

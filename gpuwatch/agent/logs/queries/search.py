@@ -257,7 +257,7 @@ class RunningSearch(object):
     def __init__(
         self, plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]" = search
     ) -> None:
-        """Start the process; `search` searches the files and sends the results."""
+        """Start a process that runs `search` over the files and sends the results."""
         self.number = plan.number
         self.pid, self.descriptor = _fork(plan, files, search)
         self.ended = False

@@ -116,7 +116,7 @@ class Scanner(object):
 
     @property
     def left_out(self) -> int:
-        """Number of matches over the limit of separate findings."""
+        """Number of matches that are no findings of their own, because the limit was reached."""
         return self.gather.left_out
 
     @property

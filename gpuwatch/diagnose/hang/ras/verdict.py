@@ -191,8 +191,8 @@ def _is_confirmed(peers: Sequence[RasRank], reporters: Collection[str], names: M
 def _global(peer: RasRank, communicator: Communicator, world: int, locate: Locate) -> int | None:
     """Return the global rank of a peer, or None.
 
-    If `locate` does not know it, only a communicator of `world` ranks gives it: its own numbering is the
-    global one.
+    If `locate` does not know the peer, its rank in the communicator is the global one only if the
+    communicator has all `world` ranks.
     """
     known = locate(peer.host, peer.pid)
     if known is not None:

@@ -30,9 +30,9 @@ FOR_OTHERS = ("futex",)
 
 
 def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
-    """Return what a thread does, and whether ranks look like that when they wait for each other.
+    """Return what a thread does, and True if a rank that waits for others can look like this.
 
-    NCCL's ranks spin on the CPU, gloo's wait for a lock.
+    With NCCL such a rank spins on the CPU, with gloo it waits for a lock.
     """
     call = _call(thread)
     if thread.state == "Z":

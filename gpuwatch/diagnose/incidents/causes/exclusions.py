@@ -88,7 +88,7 @@ class Candidates:
 
     @cached_property
     def other_rank_failed(self) -> bool:
-        """True if a rank that its launcher did not stop has an error of its own."""
+        """True if a rank has an error of its own and was not stopped by its launcher."""
         signalled = {alert.rank for alert in self.left if alert in SIGNALLED} | {None}
         return any(
             alert.rank not in signalled and precedence(alert) < CausePrecedence.LOST_PEER

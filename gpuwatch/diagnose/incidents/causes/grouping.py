@@ -211,7 +211,7 @@ def _goes_on(group: AlertGroup, alert: Alert) -> bool:
 
 
 class _Subjects:
-    """The ranks of a group's errors, and the nodes of its kernel reports."""
+    """The places that a group of alerts is about: ranks of its errors, nodes of its kernel reports."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._ranks: set[int | None] = set()

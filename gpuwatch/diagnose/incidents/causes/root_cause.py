@@ -214,7 +214,7 @@ def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
 
 
 def _is_listed_later(alert: Alert) -> bool:
-    """Return True if torch's table lists it next to the failure that it calls the root cause."""
+    """Return True for an entry of torch's failure table other than the one that it calls the root cause."""
     return bool(alert.fields.get("table_entry"))
 
 
@@ -266,7 +266,7 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 
 
 def _slack(best: Alert, later: Alert) -> float:
-    """Return the seconds by which a stronger alert may be reported late and still be the older event."""
+    """Return by how many seconds `later` may be reported after `best` and still be the earlier event."""
     error = best.error_s + later.error_s
     if later in LAUNCHER:
         return PEERS_SOONER_S + error

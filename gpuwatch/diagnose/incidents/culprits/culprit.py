@@ -58,7 +58,7 @@ class CulpritChoice(Struct, frozen=True):
 def chosen_culprit(
     found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the culprit by the cause, else by the hang, else by which ranks did not take part."""
+    """Return the culprit: that of the cause, else that of the hang, else the ranks that did not take part."""
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause

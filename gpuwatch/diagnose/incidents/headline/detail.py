@@ -155,7 +155,7 @@ def message_of(proof: Proof) -> str:
 
 
 def address_of(proof: Proof) -> str:
-    """Return host and path of the address that failed; else ""."""
+    """Return host and path of the address that failed, as one text; "" if the line names none."""
     found = URL.search(proof.text) or HOST.search(proof.text)
     return "" if found is None else "".join(part for part in found.groups() if part)
 

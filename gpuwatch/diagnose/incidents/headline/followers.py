@@ -74,7 +74,10 @@ def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:
 
 
 def alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
-    """Return the alerts of the cause's class; of ends, those with its status that do not follow from it."""
+    """Return the alerts of the cause's class.
+
+    Of ends only those with the same exit code and signal that do not follow from it.
+    """
     same_class = [alert for alert in reported.alerts if alert.code == cause.code]
     if cause not in EXITS:
         return same_class

@@ -32,7 +32,7 @@ class TierSeries(Struct, frozen=True):
         return float(scaled) if isinstance(value, bool) else scaled
 
     def read(self, value: float) -> float:
-        """Return the field's value from a value of the series."""
+        """Convert a value of the Prometheus series to the unit of the field."""
         return value * self.over / self.times
 
 

@@ -73,5 +73,8 @@ def _state(reason: str) -> str:
 
 
 def _what(reason: str) -> str:
-    """Return the reason as the end of a sentence: `died: ...`, else preceded by `took no further part:`."""
+    """Return the reason as the end of a sentence.
+
+    `took no further part:` is put before it, unless it begins with `died` or `did not`.
+    """
     return reason if reason.startswith(("died", "did not ")) else f"took no further part: {reason}"

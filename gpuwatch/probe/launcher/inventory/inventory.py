@@ -71,9 +71,9 @@ class InventoryReader(object):
         }
 
     def _candidates(self, rows: "list[dict[str, Any]]", refused: "list[str]") -> "Iterator[Interpreter]":
-        """Yield the candidates in order of preference.
+        """Yield the interpreters to try, the preferred one first.
 
-        If the hosts file has an activation line, only that.
+        If the hosts file has an activation line, only those that the file configures.
         """
         for one in interpreters.configured(self._python, self._activate):
             yield one

@@ -16,7 +16,7 @@ ITERATIONS = (3, 12)
 
 
 class PairLoad(Struct, frozen=True):
-    """What a pair of one class sends: equal for all pairs of the class, so that rates can be compared."""
+    """What each pair of one link class sends: equal for all of them, so that their rates can be compared."""
 
     bytes: int
     iterations: int

@@ -51,7 +51,7 @@ class ProbeRun:
     """When measuring began (conductor's clock)."""
 
     def enter(self, phase: Phase) -> None:
-        """Set the phase of the results."""
+        """Set the phase of the probe in its results, and increase their version."""
         self.results.phase = phase
         self.changed()
 

@@ -55,7 +55,7 @@ class CpuClock:
 
 
 class CudaClock:
-    """The clock for NCCL and GPU work: events recorded back to back, then one wait.
+    """Times NCCL and GPU work by CUDA events: all are recorded without waiting, then the last is waited for.
 
     The host's speed has no influence.
     """

@@ -36,9 +36,9 @@ _DECODER = json.JSONDecoder(
 
 
 def is_status_document(data: bytes, *, log: bool = False) -> bool:
-    """Return True if a file has documents that state a failure, and is no log of one record per line.
+    """Return True if a file has JSON or YAML documents that state a failure, and is no log of such records.
 
-    An object that kubectl prints need not state one, except in a file with the name of a `log`.
+    An object that kubectl prints counts without a failure too, except in a file with the name of a `log`.
     """
     text = data.decode("utf-8", "replace")
     if _INSPECTION.search(text):

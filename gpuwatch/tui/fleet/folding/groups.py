@@ -81,7 +81,10 @@ def _age(group: NodeGroup, now: float) -> Cell:
 def _of_live(
     quantity: Quantity, read: Callable[[NodeView], float | None], combine: Callable[[Known], float | None]
 ) -> Callable[[NodeGroup, float], Cell]:
-    """Return the cell of what the group's live nodes come to; values of others are old."""
+    """Return a function that makes the cell of a quantity of a group.
+
+    Only live nodes count: the values of the others are old.
+    """
 
     def cell(group: NodeGroup, _now: float) -> Cell:
         known = [value for view in group.views if view.state == "live" and (value := read(view)) is not None]

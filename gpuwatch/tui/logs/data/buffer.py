@@ -222,7 +222,7 @@ class Buffer(Window):
     def _continues_page(self) -> bool:
         """Return True if the first lines of the tail continue the loaded page, else drop that page.
 
-        False on later calls.
+        This is checked once; later calls return False.
         """
         if self._joined:
             return False

@@ -36,10 +36,10 @@ def line_time(line: LogLine, before: float) -> float:
 
 
 def line_times(lines: Iterable[LogLine], before: float, dated: Dated | None = None) -> list[float]:
-    """Return the times of consecutive lines on the node's clock, never decreasing and never before `before`.
+    """Return the time of each line by the node's clock; times never decrease and are never before `before`.
 
-    A line without a time has that of the finding to which it belongs, else that of the line before it: an
-    undated traceback stands where it was written, not at the start of its file.
+    A line without a time gets the time of the finding to which it belongs, else that of the line before it:
+    an undated traceback stays where it was written, and does not move to the start of its file.
     """
     undated, times = list[int](), list[float]()
     for line in lines:

@@ -41,7 +41,7 @@ class Feed(Protocol):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there` (gone to), `end` (the first), "" for none."""
+        """The page being read: `earlier`, `later`, `there` (a jump), `end` (the first page); "": none."""
         ...
 
     @property

@@ -197,7 +197,7 @@ class LogPane(LineView, can_focus=True):
         return tuple(out)
 
     def _has_clock(self, view: View, shown: ShownLine) -> bool:
-        """Return True if a merged line is shown after its time, so that its prefix can be cut."""
+        """Return True if a merged line's own time is shown in front of it, so that its prefix can be cut."""
         return view.merged and shown.at != UNKNOWN and shown.line.t is not None
 
     def _clock(self, shown: ShownLine) -> Segment:
