@@ -29,6 +29,8 @@ MAX_DEPTH = 14
 BESIDE_COLUMNS = 110
 """From this width, two flame graphs are shown side by side."""
 
+KERNELS = "GPU kernels of a rank that was started with KINETO_USE_DAEMON=1: gpuwatch profile SOURCE --kernels"
+
 
 class ProfilePage(ItemPage):
     """The page with the estimated cost of a profile, and with the profiles when the samples have arrived."""
@@ -71,6 +73,7 @@ class ProfilePage(ItemPage):
         yield from self._flames(sampled, width)
         if sampled:
             yield from self._hot(sampled[0], width)
+        yield from wrapped(KERNELS, width, look.dim, indent=3)
 
     def _outcome(self, width: int) -> Iterator[Row]:
         look = self.look
