@@ -190,7 +190,8 @@ def _numbers(text: str, at: int) -> tuple[int, int]:
             raise RangeError(at, what)
         first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
         if int(first) > int(last) or step == 0:
-            raise RangeError(at, f"the range '{part}' is empty: it needs first-last or first-last/step")
+            why = "write first-last or first-last/step, with first <= last and step >= 1"
+            raise RangeError(at, f"the range '{part}' contains no number: {why}")
         padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
         if padded and len(first) != len(last):
             raise RangeError(at, f"both ends of '{part}' need the same number of digits")

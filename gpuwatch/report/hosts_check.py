@@ -213,7 +213,7 @@ def _unreadable(node: Node) -> list[str]:
         for field, reason in gpu.missing.items():
             fields.setdefault(reason, {})[field] = None
     return [
-        f"not readable ({reason.replace('_', ' ')}): {', '.join(names)}" for reason, names in fields.items()
+        f"cannot be read ({reason.replace('_', ' ')}): {', '.join(names)}" for reason, names in fields.items()
     ]
 
 

@@ -143,7 +143,7 @@ def confirm(results: Results, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Refusal([f"{question(results)} No terminal to confirm on; use --yes."])
+        raise Refusal([f"{question(results)} There is no terminal to confirm this on: repeat with --yes."])
     if not click.confirm(question(results), err=True):
         raise Refusal(["nothing was measured"])
 

@@ -155,7 +155,7 @@ def _why_spinning(
     ]
     if watts:
         now, before = (sum(each) / len(watts) for each in zip(*watts, strict=True))
-        reported.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
+        reported.append(f"they draw {now:.0f} W on average; they drew {before:.0f} W during training")
     reported += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
     tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
     if tensor:
@@ -216,7 +216,7 @@ def _spin(
         sentence = f"still works while {_wait(len(spinning))} in a collective"
     else:
         sentence = (
-            f"job {job}: {len(spinning)} of {len(observed)} ranks wait in a collective, no rank stands out"
+            f"job {job}: {len(spinning)} of {len(observed)} ranks wait in a collective; no rank stands out"
         )
     settle = (
         STACKS,

@@ -109,7 +109,8 @@ class JobEnd(Struct, frozen=True):
             return f"{how} ({self.signal}){at}"
         if self.state == "stopped":
             return self._stopped(at, total)
-        return "how it ended is not logged" + (f",{at.removeprefix(' at')}" if at else "")
+        last = f" (last {at.removeprefix(' at ')})" if at.startswith(" at ") else ""
+        return f"the logs do not show how the job ended{last}"
 
     def _place(self, total: str) -> str:
         """Return ` at step 700 of 744 in epoch 5`, for logs that count the steps of each epoch alone."""

@@ -85,5 +85,5 @@ def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
         each, own, usual = high[0], 1.0 / high[1], 1.0 / high[2]
         yield Outlier(
             "works_alone", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
-            f"at {own / usual:.1f}x power", None, "it works while the others spin in a collective", each,
+            f"at {own / usual:.1f}x power", None, "it computes while the others wait in a collective", each,
         )  # fmt: skip

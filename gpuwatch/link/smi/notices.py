@@ -18,7 +18,7 @@ def no_python(python: str | None) -> Notice:
     return Notice(
         code="no_python",
         severity="warning",
-        text=f"{why}: GPU values come from nvidia-smi. Missing: processes, ranks, Xids, NVLink and "
+        text=f"{why}: GPU values come from nvidia-smi. Not available: processes, ranks, Xids, NVLink and "
         "PCIe rates, activity counters, remapped rows, network and disks; logs cannot be followed.",
         remedy="Install python3, or name an interpreter with `python:` in the hosts file.",
     )

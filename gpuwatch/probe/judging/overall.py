@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from gpuwatch.number_text import percent, plural, rate_of, rate_with_unit, size_text, some
+from gpuwatch.number_text import percent, plural, rate_with_unit, size_text, some
 from gpuwatch.probe.judging.checks.collective_signs import failed
 from gpuwatch.probe.judging.links.link_assessment import LinkAssessment
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, MeasuredLink
@@ -50,23 +50,29 @@ def doubts(case: LinkAssessment) -> Iterator[str]:
     measured = sum(link.ratio is not None for link in case.links)
     if case.congested:
         yield (
-            f"{some(len(case.congested), measured, 'link')} slow only while other links are in use:"
+            f"{some(len(case.congested), measured, 'link')} {_be(case.congested)} slow only while other links"
+            " are in use:"
             " congestion, not a fault"
         )
     for name, fast in case.fast_outliers.items():
         best = max(fast, key=lambda link: link.ratio or 0.0)
-        number = rate_of(best.reference or 0.0, best.rate or 0.0)
+        rate, usual = (rate_with_unit(each or 0.0) for each in (best.rate, best.reference))
         receivers = sorted({link.dst.node for link in fast})
         if len(receivers) == 1:
             why = f"only {receivers[0]} measures them, and no other node confirms it"
         else:
             why = "either these ends share a machine or switch, or nearly everything else is slow"
-        yield f"{plural(len(fast), f'{class_name(name)} link')} far faster than all others ({number}): {why}"
+        links = f"{plural(len(fast), f'{class_name(name)} link')} {_be(fast)}"
+        yield f"{links} far faster than the others ({rate}; usual {usual}): {why}"
     if case.noisy:
         yield (
             f"{some(len(case.noisy), measured, 'link')} vary too much between repeats to be judged:"
             " not enough evidence, repeat when the nodes are quiet"
         )
+
+
+def _be(links: Sequence[MeasuredLink]) -> str:
+    return "is" if len(links) == 1 else "are"
 
 
 def fine(case: LinkAssessment, results: Results) -> str:
@@ -77,10 +83,9 @@ def fine(case: LinkAssessment, results: Results) -> str:
     every = f"all {plural(len(links), 'link')}"
     if len(links) <= TOO_FEW:
         rates = sorted(link.rate or 0.0 for link in links)
+        number = " to ".join(dict.fromkeys(rate_with_unit(rate) for rate in (rates[0], rates[-1])))
         work = some(len(links), len(links), "link")
-        return (
-            f"{work} {'work' if rates[1:] else 'works'} ({rate_of(rates[0], rates[-1])}); too few to compare"
-        )
+        return f"{work} {'work' if rates[1:] else 'works'} ({number}); too few links to compare"
     far = {link for blame in case.inside for link in blame.bad}
     under = [link for link in links if link.grade != "ok" and link not in far]
     if not under and not far:

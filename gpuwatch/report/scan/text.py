@@ -18,7 +18,7 @@ from gpuwatch.runs.files.files import FLIGHT_DUMP, Skipped
 from gpuwatch.runs.scan.result import Scan
 
 EMPTY = ReportLine("")
-NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {
+NOTHING = dict.fromkeys(("finished", "running", "unknown"), "no problem found") | {
     "stopped": "no line states why"
 }
 
@@ -108,7 +108,7 @@ def found_text(report: ScanReport) -> str:
     notes = {alert.code for alert in report.outside}
     if notes and report.end.state != "stopped":
         return f"no problem, {plural(len(notes), 'note')}"
-    return "nothing found" if report.end.signal is not None else NOTHING[report.end.state]
+    return "no problem found" if report.end.signal is not None else NOTHING[report.end.state]
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:

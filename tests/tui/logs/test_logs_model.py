@@ -353,7 +353,7 @@ def test_ranks_and_nodes_are_chosen_by_text() -> None:
     for wrong in ("99", "5-3", "gpu-9", ""):
         with pytest.raises(ChoiceError):
             choose(wrong, session.fleet, lambda _word: ())
-    with pytest.raises(ChoiceError, match="known are 0-7"):
+    with pytest.raises(ChoiceError, match="ranks 0-7"):
         choose("12", session.fleet, lambda _word: ())
 
 

@@ -135,12 +135,13 @@ def _charges(each: Communicator) -> list[_Charge]:
         confidence = "medium" if many and fewest.size < most.size else "low"
         if many and 4 * fewest.size <= size and _stands_apart(buckets):
             confidence = "high"
-        stated = "nothing" if fewest.count == 0 else str(fewest.count)
-        others = plural(ahead, "rank")
+        own = f"{fewest.count or 'no'} {name}{'' if fewest.count == 1 else 's'}"
+        highest = buckets[-1].count
+        reached = str(highest) if len(buckets) == 2 else f"more (up to {highest})"
         charge(
             4,
             fewest.peers,
-            f"has launched {stated} of the {buckets[-1].count} {name}s that {others} have launched",
+            f"has launched {own}, while {plural(ahead, 'rank')} launched {reached}",
             confidence,
         )
     return found

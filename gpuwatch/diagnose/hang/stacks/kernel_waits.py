@@ -41,7 +41,7 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
         return "stopped (a debugger or SIGSTOP)", False
     if thread.state == "D":
         where = f" in {thread.wchan}" if thread.wchan else ""
-        return f"stuck in the kernel{where} (state D: a disk, a mount or the driver)", False
+        return f"stuck in the kernel{where} (state D: it waits for a disk, a mount or the driver)", False
     if (thread.cpu_pct or 0.0) >= BUSY_PCT:
         return "on-CPU, spinning", True
     if call is None and thread.state == "R":

@@ -27,7 +27,7 @@ def unknown_cause(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     spot = f" in {stuck.where}" if stuck.where else ""
     since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"
     head = f"cause not logged: {_waiting(stuck)}{spot} {since}"
-    did = "" if reported.did is None else f"; the last line before: {reported.did.text!r}"
+    did = "" if reported.did is None else f"; the last activity logged: {reported.did.text!r}"
     suspects = stuck.suspects
     if not suspects:
         if stuck.whole and len(stuck.victims) >= len(stuck.world):

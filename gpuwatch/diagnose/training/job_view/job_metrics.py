@@ -79,15 +79,15 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
         seen = any(row.uuid is not None for row in made.rows)
         made.why_no_mfu = "not all of its GPUs are seen" if seen else "none of its GPUs is known"
     elif peak is None:
-        made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
+        made.why_no_mfu = "set `peak_tflops:` of these GPUs under `model:`"
     elif model is not None and tokens is not None:
         _work_out(made, mfu(tokens.value, made.gpus, model, peak), tokens.at, "model:")
     elif tflops is not None and writer.dialect in TFLOPS_PER_GPU:
         _work_out(made, tflops.value * TERA / peak, tflops.at, "the logged TFLOP/s")
     elif model is None:
-        made.why_no_mfu = "needs model: in the hosts file"
+        made.why_no_mfu = "set `model:` in the hosts file"
     elif "tokens_per_s" in made.facts:
-        made.why_no_mfu = "needs model: tokens_per_s: gpu or job"
+        made.why_no_mfu = "set `tokens_per_s:` under `model:` to gpu or job"
     else:
         made.why_no_mfu = "no tokens/s logged"
 

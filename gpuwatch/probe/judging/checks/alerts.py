@@ -94,11 +94,11 @@ def _ports(results: Results) -> Iterator[NodeAlert]:
         for node, port in ports:
             name = f"{node} {device} port {number}"
             if not _is_active(port):
-                yield NodeAlert(
-                    node, f"{name} is {(port.state or 'in an unknown state').lower()}, active elsewhere"
-                )
+                state = (port.state or "in an unknown state").lower()
+                yield NodeAlert(node, f"{name} is {state}; on the other nodes this port is active")
             elif port.rate_gbps and usual and port.rate_gbps < usual:
-                yield NodeAlert(node, f"{name} runs at {port.rate_gbps:g} Gb/s, elsewhere at {usual:g} Gb/s")
+                rate = f"{name} runs at {port.rate_gbps:g} Gb/s"
+                yield NodeAlert(node, f"{rate}; on the other nodes this port runs at {usual:g} Gb/s")
 
 
 def _counters(results: Results) -> Iterator[NodeAlert]:

@@ -54,7 +54,7 @@ PORTS: tuple[tuple[float, Expected], ...] = (
     (800, Expected("XDR InfiniBand", 100, 96, "NCCL's model; no measurement is published")),
 )
 """Gb/s of a port -> the link."""
-ETHERNET = "for orientation only: one TCP connection rarely carries more than 30 to 50 Gb/s"
+ETHERNET = "a rough guide: one TCP connection rarely carries more than 30 to 50 Gb/s"
 
 
 def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
@@ -120,9 +120,9 @@ def _port(results: Results) -> Expected | None:
     if rate is None:
         return None
     if any((port.link_layer or "").lower() == "ethernet" for port in used):
-        why = "for orientation only: taken from InfiniBand"
+        why = "a rough guide: taken from InfiniBand"
         return Expected(f"RoCE at {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, why)
-    why = "for orientation only: 90 % of the link rate"
+    why = "a rough guide: 90 % of the link rate"
     return known.get(rate, Expected(f"a port of {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, why))
 
 

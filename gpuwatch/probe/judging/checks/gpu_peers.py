@@ -83,4 +83,4 @@ def _reported(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) ->
     worst = min(checks, key=lambda each: each.ratio)
     evidence = tuple(f"{label(each.seat)}: {each.text}" for each in checks)
     culprit = Culprit(kind, name, worst.ratio, evidence)
-    return NamedCulprit(culprit, f"{subject} slow: {worst.text}; {worst.look}")
+    return NamedCulprit(culprit, f"{subject} slow: {worst.text}; check {worst.look}")

@@ -17,16 +17,16 @@ TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
 KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
 LOOK_AT = {
     "rail": "the switch of that rail, not the nodes",
-    "node": "its NIC, cable or PCIe",
-    "nic": "its port, cable or PCIe",
-    "seat": "the GPU, its process or its PCIe",
-    "gpu": "its NVLink or PCIe",
-    "groups": "what joins the two groups: an uplink or the spine",
-    "nodes": "the switch ports or the route between the two",
+    "node": "its NIC, cable and PCIe",
+    "nic": "its port, cable and PCIe",
+    "seat": "the GPU, its process and its PCIe",
+    "gpu": "its NVLink and PCIe",
+    "groups": "what joins the two groups: the uplinks and the spine",
+    "nodes": "the switch ports and the route between the two",
     "ranks": "what lies between the two",
 }
 WAYS = {"both": "of", "out": "out of", "in": "into"}
-DEAD = "a firewall, a route or the interface"
+DEAD = "check firewall, route and interface"
 
 
 class NamedCulprit(Struct, frozen=True):
@@ -52,7 +52,7 @@ def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) 
         why = _why(blame.bad) or f"; {DEAD}"
         sentence = f"no data gets through {subject}: {_count(blame)} failed{why}"
     else:
-        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
+        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; check {LOOK_AT[part.scope]}"
     state = "dead" if ratio is None else ""
     return NamedCulprit(Culprit(kind, name, ratio, evidence, state), sentence)
 
@@ -63,7 +63,9 @@ def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
     If two ranks have only these two links, the rate is relative to the other link.
     """
     if len(blame.bad) == 1 and every == 2:
-        return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
+        return (
+            f"it reaches {percent(ratio)} of the rate of the other direction (no other link to compare with)"
+        )
     verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
     return f"{_count(blame)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
 
@@ -90,10 +92,10 @@ def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
 
 
 def _count(blame: Attribution) -> str:
-    """Return the number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
+    """Return the number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both directions`."""
     part, bad, every = blame.part, len(blame.bad), len(blame.links)
     if part.scope in TWO_ENDS:
-        return {1: "it", 2: "both ways"}.get(every, some(bad, every, "link"))
+        return {1: "it", 2: "both directions"}.get(every, some(bad, every, "link"))
     if part.way != "both":
         return f"{some(bad, every, 'link')} {WAYS[part.way]} {' '.join(part.where)}"
     return f"all {every} of its links" if bad == every else f"{bad} of its {every} links"

@@ -77,7 +77,7 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
         others = [other for other in nodes if other != node]
         for pairs, words in (
             ([(other, node) for other in others], "no other node can connect to it"),
-            ([(node, other) for other in others], "it can connect to no other node"),
+            ([(node, other) for other in others], "it cannot connect to any other node"),
         ):
             if node not in without and all(pair in failures for pair in pairs):
                 without[node] = f"{words}: {failures[pairs[0]]}"

@@ -63,7 +63,7 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
     there = {kind: path for kind, path in paths.items() if path.is_file()}
     absent = [path.name for path in (main_path, *paths.values()) if not path.is_file()]
     if absent:
-        problems.append(f"missing: {', '.join(absent)}")
+        problems.append(f"log files missing from the session folder: {', '.join(absent)}")
     logs = read_process_logs(there, problems)
     found = TrainingSession(folder, SOURCE, summary, main.curves, problems)
     found.curves.absorb(logs.curves)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.number_text import folded
 from gpuwatch.wire import KERNEL_LOG, LogFile, RankSource
 
 MAX_RANGE = 100_000
@@ -191,7 +191,7 @@ def _of_range(first: int, last: int, sources: list[LogSource]) -> Iterator[LogSo
     wanted = [rank for rank in known if first <= rank <= last]
     if not wanted or last < first or last - first > MAX_RANGE:
         named = str(first) if first == last else f"{first}-{last}"
-        there = f"known are {folded(known)}" if known else "no log file of any rank is known"
+        there = f"there are logs of {ranks_text(known)}" if known else "no log file of any rank is known"
         raise ChoiceError(f"no log of rank {named}; {there}")
     for rank in wanted:
         yield from rank_sources(sources, rank)
