@@ -127,14 +127,17 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
 
 
 def _rendered(document: str, found: list[StatedFailure]) -> str:
-    """Return as many lines as the document has: blank, or a sentence for each failure found on that line."""
+    """Return as many lines as the document has: blank, or a sentence for each failure found on that line.
+
+    A carriage return separates sentences on one line: a line end for the search, none for line numbers.
+    """
     lines: list[str] = [""] * (document.count("\n") + 1)
     at = 0
     for report in found:
         hit = next((place for text in report.values if (place := _place(document, text, at)) >= 0), 0)
         at = hit or at
         number = document.count("\n", 0, hit)
-        lines[number] = f"{lines[number]}\n{sentence(report)}" if lines[number] else sentence(report)
+        lines[number] = f"{lines[number]}\r{sentence(report)}" if lines[number] else sentence(report)
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpuwatch.runs.files.exports.failures import MAX_REPORTS, reports
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, table_lines
 from gpuwatch.runs.files.exports.status_lines import STATUS, status_lines
+from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.files.opening import beginning
 
 POD = {
@@ -75,6 +77,17 @@ def test_a_failure_stands_on_the_line_that_states_it(tmp_path: Path) -> None:
     assert made[len(given) - 1] == given[-1]
     assert "2026-03-04T09:03:20" in made[next(at for at, line in enumerate(given) if ": 3" in line)]
     assert "lost" in made[next(at for at, line in enumerate(given) if "lost" in line)]
+
+
+def test_two_failures_on_one_line_leave_the_numbers_of_later_lines(tmp_path: Path) -> None:
+    tasks = [{"name": f"task-{code}", "exitCode": code, "reason": f"lost {code}"} for code in (3, 4, 5)]
+    text = json.dumps({"tasks": tasks}).replace(', {"name": "task-5"', ',\n{"name": "task-5"')
+    path = tmp_path / "tasks.json"
+    path.write_text(text)
+    made = status_lines(text.encode())
+    first, second, third = (made.index(b"exited with code %d" % code) for code in (3, 4, 5))
+    assert line_numbers(path, STATUS, [first, second, third]) == {first: 1, second: 1, third: 2}
+    assert len(re.split(rb"[\r\n]+", made.strip())) == 3
 
 
 @pytest.mark.parametrize(
