@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -106,7 +107,7 @@ class ArtifactFetch:
                 for each in self._left(node):
                     each.end(f"no answer in {SILENCE_S:.0f} s")
         for node in {file.found.node for file in self.files if not file.over} - self._asked.keys():
-            if now - self._asked_at.get(node, now - PACE_S) >= PACE_S:
+            if now - self._asked_at.get(node, -math.inf) >= PACE_S:
                 file = self._left(node)[0]
                 found = file.found
                 asked = self._session.ask_job_piece(node, found.log, found.artifact.path, file.spooled.next)

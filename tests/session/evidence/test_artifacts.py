@@ -9,14 +9,16 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.link.recording.tee import AnswerItem
 from gpuwatch.report.evidence.run import EvidenceRun
 from gpuwatch.session import Session
 from gpuwatch.session.evidence.artifact_fetch import GZIP, MAX_PIECE_BYTES, ArtifactFetch
-from gpuwatch.session.evidence.artifact_listing import ArtifactChoice, ArtifactListing
+from gpuwatch.session.evidence.artifact_listing import ArtifactChoice, ArtifactListing, ArtifactRequests
 from gpuwatch.session.evidence.artifacts import WANTED, artifact_kind
 from gpuwatch.session.evidence.spool import Spool
 from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident
@@ -122,6 +124,24 @@ def test_a_file_that_was_rewritten_or_is_gone_is_left_out(
 
     until(session, over)
     assert all(file.trouble for file in fetch.files)
+
+
+@pytest.mark.parametrize("now", [0.5, 100.25, 9_000.75, 17_000.5, 40_000.25, 1.0e6])
+def test_the_first_piece_is_requested_at_once(
+    session: Session, subject: EvidenceSubject, tmp_path: Path, now: float
+) -> None:
+    """Whatever the clock of the machine shows: the distance of two rounded times may be below the pace."""
+    found = [each for each in chosen(session, subject).artifacts if each.artifact.kind == "tensorboard"]
+    asked: list[tuple[object, ...]] = []
+
+    class Requests:
+        def ask_job_piece(self, *wanted: object) -> Asked:
+            asked.append(wanted)
+            return Asked("n1", 1)
+
+    requests = cast("ArtifactRequests", Requests())
+    ArtifactFetch(requests, found, Spool(tmp_path / "a.part", "one"), lambda: now).update()
+    assert len(asked) == 1
 
 
 def test_a_piece_that_unpacks_without_end_is_refused() -> None:
