@@ -31,12 +31,13 @@ def read_sealed(file: Path) -> bytes | None:
 def write_sealed(file: Path, data: bytes, most: int) -> None:
     """Write a file of the cache folder, which is created; errors of the file system are ignored.
 
-    `most`: how many files to keep, last used first, of those with the same name up to the first `-`.
+    `most`: how many files to keep, last used first, of those with the same suffix and the same name up to
+    the first `-`.
     """
     with contextlib.suppress(OSError):
         make_own(file.parent)
         write_whole(file, seal(file.name, data) + b"\n" + data)
-        alike = file.parent.glob(f"{file.name.partition('-')[0]}-*.json")
+        alike = file.parent.glob(f"{file.name.partition('-')[0]}-*{file.suffix}")
         for old in sorted(alike, key=lambda each: each.stat().st_mtime)[:-most]:
             old.unlink(missing_ok=True)
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.own_folders import cache_folder, make_own
-from gpuwatch.whole_file import read_own, write_whole
+from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 
-MAX_CACHE_BYTES = 64 << 20
 MAX_CACHE_FILES = 3
 
 
@@ -30,7 +29,7 @@ def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool)
 
     It takes seconds to compile and is kept in the cache folder; of several processes one compiles it. The
     file's name is a digest of the expressions, of Hyperscan's version and of the processor, whose
-    instructions the database uses; the file begins with a digest of the rest.
+    instructions the database uses.
     """
     import hyperscan  # noqa: PLC0415 - an extra, needed on request only
 
@@ -42,12 +41,10 @@ def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool)
     ]
     name = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:32]
     file = cache_folder() / f"patterns-{name}.hyperscan"
-    database = None
-    with contextlib.suppress(OSError, hyperscan.HyperscanError):
-        whole = read_own(file, MAX_CACHE_BYTES, follow=False)
-        if whole[:64] == _seal(name, whole[64:]):
-            os.utime(file)  # files in use are kept
-            database = hyperscan.loadb(whole[64:], hyperscan.HS_MODE_BLOCK)
+    database, kept = None, read_sealed(file)
+    if kept is not None:
+        with contextlib.suppress(hyperscan.HyperscanError):
+            database = hyperscan.loadb(kept, hyperscan.HS_MODE_BLOCK)
     if database is None and may_compile:
         with alone(file.with_suffix(".lock")) as first:
             if not first:
@@ -59,7 +56,7 @@ def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool)
                 elements=len(expressions),
                 flags=[hyperscan.HS_FLAG_CASELESS if folded else 0 for _, folded in expressions],
             )
-            _keep(file, name, hyperscan.dumpb(database))
+            write_sealed(file, hyperscan.dumpb(database), MAX_CACHE_FILES)
     if database is not None:
         database.scratch = hyperscan.Scratch(database)
     return database
@@ -84,20 +81,6 @@ def alone(lock: Path) -> Iterator[bool]:
             lock.unlink(missing_ok=True)
     finally:
         os.close(held)
-
-
-def _keep(file: Path, name: str, data: bytes) -> None:
-    with contextlib.suppress(OSError):
-        make_own(file.parent)
-        write_whole(file, _seal(name, data) + data)
-        files = sorted(file.parent.glob("patterns-*.hyperscan"), key=lambda each: each.stat().st_mtime)
-        for old in files[:-MAX_CACHE_FILES]:
-            old.unlink(missing_ok=True)
-
-
-def _seal(name: str, data: bytes) -> bytes:
-    """Return a digest of a database, bound to its name."""
-    return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()
 
 
 def processor() -> str:
