@@ -211,18 +211,12 @@ class _Operators(object):
 
 def _union(starts: "array[float]", ends: "array[float]") -> float:
     """Return the length of the union of intervals."""
-    whole, open_ones, began, closed = 0.0, 0, 0.0, sorted(ends)
-    ended = 0
-    for start in sorted(starts):
-        while ended < len(closed) and closed[ended] < start:
-            open_ones -= 1
-            if open_ones == 0:
-                whole += closed[ended] - began
-            ended += 1
-        if open_ones == 0:
-            began = start
-        open_ones += 1
-    return whole + (closed[-1] - began if open_ones else 0.0)
+    whole, reached = 0.0, float("-inf")
+    for each in sorted(range(len(starts)), key=starts.__getitem__):
+        if ends[each] > reached:
+            whole += ends[each] - max(starts[each], reached)
+            reached = ends[each]
+    return whole
 
 
 def _row(category: str, name: str, sums: "list[float]") -> "dict[str, Any]":

@@ -83,14 +83,14 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
                 for each in moments
             ):
                 return True
-        proofs = [proof for proof in alert.proof if proof.offset is not None]
+        lines = _lines(alert)
         # neither how a process ended nor a warning explains its last, fatal line, and no end a line above it
         fatal = alert.severity == "error"
-        return bool(proofs) and all(
-            within(near_cause[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
-            or (not fatal and _is_below(ends[proof.node, proof.file], proof.offset or 0, NEAR_BYTES))
-            or (not fatal and within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES))
-            for proof in proofs
+        return bool(lines) and all(
+            any_within(near_cause[node, file], offset - NEAR_BYTES, offset + NEAR_BYTES)
+            or (not fatal and any_within(ends[node, file], offset - NEAR_BYTES, offset))
+            or (not fatal and any_within(beside[node, file], offset - BESIDE_BYTES, offset + BESIDE_BYTES))
+            for node, file, offset in lines
         )
 
     return [alert for alert in alerts if alert.code != UNEXPLAINED or not explained(alert)]
@@ -100,22 +100,16 @@ def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
     """Return (node, file) -> sorted offsets (bytes) of the lines of the alerts."""
     found: dict[Place, list[int]] = defaultdict(list)
     for alert in alerts:
-        for proof in alert.proof:
-            if proof.offset is not None:
-                found[proof.node, proof.file].append(proof.offset)
+        for node, file, offset in _lines(alert):
+            found[node, file].append(offset)
     for offsets in found.values():
         offsets.sort()
     return found
 
 
-def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
-    """Return True if one of the sorted offsets is at most `reach` bytes away from `offset`."""
-    return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset + reach)
-
-
-def _is_below(offsets: Sequence[int], offset: int, reach: int) -> bool:
-    """Return True if one of the sorted offsets is above `offset` by at most `reach` bytes."""
-    return bisect_left(offsets, offset - reach) < bisect_right(offsets, offset)
+def any_within(offsets: Sequence[int], first: int, last: int) -> bool:
+    """Return True if one of the sorted offsets is from `first` to `last`."""
+    return bisect_left(offsets, first) < bisect_right(offsets, last)
 
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
@@ -207,18 +201,15 @@ def without_wrapped(alerts: list[Alert]) -> list[Alert]:
         for alert in alerts
         if alert.id in inner
         and (lines := _lines(alert))
-        and all(_stands_above(outer[node, file], offset) for node, file, offset in lines)
+        and all(
+            any_within(outer[node, file], offset + 1, offset + NEAR_BYTES) for node, file, offset in lines
+        )
     }
     return [alert for alert in alerts if alert.id not in gone]
 
 
 def _is_wait(alert: Alert) -> bool:
     return str(alert.fields.get("exception", "")).rpartition(".")[2] in WAITS
-
-
-def _stands_above(offsets: Sequence[int], offset: int) -> bool:
-    below = bisect_right(offsets, offset)
-    return below < len(offsets) and offsets[below] - offset <= NEAR_BYTES
 
 
 def _lines(alert: Alert) -> list[tuple[str | None, str | None, int]]:
