@@ -47,7 +47,7 @@ class NodeFrames:
     """The last query of the hosts had no value of this one."""
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     _greeted: bool = False
-    _said: list[Notice] = field(default_factory=list)
+    _sent_notices: list[Notice] = field(default_factory=list)
     """The notices of the last hello."""
 
     def renew(self) -> None:
@@ -63,9 +63,9 @@ class NodeFrames:
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
         notices = self._notices(source)
-        if self._greeted and (inventory, notices) == (self.inventory, self._said):
+        if self._greeted and (inventory, notices) == (self.inventory, self._sent_notices):
             return
-        self.inventory, self._said, self._greeted = inventory, notices, True
+        self.inventory, self._sent_notices, self._greeted = inventory, notices, True
         yield Hello(
             t=t,
             seq=self._number(),

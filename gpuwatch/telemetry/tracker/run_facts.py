@@ -24,7 +24,7 @@ WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 @record
 class RunFacts:
-    """What the training script tells the tracker about its run. None: not told."""
+    """What the training script states to the tracker about its run. None: not stated."""
 
     model: Any = None
     """The torch module; its parameters are counted."""

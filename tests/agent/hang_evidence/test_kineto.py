@@ -46,17 +46,17 @@ def rank(address: bytes, form: str = "whole") -> Iterator[subprocess.Popen[str]]
     with subprocess.Popen(
         argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
-        assert said(process) == "started"
+        assert reply_of(process) == "started"
         yield process
         process.kill()
 
 
-def told(process: subprocess.Popen[str]) -> None:
+def order(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     process.stdin.write("go\n")
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def reply_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -79,9 +79,9 @@ def gone(path: str) -> None:
 
 def test_a_rank_records_its_kernels_and_its_file_is_deleted(address: bytes) -> None:
     with rank(address) as process:
-        told(process)
+        order(process)
         (found,) = asked(process.pid)
-        path = said(process)
+        path = reply_of(process)
         assert path.startswith("/dev/shm/gpuwatch-")
         assert left_of(path) == []
     assert found.why is None
@@ -97,10 +97,10 @@ def test_a_file_that_is_no_whole_trace_of_the_rank_gives_no_times_and_is_deleted
     address: bytes, form: str
 ) -> None:
     with rank(address, form) as process:
-        told(process)
+        order(process)
         (found,) = asked(process.pid)
-        path = said(process)
-        said(process)
+        path = reply_of(process)
+        reply_of(process)
         assert found.why
         assert (found.work, found.busy_s, found.trace_bytes) == ([], None, 0)
         assert form == "growing" or left_of(path) == []
@@ -115,11 +115,11 @@ def test_a_strangers_request_is_not_answered(address: bytes) -> None:
         rows: list[ProcessKernels] = []
         running = threading.Thread(target=lambda: rows.extend(asked(process.pid)))
         running.start()
-        path = said(process)  # so the agent listens
+        path = reply_of(process)  # so the agent listens
         own = struct.pack("<iiqi", 3, 1, 0, process.pid)  # the pid of another process
         for message in (b"", b"x" * 39, kineto.HEADER.pack(len(own), b"req") + own):
             stranger.sendto(message, address)
-        told(process)
+        order(process)
         running.join(PATIENCE_S)
     with pytest.raises(BlockingIOError):
         stranger.recv(65536)
@@ -133,10 +133,10 @@ def test_an_agent_that_is_killed_leaves_no_file(address: bytes) -> None:
     with rank(address) as process:
         argv = [sys.executable, "-c", AGENT, address.hex(), str(process.pid)]
         with subprocess.Popen(argv, cwd=ROOT) as agent:
-            path = said(process)
+            path = reply_of(process)
             agent.kill()
-        told(process)
-        assert said(process) == "written"
+        order(process)
+        assert reply_of(process) == "written"
         gone(path)
 
 
@@ -145,12 +145,12 @@ def test_a_trace_that_comes_too_late_is_deleted(address: bytes, monkeypatch: pyt
         rows: list[ProcessKernels] = []
         running = threading.Thread(target=lambda: rows.extend(asked(process.pid)))
         running.start()
-        path = said(process)
+        path = reply_of(process)
         monkeypatch.setattr(kineto, "TRACING_S", -100.0)
         running.join(PATIENCE_S)
         assert rows[0].why
-        told(process)
-        assert said(process) == "written"
+        order(process)
+        assert reply_of(process) == "written"
         gone(path)
 
 

@@ -14,7 +14,7 @@ from tests.fleet.jobs.two_jobs import WALL, rank
 MASTER = "10.0.0.1:29500"
 
 
-def told(reported: Watched) -> list[tuple[str | None, int | None, str]]:
+def alerts_of(reported: Watched) -> list[tuple[str | None, int | None, str]]:
     alerts = reported.book.alerts.values()
     return [(each.node, each.rank, each.state) for each in alerts if each.code == LAUNCHER_CODE]
 

@@ -48,7 +48,7 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PAIRWISE = of_kinds("pairwise_mismatch")
 SAID_BYTES = 2048
-"""A program says why it ends at most this far above its last line (bytes)."""
+"""A program states why it ends at most this far above its last line (bytes)."""
 PEERS_SOONER_S = 30.0
 """Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 
@@ -127,7 +127,7 @@ def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
     """
     if ended is None or ended not in MILD_ENDS or ended not in EXITS:
         return None
-    said = [
+    stated = [
         alert
         for alert in alerts
         if (alert.code == UNEXPLAINED or SIGN in alert.fields)
@@ -136,7 +136,7 @@ def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
         and all(own_level(proof.text) in GRAVE for proof in alert.proof)
         and is_above_line(alert, ended, SAID_BYTES)
     ]
-    return min(said, key=lambda alert: alert.position, default=None)
+    return min(stated, key=lambda alert: alert.position, default=None)
 
 
 def _lost_peer_report(alerts: Sequence[Alert]) -> Alert | None:
