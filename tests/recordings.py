@@ -18,8 +18,8 @@ from gpuwatch.link.opening import Links
 from gpuwatch.link.recording.tee import IncidentMark
 from gpuwatch.link.recording.writer import RecordingWriter
 from gpuwatch.link.stream.inbox import Arrival
-from gpuwatch.report.once.active import standing
 from gpuwatch.report.once.json_output import fleet_facts, to_json
+from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
 from tests.link.demo.story import frames_until
 

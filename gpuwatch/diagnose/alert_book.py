@@ -14,7 +14,7 @@ from gpuwatch.diagnose.alerts.full_mounts import disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
-from gpuwatch.diagnose.error_outcome.answered_lines import Place
+from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import Place
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.idle_ranks import IdleRanks
@@ -28,12 +28,11 @@ from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
-from gpuwatch.diagnose.model.alert import Alert, firing_counts
+from gpuwatch.diagnose.model.alert import Alert, Silence, firing_counts
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Recurrence
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
-from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.outcomes import Outcomes
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
@@ -51,7 +50,7 @@ from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.runs.files.around import Around
+from gpuwatch.runs.files.excerpts.around import Around
 from gpuwatch.wire import Severity
 
 RESOLVED_AFTER_S = 3600.0

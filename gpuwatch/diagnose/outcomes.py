@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
-from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, own_files, place_of
+from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import AnsweredLines, own_files, place_of
+from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import unsettled, with_recoveries
+from gpuwatch.diagnose.error_outcome.by_lines.undecided import held_lines, undecided, with_undecided
 from gpuwatch.diagnose.error_outcome.consequence import with_reported_outcome
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
-from gpuwatch.diagnose.error_outcome.undecided import held_lines, undecided, with_undecided
 from gpuwatch.diagnose.incidents.causes.resumptions import Resumptions
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,

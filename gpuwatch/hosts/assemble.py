@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.keys import SETTINGS, Names
 from gpuwatch.hosts.names import MAX_NODES, fold
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan, ServingEndpoint, Thresholds
-from gpuwatch.hosts.structures import ReadMapping
+from gpuwatch.hosts.validation.errors import Problems, TextPosition, did_you_mean, shown
+from gpuwatch.hosts.validation.structures import ReadMapping
 
 Settings: TypeAlias = dict[str, Any]
 """Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) sets them."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.bounded_command import OutputTooLongError, run_bounded
-from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.validation.errors import HostsError
 
 ANSWER_S = 60.0
 """A busy controller or API server answers late; Ctrl-C ends the wait of a command."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.keys import MAX_SLOTS
 from gpuwatch.hosts.names import MAX_NODES, RangeError, expand_login, fold
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.validation.errors import Problems, TextPosition, did_you_mean, shown
 
 _YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
 _NAME_AND_SLOTS = re.compile(r"([^\s:]+):([0-9]+)")

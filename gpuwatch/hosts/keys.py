@@ -5,12 +5,22 @@ from __future__ import annotations
 import yaml
 from msgspec import Struct
 
-from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Problems, TextPosition, shown
 from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
 from gpuwatch.hosts.receivers import UrlText
-from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
-from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
+from gpuwatch.hosts.validation.document import place
+from gpuwatch.hosts.validation.errors import Problems, TextPosition, shown
+from gpuwatch.hosts.validation.shapes import (
+    Keyword,
+    Number,
+    Schema,
+    Shape,
+    Switch,
+    Text,
+    Whole,
+    quoted,
+    scalar,
+)
+from gpuwatch.hosts.validation.structures import Key, ListOf, MapOf, OneOf, Record
 
 _HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"

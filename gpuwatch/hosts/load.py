@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from gpuwatch.hosts.assemble import plan_from
-from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Problems, TextPosition, escaped, shown
 from gpuwatch.hosts.hostfile import is_hostfile, read_hostfile
 from gpuwatch.hosts.keys import FILE
 from gpuwatch.hosts.names import RangeError, expand_login
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.validation.document import compose
+from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, escaped, shown
 from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 1 << 20

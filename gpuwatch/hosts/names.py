@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpuwatch.hosts.errors import shown
+from gpuwatch.hosts.validation.errors import shown
 
 MAX_NODES = 10_000
 """More nodes than one gpuwatch can watch; a larger range is a typing error."""

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Problems, did_you_mean, shown
-from gpuwatch.hosts.shapes import Keyword, Text
-from gpuwatch.hosts.structures import Key, ListOf, MapOf, Record
+from gpuwatch.hosts.validation.document import place
+from gpuwatch.hosts.validation.errors import Problems, did_you_mean, shown
+from gpuwatch.hosts.validation.shapes import Keyword, Text
+from gpuwatch.hosts.validation.structures import Key, ListOf, MapOf, Record
 
 ReceiverKind: TypeAlias = Literal["alertmanager", "webhook", "slack", "ntfy", "command"]
 LeastSeverity: TypeAlias = Literal["critical", "error", "warning"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.error_outcome.answered_lines import Place, around_place, place_of
+from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import Place, around_place, place_of
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.link.stream.limits import TokenBucket
-from gpuwatch.runs.files.around import BELOW_BYTES
+from gpuwatch.runs.files.excerpts.around import BELOW_BYTES
 from gpuwatch.wire import LogFile
 
 ABOVE_LINES, BELOW_LINES, LAST_LINES = 200, 1000, 60

@@ -13,10 +13,10 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
 from gpuwatch.link.opening import Links
-from gpuwatch.link.recording.player import SPEEDS, Player
+from gpuwatch.link.recording.playback.player import SPEEDS, Player
+from gpuwatch.link.recording.playback.replay_link import ReplayLink
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import BOOK, StreamRecord, content
-from gpuwatch.link.recording.replay_link import ReplayLink
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.probe.orchestration.conductor import Conductor

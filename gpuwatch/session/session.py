@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan

@@ -17,7 +17,7 @@ from textual.theme import ThemeProvider
 from textual.timer import Timer
 from textual.widget import Widget
 
-from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.command_palette import Palette
@@ -34,7 +34,7 @@ from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Delivering
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, leave_hidden_part
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, leave_hidden_part
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, line_filters
@@ -283,7 +283,7 @@ class GpuwatchApp(FaultRecovery):
     def action_explain(self) -> None:
         """Explain what is under the cursor, else list the playbook's topics."""
         from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - rarely needed
-        from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415 - loaded when it is needed
+        from gpuwatch.tui.chrome.dialogs.explain_screen import ExplainScreen  # noqa: PLC0415 - loaded when it is needed
 
         about = self.screen.explained() if isinstance(self.screen, LiveScreen) else ""
         known = all_explanations(self.view_state.session.packs.by_id)
@@ -310,7 +310,7 @@ class GpuwatchApp(FaultRecovery):
 
     def write_note(self, ident: str) -> None:
         """Open the dialog for a note on the incident with the id `ident`; does nothing if there is none."""
-        from gpuwatch.tui.chrome.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
+        from gpuwatch.tui.chrome.dialogs.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
 
         incident = self.view_state.snapshot.incident(ident)
         if incident is None or self.is_refused("write_note"):

@@ -20,7 +20,7 @@ from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 if TYPE_CHECKING:
     from gpuwatch.tui.links.probe_view import LinkView
@@ -301,7 +301,7 @@ class Navigation(App[None]):
 
     def action_jobs(self) -> None:
         """Open the dialog that selects the job to show alone."""
-        from gpuwatch.tui.chrome.jobs_screen import JobsScreen
+        from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
         from gpuwatch.tui.model.job_scope import summaries
 
         view_state = self.view_state
@@ -323,7 +323,7 @@ class Navigation(App[None]):
 
     def action_columns(self) -> None:
         """Open the dialog that selects the columns of this screen's table."""
-        from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
+        from gpuwatch.tui.chrome.dialogs.columns_screen import ColumnsScreen
         from gpuwatch.tui.preferences.shape import TITLES, USUAL
 
         table = self.screen.table_of_columns() if isinstance(self.screen, LiveScreen) else None

@@ -1,21 +1,22 @@
-"""The key for actions: lists the actions at the cursor, and runs the one that the user confirms."""
+"""The keys that act on what is under the cursor: confirmed actions, and the profile of a rank."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
 from gpuwatch.number_text import plural
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.session_protocol import Acting
 from gpuwatch.tui.replay_control import ReplayControl
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 SETTINGS_NOTICE_S = 30.0
 
 
 class OperatorActions(ReplayControl):
-    """An app that runs commands with side effects, one at a time, each confirmed by typing a name."""
+    """An app that profiles ranks, and runs commands with side effects, each confirmed by typing a name."""
 
     preferences: Preferences
     settings_problems: Sequence[str] = ()
@@ -101,3 +102,37 @@ class OperatorActions(ReplayControl):
             return next((each for each in offers if each.kind == action.kind), action)
 
         self.push_screen(ConfirmScreen(action, target, begin, renew, noted))
+
+    def action_profile(self) -> None:
+        """Show the cost of profiling the rank under the cursor; on the profile screen, start it."""
+        from gpuwatch.tui.profile.screen import ProfileScreen  # noqa: PLC0415 - loaded when it is first opened
+
+        if self.is_not_in_logs("a profile samples a running rank"):
+            return
+        if isinstance(self.screen, ProfileScreen):
+            if not self.screen.page.profiling.over:
+                self.screen.action_start_profile()
+                return
+            self.pop_screen()
+        if self.view_state.replay is not None:
+            self.notify("a recording has no running rank to sample", timeout=3)
+            return
+        place = self.place_under_cursor()
+        if place is None:
+            fleet = self.key_of("app.training")
+            self.notify(f"no rank under the cursor; screen {fleet} lists the ranks", timeout=3)
+            return
+        peer = self._median_peer(place)
+        places = [place] if peer is None else [place, peer]
+        self.push_screen(ProfileScreen(self.view_state.session.profile(places, self.view_state.placement)))
+
+    def place_under_cursor(self) -> PlacedRank | None:
+        """Return the rank under the cursor with its node and process; None without one or if it has ended."""
+        place = self.screen.rank_place() if isinstance(self.screen, LiveScreen) else None
+        return place if place is not None and place.alive and place.rank is not None else None
+
+    def _median_peer(self, place: PlacedRank) -> PlacedRank | None:
+        from gpuwatch.diagnose.profiles.rank_choice import median_rank  # noqa: PLC0415 - rarely needed
+
+        view = self.view_state
+        return median_rank(view.session.fleet, view.placement, place, view.now, view.wall())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.replay import RecordingSwitch, Replaying
 from gpuwatch.tui.model.session_protocol import SharedView
-from gpuwatch.tui.profile_key import ProfileKey
+from gpuwatch.tui.navigation import Navigation
 
 REPLAY_ACTIONS = frozenset(("step", "speed", "jump_to_incident", "go_to_time"))
 AFTER_S = 0.5
 """Within this many seconds after an incident was first seen, "previous" means the one before it."""
 
 
-class ReplayControl(ProfileKey):
+class ReplayControl(Navigation):
     """An app whose session may be a recording, the logs of an ended job, or another process's session."""
 
     recording: RecordingSwitch | None = None
@@ -46,10 +46,6 @@ class ReplayControl(ProfileKey):
     def action_links(self) -> None:
         if not self.is_not_in_logs("a probe measures the links of running nodes"):
             super().action_links()
-
-    def action_profile(self) -> None:
-        if not self.is_not_in_logs("a profile samples a running rank"):
-            super().action_profile()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for the replay keys if no recording is played, which hides them."""
@@ -99,7 +95,7 @@ class ReplayControl(ProfileKey):
 
     def action_go_to_time(self) -> None:
         """Open the dialog that asks for a time in the recording."""
-        from gpuwatch.tui.chrome.time_screen import TimeScreen  # noqa: PLC0415 - rarely needed
+        from gpuwatch.tui.chrome.dialogs.time_screen import TimeScreen  # noqa: PLC0415 - rarely needed
 
         replay = self.replay
         if replay is None:

@@ -72,11 +72,14 @@ from gpuwatch.wire.logs import (
     TimeBound,
 )
 from gpuwatch.wire.processes import (
+    UNLIMITED,
+    NodeSettings,
     Process,
     ProcessGpu,
+    RankSettings,
+    SystemSettings,
 )
 from gpuwatch.wire.progress import PastStep, Progress
-from gpuwatch.wire.rank_settings import UNLIMITED, NodeSettings, RankSettings, SystemSettings
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskDumpFiles,

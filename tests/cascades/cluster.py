@@ -17,8 +17,8 @@ import msgspec
 from gpuwatch import wire
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident

@@ -9,13 +9,13 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
-from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.problems.active import standing
 from tests.cascades import test_cascades
 from tests.cascades.cluster import EPOCH, Cluster, packs
 

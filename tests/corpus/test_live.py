@@ -12,8 +12,8 @@ import pytest
 
 from gpuwatch.diagnose import alert_book
 from gpuwatch.hosts.plan import NodeSpec, Plan
-from gpuwatch.report.once.active import standing
 from gpuwatch.report.once.first_report import wait_for_first_report
+from gpuwatch.report.once.problems.active import standing
 from gpuwatch.runs.files.files import gather
 from gpuwatch.session import Session
 from tests.corpus.score import ALARMS, CORPUS, scanned

@@ -14,7 +14,7 @@ import pytest
 
 from gpuwatch.cli.probe.outputs import put
 from gpuwatch.cli.shared.output import OutputError
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.session.settings.silence_file import SilenceFile
 from tests.sshd import LoginUser, login_user
 

@@ -17,8 +17,8 @@ from gpuwatch.diagnose.hang.ras.model import RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.ras.verdict import judge_ras
 from gpuwatch.diagnose.model.verdict import Verdict
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.load import parse_plan
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.link.openssh.known_hosts_file import HostKeyListError, lines_about
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError

@@ -12,11 +12,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.events import read_ends, read_events
 from gpuwatch.hosts.kube.plan import kube_plan
 from gpuwatch.hosts.slurm.plan import job_plan
 from gpuwatch.hosts.slurm.reports import read_account, read_jobs, read_nodes, read_queue
+from gpuwatch.hosts.validation.errors import HostsError
 from tests.hosts.kube.fake_kubectl import pod
 from tests.hosts.slurm.printed import JOB, NODES
 

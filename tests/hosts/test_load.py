@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import DOCUMENT, SETTINGS
 from gpuwatch.hosts.load import load_plan, load_source, parse_plan
 from gpuwatch.hosts.plan import Model, NodeSpec, Thresholds
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.errors import RulesError
 from tests.sentences import Sentences

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from msgspec.structs import asdict
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import json_schema
 from gpuwatch.hosts.load import load_plan, parse_plan
 from gpuwatch.hosts.plan import Plan, Thresholds
+from gpuwatch.hosts.validation.errors import HostsError
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "hosts.example.yaml"

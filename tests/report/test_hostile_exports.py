@@ -10,15 +10,15 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.report.incidents.json_output import bounded, proof_facts
-from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.csv_output import HEADER, to_csv
 from gpuwatch.report.once.json_output import fleet_facts, to_json
+from gpuwatch.report.once.problems.active import Standing
 from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import load_packs

@@ -12,8 +12,8 @@ from gpuwatch.cli.analysis.scan import scan as command
 from gpuwatch.report.scan.report import scan_facts
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.placement import step_series
 from gpuwatch.runs.scan.scan import scan
+from gpuwatch.runs.steps import step_series
 from tests.cli.running import gpuwatch
 from tests.runs.ended_logs import LATER, START, report, step_line, steps
 from tests.sentences import Sentences

@@ -19,9 +19,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
-from gpuwatch.report.once.active import standing
-from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts, to_json
+from gpuwatch.report.once.problems.active import standing
+from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import Packs, load_packs

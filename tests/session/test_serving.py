@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.load import load_source
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.report.once.jobs import server_lines, servers_as_facts
 from gpuwatch.session import Session
 from tests.link.serving.endpoint import served

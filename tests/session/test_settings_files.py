@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.probe.judging.checks.baseline import BaselineError, load
 from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.fleet.screen import FleetScreen
-from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.lines.line_view import LineView
 
 
 def text_on(app: GpuwatchApp) -> str:

@@ -21,7 +21,7 @@ from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit.cockpit import Cockpit
-from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.sentences import Sentences
 from tests.tui.hostile import POISON, hostile_session
 from tests.tui.screen_text import fleet_of, text_on

@@ -1,1 +1,1 @@
-"""Parts that all readers of the agent share: /proc, NVML codes, notices, ticks, requests, secret masking."""
+"""Parts that all readers of the agent share: /proc, NVML codes, notices, ticks, requests."""

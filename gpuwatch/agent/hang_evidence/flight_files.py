@@ -14,9 +14,9 @@ import zlib
 
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
-from ..base.rank_environment import identity, variables
 from ..logs.files.regular_file import modified_at
 from ..processes.process_table import boot_time, read_stat, seen_by, values_of
+from ..ranks.rank_environment import identity, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import stat
 
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
-from ..base.rank_environment import identity, variables
 from ..processes.process_table import seen_by, values_of
+from ..ranks.rank_environment import identity, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

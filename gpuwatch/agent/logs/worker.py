@@ -12,10 +12,10 @@ from ..base.requests import Requests
 from .backlog_scan import BacklogScan
 from .checkpoints.lookup import CheckpointFiles
 from .discovery.discovery import Discovery
+from .discovery.finder import Finder
 from .file_scanners import FileScanners
 from .file_turns import FileTurns
 from .files.catalog import Catalog
-from .files.finder import Finder
 from .files.mounts import Mounts
 from .guarded_scan import GuardedScan
 from .ipc.activity_marker import ActivityMarker

@@ -5,7 +5,7 @@ import time
 
 from ..base.background import TimedCalls
 from ..base.procfs import read_bytes
-from ..base.rank_environment import identity, variables
+from ..ranks.rank_environment import identity, variables
 from .launchers import PIPE_READERS
 from .process_details import Details
 from .process_table import MAX_DEPTH, boot_time, pids, read_stat

@@ -11,8 +11,8 @@ import re
 import stat
 
 from ..base.procfs import clean, names, read_bytes, read_link, read_text
-from ..base.secret_masking import masked
-from ..base.secret_names import masked_arguments
+from ..masking.secret_masking import masked
+from ..masking.secret_names import masked_arguments
 
 MAX_COMMAND = 300
 MAX_LOGS = 8

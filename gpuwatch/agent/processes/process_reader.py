@@ -4,7 +4,7 @@ import os
 import time
 from collections import Counter
 
-from ..base.rank_environment import identity
+from ..ranks.rank_environment import identity
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written

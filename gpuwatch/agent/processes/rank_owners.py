@@ -1,6 +1,6 @@
 """Decides which processes without a GPU are ranks, and which only inherited a rank's variables."""
 
-from ..base.rank_environment import identity
+from ..ranks.rank_environment import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 import socket
 
 from ..base.procfs import clean, names, read_bytes, read_link, read_text
-from ..base.rank_environment import identity, variables
+from ..ranks.rank_environment import identity, variables
 from .process_table import MAX_DEPTH, pids, read_stat
 
 TYPE_CHECKING = False

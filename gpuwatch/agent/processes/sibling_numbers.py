@@ -7,8 +7,8 @@ by their start times, by `order` (an inferred rank).
 
 import re
 
-from ..base.path_ranks import ranks_of_path
-from ..base.rank_environment import MAX_RANKS
+from ..ranks.path_ranks import ranks_of_path
+from ..ranks.rank_environment import MAX_RANKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

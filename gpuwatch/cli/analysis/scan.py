@@ -87,9 +87,9 @@ def job_outputs(job: str) -> list[Path]:
     Raises:
         Refusal: Slurm does not know the job, or none of its files is here.
     """
-    from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.slurm.commands import known_job
     from gpuwatch.hosts.slurm.plan import output_files
+    from gpuwatch.hosts.validation.errors import HostsError
 
     try:
         found = known_job(job)

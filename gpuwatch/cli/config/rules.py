@@ -63,7 +63,7 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
 
     Exit status: 0, or 2 if there is no such rule.
     """
-    from gpuwatch.hosts.errors import did_you_mean
+    from gpuwatch.hosts.validation.errors import did_you_mean
     from gpuwatch.report.rules.rules import print_rule, rules_json
 
     packs = _packs(files)

@@ -124,7 +124,7 @@ def loaded() -> LoadedPreferences:
         Refusal: The settings file has problems; it lists all.
     """
     from gpuwatch.cli.shared.source import Refusal
-    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.validation.errors import HostsError
     from gpuwatch.tui.preferences.file import load, settings_file
 
     try:

@@ -102,7 +102,7 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
     Raises:
         click.ClickException: The address is invalid or cannot be bound, or `web_config` has problems.
     """
-    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.validation.errors import HostsError
     from gpuwatch.report.exporter.server import MetricsServer
     from gpuwatch.report.exporter.web_config import read_web_config
     from gpuwatch.report.output.listen_address import ListenError

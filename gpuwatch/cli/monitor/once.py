@@ -20,9 +20,9 @@ from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
-    from gpuwatch.report.once.active import Standing
     from gpuwatch.report.once.first_report import Progress
-    from gpuwatch.report.once.health import PlacedCondition
+    from gpuwatch.report.once.problems.active import Standing
+    from gpuwatch.report.once.problems.health import PlacedCondition
 
 
 @click.command()
@@ -54,9 +54,9 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
 
     `form` is "text", "json" or "csv"; `wait_s` are the maximum seconds to wait, None for `default_wait_s`.
     """
-    from gpuwatch.report.once.active import healthy, standing
     from gpuwatch.report.once.first_report import COLD_S, HANG_S, wait_for_first_report
-    from gpuwatch.report.once.health import placed_conditions
+    from gpuwatch.report.once.problems.active import healthy, standing
+    from gpuwatch.report.once.problems.health import placed_conditions
 
     cold_s, hang_s = (COLD_S, HANG_S) if wait_s is None else (0.0, 0.0)
     wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s

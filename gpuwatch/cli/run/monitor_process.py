@@ -24,7 +24,7 @@ class MonitorProcess:
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Start the monitor; `config` holds the settings that `monitor.main` reads."""
         self._process = subprocess.Popen(
-            module_command("gpuwatch.cli.run.monitor"),
+            module_command("gpuwatch.cli.run.monitoring.monitor"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if not os.environ.get("GPUWATCH_DEBUG") else None,

@@ -19,8 +19,8 @@ def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     At most 1000; empty if the source cannot be read.
     """
     from gpuwatch.hosts.builtin import demo_plan  # noqa: PLC0415 - only when a shell asks
-    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.hosts.load import load_source  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.hosts.validation.errors import HostsError  # noqa: PLC0415 - loaded when it is needed
 
     named = ctx.params.get("named") or next(iter(ctx.args), None)  # click leaves it there at an open option
     try:
@@ -58,8 +58,8 @@ def slurm_jobs(_ctx: click.Context, _param: click.Parameter, incomplete: str) ->
 
     Empty if squeue fails.
     """
-    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415 - only when a shell asks
     from gpuwatch.hosts.slurm.commands import queued_jobs  # noqa: PLC0415 - loaded when it is needed
+    from gpuwatch.hosts.validation.errors import HostsError  # noqa: PLC0415 - only when a shell asks
 
     try:
         jobs = queued_jobs()

@@ -24,7 +24,7 @@ def moment_typed(text: str, recording: Recording) -> float:
         click.BadParameter: The text is not a time, or is outside of the recording.
     """
     from gpuwatch.link.recording.reader import seconds
-    from gpuwatch.tui.model.time_input import TimeError, clock_text, time_typed
+    from gpuwatch.tui.toolkit.time_input import TimeError, clock_text, time_typed
 
     first, last = seconds(recording.first), seconds(recording.last)
     text = text.strip()

@@ -38,8 +38,8 @@ def chosen_job(*, only: bool) -> str:
     Raises:
         HostsError: None runs or was chosen, Slurm does not answer, or several run and there is no terminal.
     """
-    from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.slurm.commands import queued_jobs
+    from gpuwatch.hosts.validation.errors import HostsError
 
     jobs = queued_jobs()
     running = [job for job in jobs if job.state == "RUNNING"]
@@ -57,8 +57,8 @@ def chosen_job(*, only: bool) -> str:
 
 
 def _on_screen() -> str:
-    from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.slurm.commands import queued_jobs
+    from gpuwatch.hosts.validation.errors import HostsError
     from gpuwatch.tui.chrome.slurm_jobs_screen import SlurmJobsApp
 
     chosen = SlurmJobsApp(lambda everyone: queued_jobs(of_all_users=everyone), job_table).run()

@@ -284,8 +284,8 @@ def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -
         Refusal: There is no job or pod, it has no nodes, or the scheduler does not answer.
     """
     from gpuwatch.cli.shared.slurm_jobs import slurm_plan
-    from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.kube.plan import kube_plan
+    from gpuwatch.hosts.validation.errors import HostsError
 
     try:
         return kube_plan(kube or "", namespace) if slurm is None else slurm_plan(slurm)
@@ -299,8 +299,8 @@ def load_plan(named: str | None, *, local: bool) -> Plan:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 
         return local_plan() if local else demo_plan()
-    from gpuwatch.hosts.errors import HostsError
     from gpuwatch.hosts.load import load_source
+    from gpuwatch.hosts.validation.errors import HostsError
 
     try:
         return load_source(named)

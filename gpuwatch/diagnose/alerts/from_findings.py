@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, place_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding, place_of
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Alert, Silence
 
 AHEAD_S = 600.0
 """An acknowledgement dated further in the future (seconds) is ignored: its cockpit's clock is wrong."""

@@ -10,10 +10,10 @@ from itertools import islice
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
-from gpuwatch.diagnose.alerts.stated_host import stated_host
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
+from gpuwatch.diagnose.alerts.placement.stated_host import stated_host
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.programs import head_program
 from gpuwatch.agent.logs.matching.event_form import is_continuing
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks

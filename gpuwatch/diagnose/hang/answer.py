@@ -12,8 +12,8 @@ from gpuwatch.diagnose.hang.classifier import SilentHang, silent_hang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
-from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
+from gpuwatch.diagnose.model.verdict import LEVELS
 from gpuwatch.number_text import duration
 
 PAUSING = re.compile(

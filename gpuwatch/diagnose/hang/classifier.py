@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
-from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.number_text import duration, plural
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]

@@ -17,10 +17,9 @@ from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
-from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.text import place
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import LEVELS, Verdict
 from gpuwatch.number_text import ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}

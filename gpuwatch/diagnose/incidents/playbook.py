@@ -8,10 +8,10 @@ from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.verdict import Confidence
 
 SLURM_JOB = re.compile(r"([0-9]+(?:_[0-9]+)?)(?:@.*)?")
 """A Slurm job id, or one of several jobs that run under it."""

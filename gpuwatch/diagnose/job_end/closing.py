@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
-from gpuwatch.runs.placement.epochs import EPOCH_OF, EpochSpan
+from gpuwatch.runs.steps.epochs import EPOCH_OF, EpochSpan
 
 NUMBER = pattern_of(r"\d[\d,]*")
 FAILED_END = pattern_of(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
-from gpuwatch.runs.placement.epochs import EPOCH_OF
+from gpuwatch.runs.steps.epochs import EPOCH_OF
 
 SHORT_STEPS = 10
 """Logged steps of an announced total that make a run, if the log is no longer written."""

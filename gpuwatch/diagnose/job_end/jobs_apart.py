@@ -16,7 +16,7 @@ from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
 from gpuwatch.diagnose.job_end.training_tracks import stride_of
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.runs.placement.job_folders import MAX_JOBS, job_folders
+from gpuwatch.runs.steps.job_folders import MAX_JOBS, job_folders
 
 GRAVEST = ("stopped", "unknown", "running", "finished")
 PART = re.compile(

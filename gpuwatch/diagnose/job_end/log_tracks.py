@@ -12,9 +12,9 @@ from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
-from gpuwatch.runs.files.around import Around
-from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
+from gpuwatch.runs.files.excerpts.around import Around
 from gpuwatch.runs.scan.result import LogScan
+from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
 FRESH_S = 120.0
 """A job whose newest line is at most this old is still writing (seconds)."""

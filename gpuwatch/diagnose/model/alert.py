@@ -1,4 +1,4 @@
-"""An alert: a finding, a crossed threshold or an event at one place, with a state over time."""
+"""An alert: a finding, a crossed threshold or an event at one place, with a state; silences of alerts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import RankSource, Role, Severity, TimeBound
+from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 
 OWN_LOG: tuple[RankSource, ...] = ("process", "path", "line")
 """Sources of a rank that place the line in the rank's own output."""
@@ -135,3 +136,24 @@ def firing_counts(alerts: Iterable[Alert]) -> dict[Severity, int]:
         if alert.state == "firing" and not alert.silenced and not alert.acknowledged:
             found[alert.severity] += 1
     return found
+
+
+class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Matches every alert that agrees in all given fields; stored in the config folder."""
+
+    code: Name
+    """A rule's id or a condition's code; `family.*` matches a whole family."""
+    node: Name | None = None
+    gpu: GpuIndex | None = None
+    rank: Rank | None = None
+    until: Moment | None = None
+    """Unix seconds; None: until removed."""
+
+    def covers(self, alert: Alert, wall: float) -> bool:
+        """Return True if the silence applies to this alert at `wall` (unix seconds)."""
+        if self.until is not None and wall >= self.until:
+            return False
+        named = ((self.node, alert.node), (self.gpu, alert.gpu), (self.rank, alert.rank))
+        if any(wanted is not None and wanted != has for wanted, has in named):
+            return False
+        return alert.code == self.code or (self.code.endswith("*") and alert.code.startswith(self.code[:-1]))

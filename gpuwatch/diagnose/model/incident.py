@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.wire import Role, Severity, TimeBound
 
 UNKNOWN = "unknown"

@@ -9,7 +9,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.model.confidence import Confidence
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
+"""Lowest first."""
+
 
 EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks", "signs"]
 """Flight-recorder dumps, NCCL RAS, process stacks, or the state of GPUs and processes seen from outside."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
+from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import Reader
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
-from gpuwatch.runs.files.around import Around
+from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_EVENT_CHARS = 1000
 """Characters of a line that are searched."""

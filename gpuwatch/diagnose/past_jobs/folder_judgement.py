@@ -22,8 +22,8 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.runs.flight.rank_dump import RankDump
-from gpuwatch.runs.placement.job_folders import folder_of
 from gpuwatch.runs.scan.result import Scan
+from gpuwatch.runs.steps.job_folders import folder_of
 
 
 def judge_folder(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] = ()) -> Judgement:

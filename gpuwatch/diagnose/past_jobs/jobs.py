@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
-from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path

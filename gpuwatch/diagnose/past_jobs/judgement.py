@@ -6,17 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
+from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES, followed_nothing, without_harm
 from gpuwatch.diagnose.error_outcome.later_attempts import with_later_attempts, with_restarts
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import LogEnd, saved_at_end
-from gpuwatch.diagnose.job_end.completed_run import with_completed_run, with_passed_pressure, without_teardown
-from gpuwatch.diagnose.job_end.failed_closing import failed_closing_alerts
+from gpuwatch.diagnose.job_end.end_alerts.completed_run import (
+    with_completed_run,
+    with_passed_pressure,
+    without_teardown,
+)
+from gpuwatch.diagnose.job_end.end_alerts.failed_closing import failed_closing_alerts
+from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts, with_stated_failure
+from gpuwatch.diagnose.job_end.end_alerts.unfinished import unfinished_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, ends_by_job
 from gpuwatch.diagnose.job_end.log_tracks import (
@@ -28,9 +34,7 @@ from gpuwatch.diagnose.job_end.log_tracks import (
     tracks_of,
 )
 from gpuwatch.diagnose.job_end.planned_end import with_planned_ends
-from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts, with_stated_failure
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
-from gpuwatch.diagnose.job_end.unfinished import unfinished_alerts
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
@@ -42,7 +46,7 @@ from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
 from gpuwatch.diagnose.past_jobs.stated_repairs import with_repairs
 from gpuwatch.diagnose.training.reporting_ranks import with_reporting_ranks
-from gpuwatch.runs.files.around import Around, around
+from gpuwatch.runs.files.excerpts.around import Around, around
 from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.placement.job_ranks import TASK
 from gpuwatch.runs.scan.result import LogScan, Scan

@@ -20,8 +20,8 @@ from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, colla
 from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan
+from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
 MIN_TIMINGS = 3
 SPIKE_WINDOW = 256

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
+from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import Reader
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.runs.files.around import Around
+from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_READ_ALERTS = 100
 """Alerts whose logs are read again by one call."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader
+from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import Reader
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.diagnose.stated_loss.statement import stated_loss
-from gpuwatch.runs.files.around import Around
+from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_NAMES = 2
 """Names nearest to the loss that a repair repeats."""

@@ -7,7 +7,7 @@ from statistics import mean
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.rank_profile import RankProfile
 

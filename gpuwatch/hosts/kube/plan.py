@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.kube.pods import NAME, Pod, read_pods
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.validation.errors import HostsError
 
 JOB_LABELS = {
     "job": "batch.kubernetes.io/job-name",

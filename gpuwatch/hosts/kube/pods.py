@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.answers import count, items_of, short
 from gpuwatch.hosts.kube.gpu_annotations import allocated_gpus
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.whole_number import MAX_DIGITS, whole_number
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.slurm.plan import allocation_of
 from gpuwatch.hosts.slurm.reports import (
@@ -25,6 +24,7 @@ from gpuwatch.hosts.slurm.reports import (
     submitted_output,
 )
 from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.plain import plain
 from gpuwatch.shell_command import value
 

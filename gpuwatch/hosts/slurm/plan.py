@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 from gpuwatch.hosts.slurm.reports import SlurmJob, SlurmNode
+from gpuwatch.hosts.validation.errors import HostsError
 
 _SPECIAL = re.compile(r"[*?\[\]{}]")
 _PATTERN = re.compile(r"%(\d{0,2})([A-Za-z%])")

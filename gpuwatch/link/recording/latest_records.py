@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.agent.masking.secret_forms import MASK
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.stream.inbox import Content, LinkStatus
 from gpuwatch.wire import (

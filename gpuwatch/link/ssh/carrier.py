@@ -11,7 +11,7 @@ import paramiko
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.bounded_transport import BoundError, shown
 from gpuwatch.link.ssh.connection import Connection
-from gpuwatch.link.ssh.direct_pipe import DirectPipe
+from gpuwatch.link.ssh.sockets.direct_pipe import DirectPipe
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.link.stream.remote_text import whole_lines

@@ -5,8 +5,8 @@ A proxy, login shell or traceback may print the options and headers that it was 
 
 from __future__ import annotations
 
-from gpuwatch.agent.base.secret_masking import masked
-from gpuwatch.agent.base.secret_phrases import masked_lines
+from gpuwatch.agent.masking.secret_masking import masked
+from gpuwatch.agent.masking.secret_phrases import masked_lines
 from gpuwatch.plain import plain, plain_lines
 
 MAX_LINES = 10_000

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.logs.files.regular_file import open_regular
+from gpuwatch.agent.masking.secret_forms import MASK
 from gpuwatch.plain import plain
 from gpuwatch.whole_file import refuse_device
 

@@ -21,8 +21,8 @@ from gpuwatch.report.evidence.gpu_values import GPU_VALUES, gpu_values
 from gpuwatch.report.evidence.index import cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
-from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import condition_facts, node_facts, to_json
+from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.probe.format import marks_for
 from gpuwatch.report.probe.json_output import probe_facts
 from gpuwatch.report.probe.text import result_lines

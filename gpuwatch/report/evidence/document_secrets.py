@@ -16,7 +16,7 @@ import yaml
 from yaml.reader import Reader
 
 from gpuwatch.agent.base.procfs import UNSEEN
-from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.agent.masking.secret_forms import MASK
 from gpuwatch.telemetry.base.secret_names import (
     LONE_NAMES,
     is_secret_name,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gpuwatch.agent.base.secret_forms import MASK
-from gpuwatch.agent.base.secret_masking import masked
-from gpuwatch.agent.base.secret_names import is_secret, named_in, value_in
-from gpuwatch.agent.base.secret_phrases import SecretLines
+from gpuwatch.agent.masking.secret_forms import MASK
+from gpuwatch.agent.masking.secret_masking import masked
+from gpuwatch.agent.masking.secret_names import is_secret, named_in, value_in
+from gpuwatch.agent.masking.secret_phrases import SecretLines
 from gpuwatch.plain import plain
 from gpuwatch.telemetry.base.secret_names import LONE_NAMES, is_secret_name
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import bcrypt
 import yaml
 
-from gpuwatch.hosts.document import compose, place
-from gpuwatch.hosts.errors import HostsError, Problems
-from gpuwatch.hosts.shapes import Keyword, Text
-from gpuwatch.hosts.structures import Key, MapOf, Record
+from gpuwatch.hosts.validation.document import compose, place
+from gpuwatch.hosts.validation.errors import HostsError, Problems
+from gpuwatch.hosts.validation.shapes import Keyword, Text
+from gpuwatch.hosts.validation.structures import Key, MapOf, Record
 from gpuwatch.whole_file import read_own
 
 MAX_CONFIG_BYTES = 1 << 16

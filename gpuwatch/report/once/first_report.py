@@ -15,7 +15,7 @@ from gpuwatch.diagnose.missing_ranks.unstarted import lacks_cpu_shares
 from gpuwatch.fleet.nodes.missing_text import has_no_host_values
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.link.agent.backoff import RetryPace
-from gpuwatch.report.once.pending import lists_processes, pending_of, waited_for
+from gpuwatch.report.once.problems.pending import lists_processes, pending_of, waited_for
 from gpuwatch.session import Session
 
 POLL_S = 0.05

@@ -17,12 +17,12 @@ from gpuwatch.fleet.logs.log_coverage import unranked
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, hang_check_facts, incident_facts
-from gpuwatch.report.once.active import Standing, healthy
 from gpuwatch.report.once.ended_jobs import ended_facts
-from gpuwatch.report.once.health import PlacedCondition, without_log
 from gpuwatch.report.once.jobs import servers_as_facts, training_facts
-from gpuwatch.report.once.pending import Pending, pending
-from gpuwatch.report.once.unseen import busy_unseen
+from gpuwatch.report.once.problems.active import Standing, healthy
+from gpuwatch.report.once.problems.health import PlacedCondition, without_log
+from gpuwatch.report.once.problems.pending import Pending, pending
+from gpuwatch.report.once.problems.unseen import busy_unseen
 from gpuwatch.report.output.checkpoints import job_checkpoint_facts
 from gpuwatch.report.output.masked import masked_in
 from gpuwatch.wire import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.agent.masking.secret_forms import MASK
 from gpuwatch.number_text import plural
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpuwatch.blocks.model import Style
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
@@ -12,7 +11,7 @@ NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
 GIGA = 1e9
 
 GRAVITY: tuple[Grade, ...] = ("dead", "bad", "low", "noisy", "ok")
-STYLES: dict[Grade, Style] = {
+STYLES: dict[Grade, str] = {
     "dead": "critical",
     "bad": "critical",
     "low": "warning",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.masking.secret_masking import masked
 
 KEPT_FOLDERS = frozenset(
     [

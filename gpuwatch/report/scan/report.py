@@ -26,7 +26,7 @@ from gpuwatch.report.output.masked import masked_in
 from gpuwatch.report.output.renamed_keys import with_new_names
 from gpuwatch.report.scan.silent_ranks import MAX_LISTED, ranks_with_empty_logs, ranks_without_log
 from gpuwatch.rules.load import Packs
-from gpuwatch.runs.files.line_numbers import line_numbers
+from gpuwatch.runs.files.excerpts.line_numbers import line_numbers
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.scan.result import Scan

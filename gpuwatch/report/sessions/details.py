@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.blocks.model import Line
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.sessions.comparison import gpu_line, session_facts, session_lines
 from gpuwatch.report.sessions.numbers import fixed, moment, percent, significant, whole
 from gpuwatch.runs.comparison.configuration import flat_rows
@@ -18,20 +18,20 @@ MAX_ROWS = 40
 """Most list entries in the text; the JSON contains all."""
 
 
-def detail_lines(session: TrainingSession) -> Iterator[Line]:
+def detail_lines(session: TrainingSession) -> Iterator[ReportLine]:
     """Yield everything about a session, section by section; long sections are cut."""
     one = session.summary
     yield from session_lines(session)
     for title, rows in sections(one):
         if not rows:
             continue
-        yield Line("")
-        yield Line(f"  {title}:")
+        yield ReportLine("")
+        yield ReportLine(f"  {title}:")
         width = max(len(name) for name, _ in rows)
         for name, value in rows[:MAX_ROWS]:
-            yield Line(f"    {name:<{width}}  {value}", hang=width + 6)
+            yield ReportLine(f"    {name:<{width}}  {value}", hang=width + 6)
         if len(rows) > MAX_ROWS:
-            yield Line(f"    {len(rows) - MAX_ROWS} more; --json prints all", "muted")
+            yield ReportLine(f"    {len(rows) - MAX_ROWS} more; --json prints all", "old")
 
 
 Rows = list[tuple[str, str]]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
-from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Problems, TextPosition, escaped
-from gpuwatch.hosts.structures import ReadMapping
+from gpuwatch.hosts.validation.document import compose
+from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, escaped
+from gpuwatch.hosts.validation.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError

@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from gpuwatch.agent.logs.progress.dialect import TIMER_GROUPS
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
-from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, escaped
-from gpuwatch.hosts.structures import ReadMapping
+from gpuwatch.hosts.validation.errors import Problems, TextPosition, did_you_mean, escaped
+from gpuwatch.hosts.validation.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import Dialect, Example
 from gpuwatch.rules.model.errors import NO_WORD

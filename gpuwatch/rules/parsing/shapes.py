@@ -5,10 +5,20 @@ from __future__ import annotations
 import yaml
 
 from gpuwatch.agent.logs.progress.quantities import NOTHING, QUANTITIES
-from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Problems, TextPosition, escaped
-from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Text, Whole, described, quoted, scalar
-from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, ReadMapping, Record
+from gpuwatch.hosts.validation.document import place
+from gpuwatch.hosts.validation.errors import Problems, TextPosition, escaped
+from gpuwatch.hosts.validation.shapes import (
+    Keyword,
+    Number,
+    Schema,
+    Shape,
+    Text,
+    Whole,
+    described,
+    quoted,
+    scalar,
+)
+from gpuwatch.hosts.validation.structures import Key, ListOf, MapOf, OneOf, ReadMapping, Record
 from gpuwatch.rules.compiling.ambiguity import check_pattern
 from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.rules.model.failure_class import KINDS

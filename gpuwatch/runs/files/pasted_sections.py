@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import section_packing

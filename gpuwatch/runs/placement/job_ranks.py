@@ -20,7 +20,7 @@ from gpuwatch.runs.placement.file_ranks import own_ranks_of
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.placement.rank_map import FileOwner
-from gpuwatch.runs.placement.step_series import StepSeries
+from gpuwatch.runs.steps.step_series import StepSeries
 
 RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")
 """A rank at the end of a name."""

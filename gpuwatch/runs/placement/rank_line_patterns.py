@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS
+from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS
 
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)

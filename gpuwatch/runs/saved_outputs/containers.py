@@ -8,8 +8,7 @@ from calendar import timegm
 
 from msgspec.structs import replace
 
-from gpuwatch.runs.saved_outputs.endings import of_exit_code
-from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
 from gpuwatch.whole_number import whole_number
 
 POD_MARK, NODE_MARK = "Namespace:  ", "Node:   "

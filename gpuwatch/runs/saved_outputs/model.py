@@ -1,4 +1,4 @@
-"""The types of the tool-output readers: line, finding, reader protocol."""
+"""The types of the tool-output readers: line, finding, protocol; exit statuses as failure classes."""
 
 from __future__ import annotations
 
@@ -79,3 +79,19 @@ def date_in(text: str) -> float | None:
     except ValueError:
         return None
     return float(timegm(parts)) if found["zone"] == "UTC" else time.mktime(parts)
+
+
+BY_SIGNAL = {
+    6: "proc.abort",
+    7: "proc.bus_error",
+    4: "proc.illegal_instr",
+    9: "proc.sigkill",
+    11: "proc.segfault",
+    15: "proc.sigterm",
+}
+
+
+def of_exit_code(code: str) -> str | None:
+    """Return the class of an exit status `137` (128 + signal) or `-9`; None if it is not a known signal."""
+    number = int(code) if code.lstrip("-").isdecimal() and len(code) < 6 else 0
+    return BY_SIGNAL.get(number - 128 if number > 128 else -number)

@@ -6,8 +6,7 @@ import re
 import time
 from calendar import timegm
 
-from gpuwatch.runs.saved_outputs.endings import of_exit_code
-from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
 from gpuwatch.whole_number import whole_number
 
 MARK = "ontainerStatuses"

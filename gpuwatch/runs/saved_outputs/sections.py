@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS, identity, variables
+from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS, identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST
 from gpuwatch.runs.saved_outputs import (
     bug_report,

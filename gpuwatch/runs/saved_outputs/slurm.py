@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from gpuwatch.runs.saved_outputs.endings import BY_SIGNAL
-from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.runs.saved_outputs.model import BY_SIGNAL, Fields, ToolFinding, ToolLine
 from gpuwatch.whole_number import whole_number
 from gpuwatch.wire import Severity
 

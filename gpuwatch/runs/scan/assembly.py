@@ -14,28 +14,25 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.programs import KERNEL
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
+from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
-from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
-from gpuwatch.runs.placement.epochs import EpochSpan, epochs_in
-from gpuwatch.runs.placement.job_folders import MAX_JOBS, folder_of, job_folders
 from gpuwatch.runs.placement.job_ranks import merged, of_ranks, with_census
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
-from gpuwatch.runs.placement.step_series import (
-    MAX_LINE,
-    joined,
-)
-from gpuwatch.runs.placement.unfinished import unfinished
 from gpuwatch.runs.scan.dating import rows_of
 from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
+from gpuwatch.runs.steps.epochs import EpochSpan, epochs_in
+from gpuwatch.runs.steps.job_folders import MAX_JOBS, folder_of, job_folders
+from gpuwatch.runs.steps.step_series import MAX_LINE, joined
+from gpuwatch.runs.steps.unfinished import unfinished
 from gpuwatch.wire import Finding
 
 FIRST_USER_ID = 1000

@@ -12,11 +12,9 @@ from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, ne
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import FileOwner
-from gpuwatch.runs.placement.step_series import (
-    steps_in,
-)
 from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
+from gpuwatch.runs.steps.step_series import steps_in
 
 
 def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
@@ -19,19 +18,19 @@ from gpuwatch.agent.logs.scanning.metrics_table_reader import TableReader
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.encodings import is_unknown_encoding
+from gpuwatch.runs.files.excerpts.samples import sample_of
 from gpuwatch.runs.files.file_kinds import unpacked_name
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
-from gpuwatch.runs.files.samples import sample_of
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
@@ -40,6 +39,7 @@ from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.partial_lines import joined_partials
 from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
+from gpuwatch.runs.steps.step_series import StepRecorder, StepSeries, last_lines
 
 PART_BYTES = 16 << 20
 """Bytes of a plain file that one worker reads at a time."""

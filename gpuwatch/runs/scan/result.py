@@ -9,11 +9,9 @@ from msgspec import Struct, field
 
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.runs.files.files import Skipped
-from gpuwatch.runs.placement.epochs import EpochSpan
-from gpuwatch.runs.placement.step_series import (
-    StepSeries,
-)
-from gpuwatch.runs.placement.unfinished import Unfinished
+from gpuwatch.runs.steps.epochs import EpochSpan
+from gpuwatch.runs.steps.step_series import StepSeries
+from gpuwatch.runs.steps.unfinished import Unfinished
 from gpuwatch.wire import Finding
 
 Engine: TypeAlias = Literal["agent", "hyperscan"]

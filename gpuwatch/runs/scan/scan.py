@@ -17,11 +17,6 @@ from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.model.clues import CLUES
-from gpuwatch.runs.placement.step_series import (
-    FIRST_LINES,
-    LARGE_FILE_BYTES,
-    MIN_FIRST_LINES,
-)
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.scan.assembly import whole, with_folders
@@ -29,6 +24,7 @@ from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
 from gpuwatch.runs.scan.workers import Counter, Dial, Workers
+from gpuwatch.runs.steps.step_series import FIRST_LINES, LARGE_FILE_BYTES, MIN_FIRST_LINES
 
 WORKER_MEMORY = 2 << 30
 """Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""

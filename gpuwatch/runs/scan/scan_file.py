@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import FileOwner

@@ -13,12 +13,11 @@ from gpuwatch.runs.files.files import Skipped, reason, walked
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.traces.chrome_trace import read_chrome_trace
-from gpuwatch.runs.traces.cycles import newest_cycles
 from gpuwatch.runs.traces.event_stream import NoTraceError
 from gpuwatch.runs.traces.nccl_dump import MAX_XML_BYTES, NcclDump, read_nccl_dump
 from gpuwatch.runs.traces.nsight_export import SQLITE_BEGINS, read_nsight
 from gpuwatch.runs.traces.operators import MAX_LISTED_OPERATORS
-from gpuwatch.runs.traces.rank_profile import RankProfile, measure
+from gpuwatch.runs.traces.rank_profile import RankProfile, measure, newest_cycles
 from gpuwatch.runs.traces.rank_trace import RankTrace
 
 TRACE_NAMES = re.compile(r"\.(json|sqlite|db|xml)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.own_folders import state_folder
 from gpuwatch.plain import plain

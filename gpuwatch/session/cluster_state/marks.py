@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, structs
 
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.diagnose.model.incident import IncidentNote
-from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 
 VERSION = 1

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.incidents.builder import acknowledged_since
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import Alert, Silence
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport
 

@@ -12,9 +12,9 @@ from gpuwatch.agent.logs.files import pages
 from gpuwatch.agent.logs.files.follower import ANEW, TRUNCATED
 from gpuwatch.agent.logs.files.tails import FollowedTail
 from gpuwatch.agent.logs.ipc.outbox import Outbox, lines_frames
+from gpuwatch.runs.files.excerpts.random_access import PieceCache, PlainText, UnpackedText, text_of
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.log_path import LogPath
-from gpuwatch.runs.files.random_access import PieceCache, PlainText, UnpackedText, text_of
 from gpuwatch.wire import ReadLines, Tail
 
 Send = Callable[[bytes], None]

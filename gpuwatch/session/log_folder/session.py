@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuwatch.clock import SessionClock
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.plan import NodeSpec, Plan

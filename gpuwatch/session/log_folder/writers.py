@@ -10,8 +10,8 @@ from itertools import islice
 
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer
 from gpuwatch.fleet.logs.progress import KEPT_STEPS, LoggedStep, RankProgress, Value
-from gpuwatch.runs.placement.step_series import StepSeries
 from gpuwatch.runs.scan.result import LogScan
+from gpuwatch.runs.steps.step_series import StepSeries
 from gpuwatch.session.log_folder.report import UNNAMED_NODE
 
 MAX_STEPS = 200_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.kube.events import RULES, KubeEvent, read_ends, read_events
 from gpuwatch.hosts.kube.plan import label_selector
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.plain import plain
 from gpuwatch.session.scheduler.repeated_look import RepeatedLook

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import lock_beside, read_own, write_whole
 from gpuwatch.wire.codec import decode_strictly

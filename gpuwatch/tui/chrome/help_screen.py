@@ -18,9 +18,9 @@ from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
-from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, note
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.item_page import hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import fit
 
 SIGNS: tuple[tuple[Severity, str], ...] = (

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gpuwatch.tui.toolkit.keys import key_of
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")

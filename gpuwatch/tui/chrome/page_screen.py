@@ -6,8 +6,8 @@ from textual.app import ComposeResult
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.toolkit.item_page import ItemPage
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 
 class PageScreen(LiveScreen):

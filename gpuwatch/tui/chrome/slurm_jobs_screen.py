@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widgets import Footer, Label, OptionList
 from textual.widgets.option_list import Option
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.reports import QueuedJob
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.tui.toolkit import keys

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.tui.model.replay import Replaying
-from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 _DENSITY = (" ▁▂▃▄▅▆▇█", " .:-=+*#@")

@@ -16,8 +16,8 @@ from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS, Block, HeatLayout, arran
 from gpuwatch.tui.fleet.heat_rows import GpuRows, HeatRows, NodeRows, Place
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import fit
 
 MEANINGS = {

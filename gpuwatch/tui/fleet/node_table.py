@@ -14,8 +14,8 @@ from gpuwatch.tui.fleet.node_columns import COLUMNS, OF_LOGS, SORTS, NodeColumn,
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
-from gpuwatch.tui.toolkit.selectable_lines import SortableTable
+from gpuwatch.tui.toolkit.lines.rows import Row, highlighted, text_of
+from gpuwatch.tui.toolkit.lines.selectable_lines import SortableTable
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 Line: TypeAlias = "NodeView | NodeGroup"

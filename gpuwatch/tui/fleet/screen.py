@@ -20,15 +20,15 @@ from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.fleet.node_columns import MEANING_OF
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
+from gpuwatch.tui.fleet.problems.side_panes import SidePanes
 from gpuwatch.tui.fleet.selected_gpu import CellLine
-from gpuwatch.tui.fleet.side_panes import SidePanes
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
-from gpuwatch.tui.toolkit.rows import text_of
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.lines.rows import text_of
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 WIDE_COLUMNS = 100

@@ -13,11 +13,17 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
+from gpuwatch.tui.toolkit.text import (
+    link_words,
+    memory_of,
+    power_text,
+    rank_text,
+    trouble_of,
+    trouble_severity,
+)
 
 
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:

@@ -20,8 +20,8 @@ from gpuwatch.number_text import age_text, plural, ranges
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, command_things, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
 MAX_FRAMES = 4

@@ -12,7 +12,7 @@ from gpuwatch.tui.chrome.page_screen import PageScreen
 from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 
 
 class WaitingScreen(PageScreen):

@@ -16,8 +16,8 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
-from gpuwatch.tui.toolkit.rows import Row, heading, note, text_of, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5

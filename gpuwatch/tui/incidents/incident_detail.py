@@ -8,16 +8,16 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.incidents.markdown import RECORDED, proof_place, proofs
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock, when
+from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
 from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, command_things, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
 PROOF_LINES = 3

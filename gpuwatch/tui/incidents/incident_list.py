@@ -8,11 +8,11 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.number_text import plural
+from gpuwatch.tui.incidents.log_coverage import Watching, watching
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown, sign_shown
-from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.log_folder import LogFolder
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 MAX_NAMED_PLACES = 5

@@ -15,8 +15,8 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.incidents.evidence_location import ranks_of
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, text_of, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 Part: TypeAlias = Literal["cause", "silent", "follower", "unlogged", "quiet"]

@@ -15,7 +15,7 @@ from gpuwatch.tui.links.new_probe import LinkProbes
 from gpuwatch.tui.links.preflight import LinkGround
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.links.verdict import LinkEvidence
-from gpuwatch.tui.toolkit.live_screen import set_height, set_width
+from gpuwatch.tui.toolkit.lines.live_screen import set_height, set_width
 
 Stage: TypeAlias = Literal["start", "inventory", "results"]
 Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]

@@ -9,10 +9,10 @@ from rich.segment import Segment
 
 from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.results import CollectiveResult, GpuResult, Results
-from gpuwatch.tui.links.probe_page import LinkPage
+from gpuwatch.tui.links.probe_view import LinkPage
 from gpuwatch.tui.model.probe_text import op_text
-from gpuwatch.tui.toolkit.item_page import PageItem
-from gpuwatch.tui.toolkit.rows import Row, heading
+from gpuwatch.tui.toolkit.lines.item_page import PageItem
+from gpuwatch.tui.toolkit.lines.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 LABEL = 15

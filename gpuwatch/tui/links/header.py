@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.number_text import counted, lasting
 from gpuwatch.probe.results import Results
-from gpuwatch.tui.links.probe_page import LinkPage
+from gpuwatch.tui.links.probe_view import LinkPage
 from gpuwatch.tui.model.probe_text import (
     DOING,
     SEVERITY,
@@ -19,8 +19,8 @@ from gpuwatch.tui.model.probe_text import (
     standing_of,
     transports_text,
 )
-from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.styles import clean
 
 BAR = 32

@@ -15,9 +15,9 @@ from gpuwatch.tui.links.matrix_cells import sign
 from gpuwatch.tui.links.matrix_model import CODES, NOT_MEASURED, UNREACHED, Peers
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.item_page import hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import fit
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}

@@ -14,8 +14,8 @@ from gpuwatch.tui.links.matrix_cells import MEASURES, TITLES, LinkCells, Measure
 from gpuwatch.tui.links.matrix_model import CODES, GRADES, View
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.rows import Cell, Row, joined
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.rows import Cell, Row, joined
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WIDTHS = (6, 5, 4, 3, 2, 1)

@@ -10,7 +10,7 @@ from rich.style import Style
 from gpuwatch.number_text import rate_text
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.tui.links.matrix_model import NOT_MEASURED, UNREACHED, LinkBoard, View, kind_of
-from gpuwatch.tui.toolkit.rows import Cell
+from gpuwatch.tui.toolkit.lines.rows import Cell
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 Measure: TypeAlias = Literal["share", "rate", "latency"]

@@ -15,8 +15,8 @@ from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.tui.links.matrix_cells import CALM_STEP, sign
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import sentence_of, standing_of
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 
 WIDE_COLUMNS = 70

@@ -12,10 +12,9 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import counted, lasting, listed, scaled_text, size_text
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
-from gpuwatch.tui.links.probe_page import LinkPage
-from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.links.probe_view import LinkPage, LinkView
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 LABEL = 14

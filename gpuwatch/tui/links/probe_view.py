@@ -1,6 +1,8 @@
-"""Which probe the links screen shows, with a copy of its results that does not change during painting."""
+"""Which probe the links screen shows, a copy of its results that does not change meanwhile, and its pages."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
 
 from msgspec.structs import replace
 
@@ -8,6 +10,8 @@ from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.matrix_model import LinkBoard, View
 from gpuwatch.tui.model.session_protocol import Probing
 from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem
+from gpuwatch.tui.toolkit.lines.rows import Row
 
 
 class LinkView:
@@ -75,3 +79,23 @@ def still(results: Results) -> Results:
         transports=dict(results.transports),
         notes=list(results.notes),
     )
+
+
+class LinkPage(ItemPage):
+    """A page that is rebuilt when the probe has changed or another one is shown."""
+
+    def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.view = view
+
+    def made_for(self) -> Hashable:
+        return self.view.version, self.view.at
+
+    def parts(self, width: int) -> Iterable[Row | PageItem]:
+        """Return the lines about the shown results; none while there are no results."""
+        results = self.view.results
+        return () if results is None else self.parts_of(results, width)
+
+    def parts_of(self, results: Results, width: int) -> Iterable[Row | PageItem]:
+        """Return all lines and items about these results; subclasses implement it."""
+        raise NotImplementedError

@@ -22,8 +22,8 @@ from gpuwatch.tui.links.new_probe import LinkStart
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import DOING
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import NOT_RECORDED
 

@@ -10,10 +10,10 @@ from rich.segment import Segment
 from gpuwatch.number_text import counted, share_text
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import ProbeVerdict
-from gpuwatch.tui.links.probe_page import LinkPage
+from gpuwatch.tui.links.probe_view import LinkPage
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
 MAX_COUNTERS = 12

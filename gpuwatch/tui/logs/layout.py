@@ -16,7 +16,7 @@ from gpuwatch.tui.logs.widgets.prompt import LogPrompt
 from gpuwatch.tui.logs.widgets.results import LogResults
 from gpuwatch.tui.logs.widgets.toolbar import LogBar
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace, OpenRequest
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 FRAME_LINES = 4
 """Status (2), the line about the selection, footer."""

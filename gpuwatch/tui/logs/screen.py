@@ -17,7 +17,7 @@ from gpuwatch.tui.logs.widgets.pane import LogPane
 from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
 from gpuwatch.tui.logs.workspace.workspace import MODES
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 

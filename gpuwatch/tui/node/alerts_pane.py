@@ -12,8 +12,8 @@ from gpuwatch.number_text import age_text, ranges
 from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, Bundle, bundles, standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
-from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.rows import Row, note, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, note, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 

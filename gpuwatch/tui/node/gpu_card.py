@@ -13,11 +13,10 @@ from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.gpu_columns import GpuValue, fitting
 from gpuwatch.tui.node.gpu_subject import Subject, mark_columns, mark_styles
-from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.toolkit.charts import bar, marked, sparkline
-from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
+from gpuwatch.tui.toolkit.text import rank_text, trouble_of, trouble_severity
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
 AROUND_CARD = 2

@@ -20,8 +20,8 @@ from gpuwatch.tui.node.gpu_card import (
 )
 from gpuwatch.tui.node.gpu_columns import GpuValue, selected
 from gpuwatch.tui.node.gpu_subject import Subject, incident_marks
-from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of, wrapped
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row, highlighted, text_of, wrapped
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import link_words
 

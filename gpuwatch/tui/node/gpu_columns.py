@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
 from gpuwatch.tui.node.gpu_subject import Subject
-from gpuwatch.tui.node.gpu_text import memory_of, power_text
+from gpuwatch.tui.toolkit.text import memory_of, power_text
 
 MEMORY_BAR_FROM = 92
 """From this width of the screen on the memory column has a bar."""

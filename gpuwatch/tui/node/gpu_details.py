@@ -9,8 +9,8 @@ from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.fleet.nodes.units import MEMORY, RATE
 from gpuwatch.number_text import UNKNOWN, seconds_text
 from gpuwatch.tui.node.gpu_subject import Subject
-from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.rows import Row, heading
+from gpuwatch.tui.toolkit.lines.item_page import hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import MigInstance
 

@@ -10,7 +10,7 @@ from rich.style import Style
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.tui.node.gpu_subject import IncidentStart, Subject, mark_columns, mark_styles
 from gpuwatch.tui.toolkit.charts import marked, plot, upright
-from gpuwatch.tui.toolkit.rows import Row, heading
+from gpuwatch.tui.toolkit.lines.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))

@@ -19,14 +19,13 @@ from gpuwatch.tui.node.alerts_pane import alert_rows, code_at
 from gpuwatch.tui.node.gpu_details import fact_rows
 from gpuwatch.tui.node.gpu_plots import WINDOWS, plot_rows
 from gpuwatch.tui.node.gpu_subject import Subject, incident_marks
-from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
-from gpuwatch.tui.toolkit.rows import Row, heading, note
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
-from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
+from gpuwatch.tui.toolkit.text import rank_text, trouble_of, trouble_severity
 
 
 class GpuPage(RebuiltPage):

@@ -16,8 +16,8 @@ from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import models
 

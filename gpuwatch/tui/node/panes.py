@@ -15,8 +15,8 @@ from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.process_columns import choose
 from gpuwatch.tui.toolkit.charts import bar
-from gpuwatch.tui.toolkit.rows import Row, heading, note, text_of, wrapped
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, text_of, wrapped
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import event_clock, event_title, evidence_text, link_words
 from gpuwatch.wire import NO_PYTHON, Disk, Event, IbPort, Nic, Process

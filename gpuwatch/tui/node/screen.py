@@ -32,8 +32,8 @@ from gpuwatch.tui.node.panes import (
     topology,
 )
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 
 HOST = "host"
 PANES: tuple[tuple[str, str, Builder], ...] = (

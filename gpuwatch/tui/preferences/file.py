@@ -12,9 +12,9 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
-from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Problems
-from gpuwatch.hosts.structures import ReadMapping, pairs
+from gpuwatch.hosts.validation.document import compose
+from gpuwatch.hosts.validation.errors import HostsError, Problems
+from gpuwatch.hosts.validation.structures import ReadMapping, pairs
 from gpuwatch.own_folders import config_folder, make_own
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.whole_file import read_own

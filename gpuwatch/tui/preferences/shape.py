@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import yaml
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS
-from gpuwatch.hosts.errors import Problems, shown
 from gpuwatch.hosts.receivers import RECEIVERS
-from gpuwatch.hosts.shapes import Keyword, Number, Schema, Switch, Text
-from gpuwatch.hosts.structures import Key, ListOf, ReadMapping, Record
+from gpuwatch.hosts.validation.errors import Problems, shown
+from gpuwatch.hosts.validation.shapes import Keyword, Number, Schema, Switch, Text
+from gpuwatch.hosts.validation.structures import Key, ListOf, ReadMapping, Record
 from gpuwatch.tui.fleet import node_columns
 from gpuwatch.tui.node import gpu_columns, process_columns
 from gpuwatch.tui.toolkit import keys

@@ -20,8 +20,8 @@ from gpuwatch.diagnose.profiles.sentences import (
     samples_text,
 )
 from gpuwatch.tui.model.session_protocol import Profiling
-from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 MAX_ROWS = 12

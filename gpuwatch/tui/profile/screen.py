@@ -11,7 +11,7 @@ from gpuwatch.tui.chrome.page_screen import PageScreen
 from gpuwatch.tui.model.session_protocol import Profiling
 from gpuwatch.tui.profile.page import ProfilePage
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 
 
 class ProfileScreen(PageScreen):

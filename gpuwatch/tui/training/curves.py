@@ -15,8 +15,8 @@ from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.fleet.logs.progress import LoggedStep
 from gpuwatch.number_text import scaled_text
 from gpuwatch.tui.toolkit.charts import curve as line_of
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 from gpuwatch.tui.training.job_view import TrainingView
 

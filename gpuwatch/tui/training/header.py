@@ -19,9 +19,9 @@ from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_te
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.charts import bar
-from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.item_page import hanging
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.training.job_view import TrainingView
 

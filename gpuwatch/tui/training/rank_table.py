@@ -15,8 +15,8 @@ from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.number_text import UNKNOWN
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
-from gpuwatch.tui.toolkit.rows import Cell, Row, highlighted, joined, text_of
-from gpuwatch.tui.toolkit.selectable_lines import SortableTable
+from gpuwatch.tui.toolkit.lines.rows import Cell, Row, highlighted, joined, text_of
+from gpuwatch.tui.toolkit.lines.selectable_lines import SortableTable
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.training.job_view import TrainingView
 from gpuwatch.tui.training.rank_columns import (

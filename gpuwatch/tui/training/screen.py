@@ -15,8 +15,8 @@ from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.training.curves import TrainingCurves
 from gpuwatch.tui.training.header import TrainingHead
 from gpuwatch.tui.training.job_view import TrainingView

@@ -8,8 +8,8 @@ from time import process_time
 
 import pytest
 
-from gpuwatch.agent.base import encoded_text, secret_forms, secret_masking, secret_names, secret_phrases
-from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.masking import encoded_text, secret_forms, secret_masking, secret_names, secret_phrases
+from gpuwatch.agent.masking.secret_masking import masked
 from gpuwatch.agent.patterns.module_pattern import ModulePattern
 from gpuwatch.rules.compiling.check import parsed
 from tests.rules.compiling.costs import REPEATED, sample

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
-from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.matching.chunk import Chunk
+from gpuwatch.agent.masking.secret_masking import masked
 
 SECRET = "Zx9tQ4wLm27"  # noqa: S105 - no password of anybody
 BOLD = str.maketrans({chr(ord("a") + n): chr(0x1D41A + n) for n in range(26)})

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.base.rank_environment import variables
-from gpuwatch.agent.base.secret_forms import MASK
-from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import Splitter, line_text
+from gpuwatch.agent.masking.secret_forms import MASK
+from gpuwatch.agent.masking.secret_masking import masked
 from gpuwatch.agent.processes.process_details import command_line
+from gpuwatch.agent.ranks.rank_environment import variables
 from tests.cli.running import gpuwatch
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from gpuwatch.agent.base.secret_masking import masked
-from gpuwatch.agent.base.secret_names import is_secret_name
-from gpuwatch.agent.base.secret_phrases import masked_lines
+from gpuwatch.agent.masking.secret_masking import masked
+from gpuwatch.agent.masking.secret_names import is_secret_name
+from gpuwatch.agent.masking.secret_phrases import masked_lines
 
 NAMES = (
     "password", "db_password", "DB_PASSWORD", "MYSQL_ROOT_PASSWORD", "passwd", "passphrase", "secret",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpuwatch.agent.base.rank_environment import identity, variables
+from gpuwatch.agent.ranks.rank_environment import identity, variables
 from gpuwatch.wire import Process
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from gpuwatch.cli.run.library_log import LibraryLog
+from gpuwatch.cli.run.monitoring.library_log import LibraryLog
 from gpuwatch.telemetry.session.folder import create_session_folder
 from gpuwatch.telemetry.session.logs import SessionLogs
 from tests.cli.running import gpuwatch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuwatch.cli.run.own_rows import OwnRows
-from gpuwatch.cli.run.samples import NodeSamples
+from gpuwatch.cli.run.monitoring.own_rows import OwnRows
+from gpuwatch.cli.run.monitoring.samples import NodeSamples
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.report.dmon.json_stream import EMPTY_STEP, Row
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.cli.run.monitor import watched_plan
-from gpuwatch.cli.run.samples import NodeSamples, descendants
-from gpuwatch.cli.run.summary import scale_rates
+from gpuwatch.cli.run.monitoring.monitor import watched_plan
+from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants
+from gpuwatch.cli.run.monitoring.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.link.start.log_settings import poll_s
 

@@ -43,7 +43,7 @@ def test_a_module_of_the_working_folder_is_not_imported(hostile: Path, search_pa
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if search_path is not None:
         env["PYTHONPATH"] = search_path
-    command = module_command("gpuwatch.cli.run.monitor")
+    command = module_command("gpuwatch.cli.run.monitoring.monitor")
     done = subprocess.run(command, cwd=hostile, env=env, input=b"", timeout=WAIT_S, check=False)
     assert not (hostile.parent / "imported").exists()
     assert done.returncode in (0, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.alerts.named_node import named_node
+from gpuwatch.diagnose.alerts.placement.named_node import named_node
 from tests.runs.ended_logs import report
 
 NAMES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alert_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from tests.diagnose.finding import PACK, T0

@@ -10,7 +10,7 @@ import pytest
 
 from gpuwatch.report.scan.report import ScanReport, judged
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs.files.around import BELOW_BYTES, around
+from gpuwatch.runs.files.excerpts.around import BELOW_BYTES, around
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from tests.corpus.score import ready

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.error_outcome.answered_lines import place_of
-from gpuwatch.runs.files.around import Around
+from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import place_of
+from gpuwatch.runs.files.excerpts.around import Around
 from tests.diagnose.incidents.alert_cluster import Cluster
 
 TRACEBACK = [

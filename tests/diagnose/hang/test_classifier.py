@@ -15,9 +15,8 @@ from gpuwatch.diagnose.hang.classifier import verdict
 from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
 from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S, HOLD_S, HangWatch, Usual
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.hosts.plan import Thresholds
 from tests.counted_calls import calls_of
 from tests.sentences import Sentences

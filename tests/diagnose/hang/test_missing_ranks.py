@@ -14,7 +14,7 @@ from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from tests.diagnose.finding import PACK
 from tests.diagnose.hang.live_ranks import member, running
 from tests.fleet.jobs.two_jobs import WALL, Several

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
 from gpuwatch.diagnose.hang.stacks.groups import RankStack
-from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.verdict import EvidenceSource, Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, EvidenceSource, Verdict
 from gpuwatch.wire import KernelThread, ProcessStack
 from tests.counted_calls import calls_of
 from tests.diagnose.hang.rank_stacks import LOADS, MINE, TORCH, WAITS, kernel_thread, python

@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 import gpuwatch
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.hang.remedies import commands, on_node
 from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.incidents.builder import incidents

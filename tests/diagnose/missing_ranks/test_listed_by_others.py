@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from tests.diagnose.incidents.alert_cluster import Watched, idle
 
 LIAR, VICTIM, RANK = "gpu-003", "gpu-002", 9

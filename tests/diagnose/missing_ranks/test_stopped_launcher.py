@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.missing_ranks.stopped import LAUNCHER_CODE
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from tests.diagnose.watched_jobs import Watched
 from tests.fleet.jobs.two_jobs import WALL, rank
 

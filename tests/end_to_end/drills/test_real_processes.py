@@ -16,7 +16,7 @@ import pytest
 
 from gpuwatch.diagnose.health import peer_comparison
 from gpuwatch.diagnose.missing_ranks import missing, unended
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather

@@ -13,7 +13,7 @@ import pytest
 
 from gpuwatch.diagnose.missing_ranks import stopped
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import ended_job_names
 from gpuwatch.fleet.jobs.job_files import home
@@ -26,7 +26,7 @@ from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.own_folders import config_folder
-from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.wire import LogFile

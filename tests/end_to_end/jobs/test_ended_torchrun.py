@@ -15,7 +15,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
-from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import watch
 

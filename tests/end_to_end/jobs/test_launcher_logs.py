@@ -9,8 +9,8 @@ import pytest
 
 from gpuwatch.diagnose.missing_ranks import missing, vanished
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
-from gpuwatch.report.once.health import placed_conditions
-from gpuwatch.report.once.pending import pending
+from gpuwatch.report.once.problems.health import placed_conditions
+from gpuwatch.report.once.problems.pending import pending
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import launched, pause, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.missing_ranks import missing, vanished
-from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.problems.health import placed_conditions
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import Launched, launched, pause, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.plan import kube_plan, label_selector
 from gpuwatch.hosts.kube.pods import read_pods
+from gpuwatch.hosts.validation.errors import HostsError
 from tests.hosts.kube.fake_kubectl import pod
 
 

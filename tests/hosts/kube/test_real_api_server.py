@@ -11,8 +11,8 @@ import pytest
 
 from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.actions.offers import possible_actions
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.plan import kube_plan
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.session import Session
 from tests.hosts.kube.fake_kubectl import pod
 from tests.hosts.kube.real_api_server import PODS, RealApiServer, real_api_server

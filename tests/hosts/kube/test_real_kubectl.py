@@ -12,8 +12,8 @@ import pytest
 
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
 from gpuwatch.diagnose.actions.offers import possible_actions
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.plan import kube_plan
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.session import Session
 from tests.hosts.kube.api_server import ApiServer, api_server
 from tests.hosts.kube.fake_kubectl import EVENTS, RECORDED, pod

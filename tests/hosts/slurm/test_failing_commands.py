@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts import external_command
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.commands import known_job, node_reports, queued_jobs, scheduler_facts
+from gpuwatch.hosts.validation.errors import HostsError
 from tests.hostile_text import steering
 
 MOODS = {

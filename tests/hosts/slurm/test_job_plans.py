@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.commands import known_job, queued_jobs, scheduler_facts
 from gpuwatch.hosts.slurm.plan import job_plan, output_files
 from gpuwatch.hosts.slurm.reports import SlurmJob, SlurmNode, read_account, read_jobs, read_nodes
+from gpuwatch.hosts.validation.errors import HostsError
 from tests.hosts.slurm.printed import JOB, NODES
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.kube.logs_only import logs_command
-from gpuwatch.report.once.pending import pending
+from gpuwatch.report.once.problems.pending import pending
 from gpuwatch.session import Session
 from tests.session.polling import until
 

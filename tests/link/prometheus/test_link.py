@@ -15,7 +15,7 @@ from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.gpu_query import GpuQuery
 from gpuwatch.link.prometheus.vocabularies import DCGM
 from gpuwatch.report.once.first_report import FirstReport
-from gpuwatch.report.once.pending import pending
+from gpuwatch.report.once.problems.pending import pending
 from gpuwatch.session import Session
 from tests.link.prometheus.sessions import WAIT_S, live, session_of, until
 from tests.link.prometheus.simulated import SCRAPE_S, simulated

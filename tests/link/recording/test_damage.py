@@ -14,7 +14,7 @@ import zstandard
 
 from gpuwatch.link.recording import reader
 from gpuwatch.link.recording.parts import Inflater
-from gpuwatch.link.recording.player import Player
+from gpuwatch.link.recording.playback.player import Player
 from gpuwatch.link.recording.reader import ReadBlock, Recording
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.recording.retention import Retention

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.recording.latest_records import MAX_GPUS, LatestRecords
+from gpuwatch.link.recording.playback.seek_records import thinned
 from gpuwatch.link.recording.records import StreamRecord, content, record
-from gpuwatch.link.recording.seek_records import thinned
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.stream.inbox import Arrival, Content
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow, Hello, Progress, Sample

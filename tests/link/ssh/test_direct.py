@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.link.ssh.bounded_transport import ReadAheadSocket
-from gpuwatch.link.ssh.direct_pipe import BATCH_BYTES, DirectPipe
+from gpuwatch.link.ssh.sockets.direct_pipe import BATCH_BYTES, DirectPipe
 from tests.link.ssh.dial import dialing
 from tests.link.watching import nothing_left
 from tests.sshd import Sshd

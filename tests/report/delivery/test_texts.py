@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.receivers import ReceiverSpec
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.report.delivery.incident_texts import texts_of
 from gpuwatch.report.delivery.ledger import LedgerEntry
 from gpuwatch.report.delivery.messages import incident_post

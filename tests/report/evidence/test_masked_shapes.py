@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwatch.agent.base.secret_names import SECRET_KEYS
+from gpuwatch.agent.masking.secret_names import SECRET_KEYS
 from gpuwatch.report.evidence.document_secrets import without_secrets
 from gpuwatch.report.evidence.masked_lines import masked_lines
 

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from gpuwatch.cli.monitor import exporter
 from gpuwatch.cli.serve import command as serve
-from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.report.exporter import connections as connections_module
 from gpuwatch.report.exporter import server as server_module

@@ -13,8 +13,8 @@ import msgspec
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.stream.inbox import ClockReading, LinkStatus
 from gpuwatch.report.once.csv_output import HEADER, to_csv
-from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import Facts, fleet_facts, to_json
+from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.wire import (
     AgentCost,
     Disk,

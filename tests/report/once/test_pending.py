@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.serving.server_reading import ServerReading
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.active import healthy
-from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
-from gpuwatch.report.once.pending import pending
+from gpuwatch.report.once.problems.active import healthy
+from gpuwatch.report.once.problems.health import placed_conditions
+from gpuwatch.report.once.problems.pending import pending
 from gpuwatch.report.once.text import report
 from gpuwatch.tui.toolkit.text import models
 from gpuwatch.wire import GpuInfo, GpuSample, LogFile, Logs, Notice, Ranks

@@ -12,10 +12,10 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.active import Standing, healthy, standing
-from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.problem_lines import whereabouts
+from gpuwatch.report.once.problems.active import Standing, healthy, standing
+from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.once.tables import draw, print_report
 from gpuwatch.report.once.text import Report, report
 from gpuwatch.rules.load import load_packs

@@ -12,9 +12,9 @@ from gpuwatch.agent.kernel.xid_lines import event as event_of_line
 from gpuwatch.agent.kernel.xid_table import ACTIONS, CATALOGUE, FOLLOW_UPS, meaning
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
-from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of
+from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.rank_index import RankIndex

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.placement.job_ranks import merged
 from gpuwatch.runs.placement.rank_census import census
 

@@ -6,7 +6,7 @@ import random
 
 from gpuwatch.agent.logs.matching.prefilter import SHAPELESS
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect
-from gpuwatch.runs.placement.step_lines import BARREN_LINES, BARREN_SHARE, LineChoice
+from gpuwatch.runs.steps.step_lines import BARREN_LINES, BARREN_SHARE, LineChoice
 
 DIALECT = CompiledDialect({"id": "steps", "match": ["step"]})
 

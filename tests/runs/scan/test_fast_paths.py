@@ -11,14 +11,14 @@ import pytest
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines
-from gpuwatch.runs.placement.step_lines import last_of_ranks
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.sections import MARKS
+from gpuwatch.runs.steps.step_lines import last_of_ranks
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 

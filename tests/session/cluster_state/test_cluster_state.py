@@ -16,8 +16,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
-from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Alert, Proof, Silence
 from gpuwatch.hosts.builtin import demo_plan, local_plan
 from gpuwatch.hosts.load import load_source
 from gpuwatch.hosts.plan import Thresholds

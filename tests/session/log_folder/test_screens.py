@@ -18,7 +18,7 @@ from gpuwatch.tui.incidents.incident_timeline import parts_of, world_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
-from gpuwatch.tui.toolkit.rows import text_of
+from gpuwatch.tui.toolkit.lines.rows import text_of
 from gpuwatch.tui.training.screen import TrainingScreen
 from tests.corpus.score import CORPUS
 from tests.session.log_folder.folders import judged_folder

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.kube.events import read_ends, read_events
 from gpuwatch.hosts.kube.plan import kube_plan
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.session.scheduler.kube_watch import KubeWatch, watch_of
 from gpuwatch.wire import Finding

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch import whole_file
-from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.load import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from gpuwatch.agent.base import secret_names as agent
+from gpuwatch.agent.masking import secret_names as agent
 from gpuwatch.telemetry.base import secret_names as library
 
 BEFORE = sorted({

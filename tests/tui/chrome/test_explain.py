@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.rules.load import load_packs
-from gpuwatch.tui.chrome.explain_screen import ExplainPage, ExplainScreen
+from gpuwatch.tui.chrome.dialogs.explain_screen import ExplainPage, ExplainScreen
 from gpuwatch.tui.fleet.screen import FleetScreen
 from tests.tui.logs.log_desk import RANK_5, log_desk
 from tests.tui.logs.log_nodes import story, with_finding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.tui.chrome.note_screen import NoteScreen
+from gpuwatch.tui.chrome.dialogs.note_screen import NoteScreen
 from tests.tui.shots import plan_for
 from tests.tui.still import demo_session, still_app
 

@@ -11,8 +11,8 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session_recording import SessionRecording
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.dialogs.time_screen import TimeScreen
 from gpuwatch.tui.chrome.key_hints import KeysLine
-from gpuwatch.tui.chrome.time_screen import TimeScreen
 from gpuwatch.tui.hang.screen import WaitingScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import NOT_RECORDED

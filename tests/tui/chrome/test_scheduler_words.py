@@ -8,7 +8,7 @@ from gpuwatch.hosts.plan import Allocation
 from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.chrome.jobs_screen import JobsScreen
+from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
 from tests.tui.screen_text import text_on
 from tests.tui.shots import plan_for
 from tests.tui.still import demo_session, still_app

@@ -10,8 +10,8 @@ import pytest
 from textual.widgets import OptionList
 
 from gpuwatch.cli.shared.slurm_jobs import job_table
-from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.slurm.reports import QueuedJob, read_queue
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.chrome.slurm_jobs_screen import SlurmJobsApp
 
 OWN = (

@@ -53,4 +53,4 @@ def test_the_first_paint_imports_no_screen_but_the_fleets() -> None:
     code = "import sys, gpuwatch.tui.app; print(*(n for n in sys.modules if n.startswith('gpuwatch.tui.')))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     screens = {name for name in done.stdout.split() if name.endswith("screen")}
-    assert screens == {"gpuwatch.tui.fleet.screen", "gpuwatch.tui.toolkit.live_screen"}
+    assert screens == {"gpuwatch.tui.fleet.screen", "gpuwatch.tui.toolkit.lines.live_screen"}

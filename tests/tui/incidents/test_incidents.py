@@ -336,7 +336,7 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
 @pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_every_line_is_as_wide_as_it_should_be(size: tuple[int, int], ascii_only: bool) -> None:
-    from gpuwatch.tui.toolkit.line_view import LineView  # noqa: PLC0415 - loaded by this test alone
+    from gpuwatch.tui.toolkit.lines.line_view import LineView  # noqa: PLC0415 - loaded by this test alone
 
     app = still_app(demo_session(95, book=demo_book()), 95, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:

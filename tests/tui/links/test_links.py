@@ -18,7 +18,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.links.matrix_cells import short_value
 from gpuwatch.tui.links.screen import LinksScreen
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from tests.sentences import Sentences, line_of
 from tests.tui import still_probes
 from tests.tui.screen_text import text_on

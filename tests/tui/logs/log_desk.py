@@ -12,7 +12,7 @@ from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.pane import LogPane
-from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.tui.logs.log_nodes import MIDNIGHT, LogSession
 from tests.tui.still import NOW, still_app
 

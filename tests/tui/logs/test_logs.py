@@ -14,7 +14,7 @@ from gpuwatch import wire
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.grid import grid_for
-from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.sentences import Sentences, line_of
 from tests.tui.counting import on_terminal, painted
 from tests.tui.hostile import POISON

@@ -19,8 +19,8 @@ from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.search.node_search import LogSearch
 from gpuwatch.tui.logs.search.rank_selection import first_choice
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.time_input import TimeError, time_typed
 from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit.time_input import TimeError, time_typed
 from gpuwatch.wire import LogLine
 from tests.counted_calls import calls_of
 from tests.tui.logs.log_nodes import (

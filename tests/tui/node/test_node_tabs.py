@@ -9,7 +9,7 @@ from textual.widgets import Tab, TabbedContent
 from gpuwatch import wire
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
-from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, StillSession, judged_session, still_app
 

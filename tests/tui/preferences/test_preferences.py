@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from textual.widgets import SelectionList
 
 from gpuwatch.cli.config.settings import config
-from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.preferences import Preferences

@@ -11,8 +11,8 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 
 
 def test_every_binding_has_its_own_id_and_a_meaning() -> None:

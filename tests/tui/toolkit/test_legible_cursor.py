@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.tui.logs.widgets.line_painter import on_ground
-from gpuwatch.tui.toolkit.rows import highlighted
+from gpuwatch.tui.toolkit.lines.rows import highlighted
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles
 
 MIN_CONTRAST = 3.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.tui.fleet.node_table import NodeTable
-from gpuwatch.tui.toolkit.line_view import joined_lines
+from gpuwatch.tui.toolkit.lines.line_view import joined_lines
 from tests.tui.still import demo_session, still_app
 
 

@@ -10,8 +10,8 @@ from textual.color import Color
 
 from gpuwatch.tui.fleet.heat_layout import arrange
 from gpuwatch.tui.toolkit.charts import bar, curve, plot, sparkline
+from gpuwatch.tui.toolkit.lines.rows import text_of, wrapped
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
-from gpuwatch.tui.toolkit.rows import text_of, wrapped
 from gpuwatch.tui.toolkit.styles import ASCII, UNICODE, build_styles, clean, fit, wants_ascii
 from gpuwatch.tui.toolkit.themes import AsciiOnly
 

@@ -1,1 +1,1 @@
-"""Searches for logs of ended jobs, within limits."""
+"""Searches for logs, within limits: globs, Slurm, and folders in which ended jobs left theirs."""

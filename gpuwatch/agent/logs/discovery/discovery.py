@@ -4,8 +4,8 @@ import os
 import pwd
 import time
 
-from ...base.path_ranks import ranks_of_path
 from ...base.procfs import clean
+from ...ranks.path_ranks import ranks_of_path
 from .holders import held_files, is_same_file, still_held
 from .siblings import sibling_logs
 from .start_folders import start_folders

@@ -4,8 +4,8 @@ import os
 import re
 import stat
 
-from ...base.path_ranks import ranks_of_path
 from ...base.procfs import names
+from ...ranks.path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

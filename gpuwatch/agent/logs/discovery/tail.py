@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from ...base.secret_phrases import masked_lines
+from ...masking.secret_phrases import masked_lines
 from ..files.regular_file import modified_at, open_regular
 from ..lines.splitter import line_text
 from ..lines.timestamps import time_of

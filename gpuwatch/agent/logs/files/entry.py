@@ -3,8 +3,8 @@
 import time
 from collections import deque
 
-from ...base.path_ranks import ranks_of_path
 from ...base.procfs import UNPRINTABLE
+from ...ranks.path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ STALL_S = 20.0
 START_CPU_S = 20.0
 """CPU seconds until its first message: an old machine compiles a few hundred patterns."""
 _PIECE_BYTES = 1 << 18
-SHIPPED_PACKAGES = ("base", "patterns")
+SHIPPED_PACKAGES = ("base", "masking", "patterns", "ranks")
 """Packages of the agent besides `logs` that the reader imports."""
 
 

@@ -7,8 +7,8 @@ import re
 from copy import copy
 from functools import lru_cache
 
-from ...base.secret_masking import masked
-from ...base.secret_phrases import SecretLines
+from ...masking.secret_masking import masked
+from ...masking.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept."""

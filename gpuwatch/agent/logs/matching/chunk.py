@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from itertools import islice
 
-from ...base.secret_phrases import masked_lines
+from ...masking.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, line_text, scrubbed, unmasked_text

@@ -2,7 +2,7 @@
 
 import re
 
-from ...base.rank_environment import is_rank
+from ...ranks.rank_environment import is_rank
 from ..lines.levels import LEVEL_CHARS, MILD, own_level
 from ..lines.programs import KERNEL
 from ..lines.timestamps import time_of

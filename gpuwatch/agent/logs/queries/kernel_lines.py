@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from ...base.secret_masking import masked
+from ...masking.secret_masking import masked
 from ..lines.rows import row
 from ..lines.user_words import without_user_words
 from ..scanning.scanner import Scanner

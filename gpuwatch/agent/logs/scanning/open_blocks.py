@@ -1,6 +1,6 @@
 """Completes findings that wait for the lines below them."""
 
-from ...base.secret_phrases import masked_lines
+from ...masking.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from .dedup import report
 

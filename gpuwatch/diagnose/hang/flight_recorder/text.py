@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.hang.flight_recorder.groups import SURE_MAJORITY, Problem, ProcessGroup
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.text import clock, ranks_text
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import Op, RankDump
 

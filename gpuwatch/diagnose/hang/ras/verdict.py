@@ -9,8 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
-from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.number_text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]

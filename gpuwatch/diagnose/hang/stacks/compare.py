@@ -22,10 +22,9 @@ from gpuwatch.diagnose.hang.stacks.groups import (
 )
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait, waits_on_socket
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.diagnose.model.text import guessed, place, ranks_text
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.number_text import plural
 from gpuwatch.wire import NOT_RECORDED, KernelThread
 

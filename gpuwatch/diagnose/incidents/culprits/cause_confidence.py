@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.failure_classes import EXITS, GENERIC_EXCEPTIONS, TERMINATED, end_weight
 from gpuwatch.diagnose.model.incident import UNKNOWN
+from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.number_text import plural
 
 

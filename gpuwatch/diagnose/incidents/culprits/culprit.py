@@ -26,7 +26,6 @@ from gpuwatch.diagnose.incidents.culprits.suspects import (
     without_reporters,
 )
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
-from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
     EXITS,
@@ -40,6 +39,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.verdict import LEVELS, Confidence
 from gpuwatch.number_text import plural
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 from gpuwatch.agent.base.procfs import clean
-from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.masking.secret_masking import masked
 from gpuwatch.probe.launcher.connection.lifeline import bound, end_others
 from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
 from gpuwatch.probe.launcher.inventory.environment import SETTINGS, without_traces

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.masking.secret_masking import masked
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.start import failure_reasons

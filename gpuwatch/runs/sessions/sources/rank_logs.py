@@ -11,7 +11,6 @@ from pathlib import Path
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan, Scan
 from gpuwatch.runs.scan.scan import scan
 from gpuwatch.runs.sessions.folders.process_logs import add_warning, profile_of
@@ -23,6 +22,7 @@ from gpuwatch.runs.sessions.model.summary import (
     SessionSummary,
     SessionWarning,
 )
+from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 from gpuwatch.telemetry.session.summary import OF_A_PEER
 from gpuwatch.whole_file import read_bounded
 

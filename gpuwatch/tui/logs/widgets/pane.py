@@ -31,11 +31,11 @@ from gpuwatch.tui.logs.widgets.line_painter import (
 from gpuwatch.tui.logs.widgets.pane_header import header
 from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.time_input import clock_text
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import LineView
-from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.line_view import LineView
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
+from gpuwatch.tui.toolkit.time_input import clock_text
 
 WHEEL_LINES = 3
 SIDEWAYS_CELLS = 16

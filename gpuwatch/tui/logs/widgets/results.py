@@ -14,10 +14,10 @@ from gpuwatch.tui.logs.search.bookmarks import Bookmark
 from gpuwatch.tui.logs.search.node_search import Hit
 from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.time_input import clock_text
-from gpuwatch.tui.toolkit.rows import Row, text_of
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.lines.rows import Row, text_of
+from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean, fit
+from gpuwatch.tui.toolkit.time_input import clock_text
 
 PLACE = 22
 

@@ -9,10 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.time_input import clock_text
-from gpuwatch.tui.toolkit.rows import Row
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.lines.rows import Row
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
+from gpuwatch.tui.toolkit.time_input import clock_text
 
 MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}
 

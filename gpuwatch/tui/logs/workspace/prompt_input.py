@@ -8,7 +8,7 @@ from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.sources import ChoiceError, choose
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.time_input import TimeError, time_typed
+from gpuwatch.tui.toolkit.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (PatternError, ChoiceError, TimeError)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.discovery.globs import Glob, with_hosts
 from gpuwatch.agent.logs.files.entry import FileEntry
-from gpuwatch.agent.logs.files.globs import Glob, with_hosts
 from gpuwatch.agent.logs.files.mounts import network_mounts
 from gpuwatch.agent.logs.ipc.messages import of_processes
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 
 
 def files(pattern: str) -> list[tuple[str, int | None]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.logs.files.finder import Finder
+from gpuwatch.agent.logs.discovery.finder import Finder
 from gpuwatch.wire import Logs, Search, Tail
 from tests.agent.logs.conftest import LogAgent, append, texts, wait_for
 from tests.agent.running import newest

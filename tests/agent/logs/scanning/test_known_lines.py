@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.runs.placement import step_lines
+from gpuwatch.runs.steps import step_lines
 from tests.agent.logs.scan_lines import NOW, found, rule, ruleset, scanner
 from tests.counted_calls import calls_of
 

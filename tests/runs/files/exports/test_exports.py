@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.runs.files.excerpts.line_numbers import line_numbers
 from gpuwatch.runs.files.exports.failures import MAX_REPORTS, reports
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, table_lines
 from gpuwatch.runs.files.exports.status_lines import STATUS, status_lines
-from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.files.opening import beginning
 
 POD = {

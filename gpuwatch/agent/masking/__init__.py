@@ -1,0 +1,1 @@
+"""Masks of secrets in command lines and log text, also where they are encoded."""

@@ -1,0 +1,331 @@
+"""Determine the node, rank and GPU of a finding, and how the rank is known.
+
+Example: gpu-003 follows `/logs/rank_9.log`, which rank 9 of gpu-002 writes: a line `CUDA error` in it is of
+rank 9 on gpu-002. A line of Slurm's daemon in the same file that names gpu-007 and task 4 is of gpu-007 and
+the rank of that task (`field`). An Xid in the kernel log of gpu-003 is of gpu-003, and of the rank that held
+the GPU with its PCI address then (`process`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from gpuwatch.diagnose.alerts.placement.named_node import named_node
+from gpuwatch.diagnose.alerts.placement.stated_host import ray_host
+from gpuwatch.diagnose.model.failure_classes import (
+    CANCELLED_ON,
+    NODE_FAILURES,
+    NODE_NAMING,
+    OTHERS_ENDS,
+    RENDEZVOUS_TIMEOUTS,
+    TIMEOUTS,
+)
+from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
+from gpuwatch.diagnose.sources.failure_table import table_entry, table_place
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.rules.model.failure_class import FailureClass
+from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
+
+WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
+NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
+_NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
+"""The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
+_PIDS = re.compile(
+    r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
+    r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
+    re.IGNORECASE,
+)
+"""A pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
+MAX_READ_CHARACTERS = 2000
+_SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
+"""The beginning of a line from a Slurm daemon or from srun."""
+
+
+class LocatedFinding(Struct, frozen=True):
+    """A finding and the file and node that it comes from."""
+
+    node: str | None
+    """The node whose agent reported it; in a scan, the node of the file if it is known."""
+    finding: Finding
+    offset_s: float = 0.0
+    """Clock of the node minus the clock of this machine, in seconds."""
+    error_s: float = 0.0
+    """How far `offset_s` may be off."""
+    foreign: bool = False
+    """True if another node may have written the file; `writer` is then the node of lines that name none."""
+    writer: str | None = None
+    written_until: float | None = None
+    """When the file was last written (unix seconds on our clock), where that is known."""
+    stated: FailureClass | None = None
+    """As `Alert.stated`."""
+
+
+class FindingPlace(NamedTuple):
+    """Where a finding belongs; None: unknown."""
+
+    node: str | None = None
+    rank: RankPlace | None = None
+    known: RankSource | None = None
+    """How the rank is known."""
+
+
+ELSEWHERE = FindingPlace()
+"""A place that is not known, but is not that of the log either."""
+
+
+def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool) -> FindingPlace:
+    """Return where a finding belongs.
+
+    `kernel`: the finding is of a kernel rule. `at`: unix seconds.
+    """
+    finding = found.finding
+    if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
+        return _kernel_place(finding, found.node, where, _dated(finding, at))
+    node = found.writer if found.foreign else found.node
+    named = table_entry(finding)
+    if named is not None:
+        return FindingPlace(*table_place(finding, found.node, named, node, where, at), "field")
+    host = finding.host or ray_host(finding)
+    if host is not None:
+        node = where.node_named(host)
+    if kernel and where.places.live and node is not None:
+        return _kernel_place(finding, node, where, _dated(finding, at))
+    blamed = _blamed(found, where)
+    if blamed is not None:
+        node = where.node_named(blamed)
+    elif not kernel and (there := _in_prose(found, node, where, at, host=host)) is not None:
+        return there
+    elsewhere = _of_other_node(found, node, where, at, host=host, blamed=blamed)
+    if elsewhere is not None:
+        return elsewhere
+    place, known = _rank_place(found, node, where, at, kernel=kernel)
+    if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
+        place = None if finding.rank is None else RankPlace(finding.rank, node or "")
+    if place is not None:
+        named_here = node is not None and (host is not None or blamed is not None)
+        if named_here and place.node != node and not where.places.live:  # the line names both
+            place = RankPlace(place.rank, node or "", place.job)
+        return FindingPlace(place.node or node, place, known)
+    return FindingPlace(node, None, finding.rank_from)
+
+
+def _blamed(found: LocatedFinding, where: RankIndex) -> object:
+    """Return the node that a line blames, by name or by a pod that was scheduled there; else None."""
+    finding = found.finding
+    node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
+    if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
+        return where.named(f"pod/{finding.fields['pod']}")
+    return node
+
+
+def _of_other_node(
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
+) -> FindingPlace | None:
+    """Return the place of a line about another node or rank than its log's; None: it may be about the log's.
+
+    `ELSEWHERE` if the line is about another place that is not known.
+    """
+    finding = found.finding
+    scheduler = _of_scheduler(finding)
+    others = _stands_in_others_log(finding, node, where, at)
+    if OTHERS_ENDS.has(finding.rule, found.stated) and blamed is None and host is None:
+        return ELSEWHERE  # a node that no longer answers does not report it
+    if blamed is not None and NODES_ENDED.has(finding.rule, found.stated):
+        ran = {place.rank: place for place in where.on(node, finding.job)}
+        if len(ran) == 1:
+            return FindingPlace(node, next(iter(ran.values())), "field")
+    if blamed is not None and (finding.rank is None or scheduler or others):
+        pod = f"pod/{finding.fields['pod']}" if "pod" in finding.fields else None
+        task = None if node is None else _task(finding, node, where, at)
+        return FindingPlace(node, task or _of_pod(pod, where, finding.job), "field")
+    if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
+        return FindingPlace(known="field") if scheduler else ELSEWHERE  # the scheduler's output goes wherever
+    there = {place.rank: place for place in where.on(node, finding.job)}
+    if host is None or where.places.live or not others or not there:
+        return None
+    return FindingPlace(node, next(iter(there.values())) if len(there) == 1 else None, "field")
+
+
+def _in_prose(
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object
+) -> FindingPlace | None:
+    """Return the place of a line that names another node as faulty in prose.
+
+    None: it names none, it reports a timeout, or the log is live (a rank that waits for others writes
+    into its own log). The rank of a log is at fault only where it may run on the named node.
+    """
+    finding = found.finding
+    if where.places.live or WAITED_FOR_OTHERS.has(finding.rule, found.stated):
+        return None
+    named = named_node(finding.key_line)
+    name = None if named is None else where.node_named(named.name)
+    if named is None or name is None or name == node or (named.is_reporter and host is not None):
+        return None
+    place, known = _rank_place(found, name, where, at, kernel=False)
+    if place is None or not (named.is_reporter or known == "field") or place.node not in ("", name):
+        return FindingPlace(name, None, "field")
+    return FindingPlace(name, place if place.node else RankPlace(place.rank, name, place.job), known)
+
+
+def _of_scheduler(finding: Finding) -> bool:
+    """Return True if Slurm's daemon or srun wrote the line and it names a node: it is of no rank then."""
+    names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
+    by_file = finding.rank_from in ("process", "path")
+    is_slurm = (
+        finding.rule.startswith("slurm.")
+        and _SLURM.search(finding.key_line[:MAX_READ_CHARACTERS]) is not None
+    )
+    return is_slurm and names_node and by_file
+
+
+def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:
+    """Return True if a line names another node than that of its log's rank, which only reports it."""
+    if node is None or finding.rank is None or finding.rank_from not in ("process", "path"):
+        return False
+    writer = where.of(finding.rank, finding.job, at)
+    return writer is not None and writer.node not in ("", node)
+
+
+def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
+    """Return True if a line without a known job was written before this rank first started."""
+    times = [_dated(found.finding, at), found.written_until]
+    last = min((time for time in times if time is not None), default=None)
+    known = found.finding.job is None and place.since is not None and last is not None
+    return known and (last or 0.0) < (place.since or 0.0) - STARTED_S
+
+
+def _dated(finding: Finding, at: float) -> float | None:
+    """Return the time of the finding if it shows which processes lived then, else None."""
+    return at if finding.timed or not finding.backlog else None
+
+
+def _kernel_place(finding: Finding, node: str, where: RankIndex, at: float | None) -> FindingPlace:
+    """Return the line's own node and the rank that uses the device or has the pid that it names."""
+    job, fields = finding.job, finding.fields
+    bus = fields.get("pci") or fields.get("bus_id")
+    named = (
+        ("uuid", finding.gpu),
+        ("bus", None if bus is None else bus_key(str(bus))),
+        ("gpu", fields.get("gpu")),
+        *((kind, pid) for kind in ("pid", "child") for pid in (finding.pid, fields.get("pid"))),
+    )
+    for kind, value in named:
+        place = None if value is None else where.by(node, kind, value, job, at)
+        if place is not None or (kind == "uuid" and value is not None):
+            return FindingPlace(node, place, None if place is None else "process")
+    return FindingPlace(node)
+
+
+def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
+    """Return the rank whose number is a line's Slurm task number, if it runs on `node`; else None.
+
+    A task may also be a launcher of several ranks; the first task then has the number of rank 0.
+    """
+    task = finding.fields.get("tasks", finding.index if finding.index_of == SLURM_TASK else None)
+    place = where.of(task, finding.job, at) if isinstance(task, int) else None
+    if place is None or place.node != node:
+        return None
+    launcher = task == 0 and len(where.on(node, place.job)) > 1 and not where.tasks_are_ranks(place.job)
+    return None if launcher else place
+
+
+def _rank_place(
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, kernel: bool
+) -> tuple[RankPlace | None, RankSource | None]:
+    finding = found.finding
+    job, fields = finding.job, finding.fields
+    if finding.rank is not None:
+        unwritten = job is None and where.reach(found.node, finding.file) == "none"
+        place = None if unwritten else where.of(finding.rank, job, at)
+        return place or RankPlace(finding.rank, node or "", job), finding.rank_from
+    if finding.gpu is not None:
+        return where.by(node, "uuid", finding.gpu, job, _dated(finding, at)), "process"
+    bus = fields.get("pci") or fields.get("bus_id")
+    if bus is not None and kernel:
+        address, index = bus_key(str(bus)), fields.get("gpu")
+        then = _dated(finding, at)
+        place = where.by(node, "bus", address, job, then) or where.only("bus", address, job)
+        place = place or (None if index is None else where.by(node, "gpu", index, job, then))
+        if place is not None:
+            return place, "process"
+    numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
+    if numbered is not None:
+        return numbered, "index"
+    place = _by_pid(finding, node, where, job, kernel=kernel)
+    if place is not None:
+        return place, "process"
+    if kernel:  # in a rank's own file a process prints what its driver reported it
+        unknown = where.places.live or bus is not None
+        own = None if unknown else where.of_file(found.node, finding.file, job)
+        return own, None if own is None else "path"
+    local = next(
+        (
+            each
+            for each in (finding.local_rank, fields.get("local_rank"), fields.get("proc_index"))
+            if each is not None
+        ),
+        None,
+    )  # torch.multiprocessing numbers its processes on each node from 0
+    if isinstance(local, int):
+        return _local_place(found, local, node, where)
+    place = _by_nccl_device(finding, node, where)
+    return (where.of_file(found.node, finding.file, job), "path") if place is None else (place, "process")
+
+
+def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> RankPlace | None:
+    """Return the rank that uses the device in the head of an NCCL line; None in a live log."""
+    line = finding.key_line[:MAX_READ_CHARACTERS]
+    device = None if where.places.live else _NCCL_DEVICE.search(line)
+    return None if device is None else where.by(node, "local", int(device[1]), finding.job)
+
+
+def _local_place(
+    found: LocatedFinding, local: int, node: str | None, where: RankIndex
+) -> tuple[RankPlace | None, RankSource | None]:
+    """Return the rank with a local rank, or with the index of a torch.multiprocessing process, or None."""
+    finding, job = found.finding, found.finding.job
+    place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+    if place is None and local == finding.fields.get("proc_index"):
+        return where.spawned(node, local, finding.file, job), "index"
+    if place is None and local == finding.fields.get("local_rank"):
+        return where.of_one_node(node, local, job), "field"
+    return place, "path"
+
+
+def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
+    """Return the only rank of a job that runs in the pod that a line names; None: no rank or several.
+
+    The returned place has no node.
+    """
+    node = None if pod is None else where.named(pod)
+    there = {place.rank: place for place in where.on(node, job)}
+    rank = next(iter(there), None)
+    return RankPlace(rank, "", job) if len(there) == 1 and rank is not None else None
+
+
+def _by_pid(
+    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
+) -> RankPlace | None:
+    """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
+
+    def owner(pid: object) -> RankPlace | None:
+        """Return the rank of a pid.
+
+        A kernel line gives the pid on the node, a line of a container the pid in it.
+        """
+        inner = None if kernel else where.by(node, "inner pid", pid, job)
+        own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
+        return own or where.only("pid", pid, job)
+
+    for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
+        place = None if pid is None else owner(pid)
+        if place is not None:
+            return place
+    line = finding.key_line[:MAX_READ_CHARACTERS]
+    named = {int(one or other) for one, other in _PIDS.findall(line)}
+    places = [owner(pid) for pid in sorted(named)]
+    known = {place.rank: place for place in places if place is not None}
+    return next(iter(known.values())) if len(known) == 1 else None

@@ -1,0 +1,1 @@
+"""Outcomes that need the lines around an error, not the steps alone."""

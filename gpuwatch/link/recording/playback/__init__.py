@@ -1,0 +1,1 @@
+"""The player of a recording, what a seek applies, and the link of a recorded node."""

@@ -1,0 +1,1 @@
+"""Current problems, unanswered parts and unseen processes, before they are formatted."""

@@ -1,0 +1,1 @@
+"""Parts of a log file: lines around an offset, samples, line numbers, bytes at any offset."""

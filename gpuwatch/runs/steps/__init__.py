@@ -1,0 +1,1 @@
+"""The steps, epochs and operations that log files show for each rank."""

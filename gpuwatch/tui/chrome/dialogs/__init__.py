@@ -1,0 +1,1 @@
+"""Dialogs over every screen: columns, jobs, notes, times, explanations."""

@@ -1,0 +1,1 @@
+"""The problem list and the panes beside the node table."""
