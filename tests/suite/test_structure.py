@@ -200,7 +200,9 @@ def test_constants_say_of_what_they_are() -> None:
     assert sorted(bare) == []
 
 
-TOP_TO_BOTTOM = "cli tui report session diagnose probe runs fleet link rules hosts wire agent telemetry"
+TOP_TO_BOTTOM = (
+    "cli tui report session diagnose probe runs fleet link rules hosts blocks wire agent telemetry"
+)
 ROOMS = TOP_TO_BOTTOM.split()
 MARKS = {(False, True): "●", (False, False): " ", (True, True): "\\", (True, False): "\\"}
 """(whether it is the room itself, whether it imports) -> mark."""

@@ -20,11 +20,11 @@ from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, node_options
 
 if TYPE_CHECKING:
+    from gpuwatch.blocks.model import Line
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.probe.results import Results
-    from gpuwatch.report.output.report_line import ReportLine
 
 
 @click.command()
@@ -174,7 +174,7 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
         keep(results, outputs.baseline)
 
 
-def write(lines: list[ReportLine], out: TextIO) -> None:
+def write(lines: list[Line], out: TextIO) -> None:
     """Print report lines to a stream."""
     from gpuwatch.report.probe.text import print_lines
 

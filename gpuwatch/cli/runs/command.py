@@ -18,7 +18,7 @@ from gpuwatch.cli.shared.source import Refusal
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
-    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.blocks.model import Line
     from gpuwatch.runs.sessions.find import FoundSessions
     from gpuwatch.runs.sessions.model.session import TrainingSession
 
@@ -82,15 +82,15 @@ def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 @session_options()
 def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Show everything known about sessions."""
-    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.blocks.model import Line
     from gpuwatch.report.sessions.details import detail_facts, detail_lines
 
     sessions = read_sessions(names, logs)
     if as_json:
         return print_json({"sessions": [detail_facts(each) for each in sessions]})
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     for session in sessions:
-        lines += [ReportLine("")] if lines else []
+        lines += [Line("")] if lines else []
         lines += detail_lines(session)
     return print_lines(lines)
 
@@ -113,7 +113,7 @@ def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
     Exit status: 1 if a session with several GPUs is doubtful, or was forced to one GPU.
     """
-    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.blocks.model import Line
     from gpuwatch.report.sessions.communication import communication_facts, communication_lines
     from gpuwatch.runs.comparison.communication import communication_report, is_bad_news
 
@@ -122,9 +122,9 @@ def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     if as_json:
         print_json({"sessions": [communication_facts(each) for each in reports]})
     else:
-        lines: list[ReportLine] = []
+        lines: list[Line] = []
         for report in reports:
-            lines += [ReportLine("")] if lines else []
+            lines += [Line("")] if lines else []
             lines += communication_lines(report)
         print_lines(lines)
     return exit_codes.UNHEALTHY if any(map(is_bad_news, reports)) else exit_codes.HEALTHY
@@ -166,7 +166,7 @@ def print_json(facts: dict[str, Any]) -> int:
     return exit_codes.HEALTHY
 
 
-def print_lines(lines: Iterable[ReportLine]) -> int:
+def print_lines(lines: Iterable[Line]) -> int:
     """Print report lines on stdout; return HEALTHY."""
     from gpuwatch.report.output.console import console_on, show
 

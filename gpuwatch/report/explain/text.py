@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 
 MAX_SHOWN_MATCHES = 12
 INDENT = {"text": 2, "step": 2, "code": 6}
@@ -25,7 +25,7 @@ def explanation_json(matches: Matches) -> str:
     """
     exact = matches.exact
     facts = {
-        "explanation": None if exact is None else asdict(exact),
+        "explanation": None if exact is None else to_builtins(exact),
         "matches": [{"ident": each.ident, "kind": each.kind, "title": each.title} for each in matches.others],
     }
     return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))
@@ -47,28 +47,28 @@ def print_matches(found: Sequence[Explanation], heading: str, out: TextIO) -> No
             show(console, line)
 
 
-def explanation_lines(explanation: Explanation) -> Iterator[ReportLine]:
+def explanation_lines(explanation: Explanation) -> Iterator[Line]:
     """Yield the title, then each part under its heading."""
-    yield ReportLine(plain(f"{explanation.title}  ({explanation.kind} {explanation.ident})"), "info")
+    yield Line(plain(f"{explanation.title}  ({explanation.kind} {explanation.ident})"), "info")
     for part in explanation.parts:
-        yield ReportLine("")
-        yield ReportLine(part.heading)
+        yield Line("")
+        yield Line(part.heading)
         for line in part.lines:
             indent = INDENT[line.style]
             for number, text in enumerate(line.text.split("\n")):
                 hang = indent + (3 if line.style == "step" and number == 0 else 0)
-                yield ReportLine(" " * indent + plain(text), "old" if line.style == "code" else "plain", hang)
+                yield Line(" " * indent + plain(text), "muted" if line.style == "code" else "plain", hang)
 
 
-def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[ReportLine]:
+def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[Line]:
     """Yield the heading, then one aligned line per id; nothing if none matches."""
     if not found:
         return
     shown = found if all(each.kind == "topic" for each in found) else found[:MAX_SHOWN_MATCHES]
     width = max(len(each.ident) for each in shown)
-    yield ReportLine("")
-    yield ReportLine(heading)
+    yield Line("")
+    yield Line(heading)
     for each in shown:
-        yield ReportLine(plain(f"  {each.ident:<{width}}  {each.kind:<9}  {each.title}"), hang=width + 15)
+        yield Line(plain(f"  {each.ident:<{width}}  {each.kind:<9}  {each.title}"), hang=width + 15)
     if len(found) > len(shown):
-        yield ReportLine(f"  and {len(found) - len(shown)} more: add a word to narrow the search", "old")
+        yield Line(f"  and {len(found) - len(shown)} more: add a word to narrow the search", "muted")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis
 from gpuwatch.diagnose.model.text import ranks_text
@@ -16,7 +17,6 @@ from gpuwatch.report.hang.verdict import verdict_lines
 from gpuwatch.report.incidents.json_output import verdict_facts
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.runs.flight.dump_files import FoundDumps
 from gpuwatch.runs.flight.rank_dump import RankDump
 
@@ -31,22 +31,20 @@ def print_flight(read: FoundDumps, analysis: FlightAnalysis, out: TextIO) -> Non
             show(console, line)
 
 
-def flight_lines(read: FoundDumps, analysis: FlightAnalysis) -> Iterator[ReportLine]:
+def flight_lines(read: FoundDumps, analysis: FlightAnalysis) -> Iterator[Line]:
     """Yield the verdict, its evidence, and what was read."""
     yield from verdict_lines(analysis.verdict)
-    yield ReportLine("")
+    yield Line("")
     for each in read.skipped:
         if each.unreadable:
-            yield ReportLine(plain(f"{each.name}: {each.why}"), "warning")
+            yield Line(plain(f"{each.name}: {each.why}"), "warning")
     if read.twice:
-        yield ReportLine(
-            f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning"
-        )
+        yield Line(f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning")
     for words in read.apart[:MAX_LISTED_FILES]:
-        yield ReportLine(words, "warning")
+        yield Line(words, "warning")
     if len(read.apart) > MAX_LISTED_FILES:
-        yield ReportLine(f"{len(read.apart) - MAX_LISTED_FILES} more skipped for the same reasons", "warning")
-    yield ReportLine(summary(read, analysis))
+        yield Line(f"{len(read.apart) - MAX_LISTED_FILES} more skipped for the same reasons", "warning")
+    yield Line(summary(read, analysis))
 
 
 def summary(read: FoundDumps, analysis: FlightAnalysis) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.hang.stacks.kernel_waits import kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.wire import ProcessStack, PythonThread
 
 SHOWN_FRAMES = 12
@@ -42,19 +42,19 @@ class SeenProcess(Struct, frozen=True):
         return kernel_wait(threads[0])[0] if threads else None
 
 
-def process_lines(seen: Iterable[SeenProcess]) -> Iterator[ReportLine]:
+def process_lines(seen: Iterable[SeenProcess]) -> Iterator[Line]:
     """Yield what each process does, and its innermost frames, innermost first."""
     for each in seen:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"
         if each.what is None:
-            yield ReportLine(plain(f"{who}: {each.missing or 'no reason given'}"), "warning")
+            yield Line(plain(f"{who}: {each.missing or 'no reason given'}"), "warning")
             continue
-        yield ReportLine(plain(f"{who} is {each.what}"))
+        yield Line(plain(f"{who} is {each.what}"))
         for frame in each.main.frames[:SHOWN_FRAMES] if each.main is not None else ():
-            yield ReportLine(plain(f"          {line(frame)}"), "old")
+            yield Line(plain(f"          {line(frame)}"), "muted")
         if each.main is None and each.stack is not None and each.stack.why:
-            yield ReportLine(plain(f"          without Python stacks: {each.stack.why}"))
+            yield Line(plain(f"          without Python stacks: {each.stack.why}"))
 
 
 def process_facts(seen: SeenProcess) -> Facts:

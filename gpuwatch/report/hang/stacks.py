@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     NO_PIPES,
@@ -29,7 +30,6 @@ from gpuwatch.report.incidents.text import INDENT, steps
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.renamed_keys import with_new_names
-from gpuwatch.report.output.report_line import ReportLine
 
 
 def print_stacks(
@@ -50,7 +50,7 @@ def stacks_lines(
     unasked: Mapping[str, str],
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
-) -> Iterator[ReportLine]:
+) -> Iterator[Line]:
     """Yield the lines of the report on a hang.
 
     They are: the verdict and the next commands, each job's ranks by code location, dumps, single processes,
@@ -59,69 +59,69 @@ def stacks_lines(
     `unasked`: node -> why it was not queried. `wall`: unix seconds, None: now.
     """
     if hang_check.verdict is None:
-        yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
+        yield Line(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
         yield from verdict_lines(hang_check.verdict)
         yield from command_lines(hang_check)
     for job in hang_check.jobs:
-        yield ReportLine("")
+        yield Line("")
         yield from job_lines(job, alone=len(hang_check.jobs) == 1)
     if hang_check.dumps is not None:
-        yield ReportLine("")
+        yield Line("")
         yield from dumps_lines(hang_check.dumps, time.time() if wall is None else wall)
     if seen:
-        yield ReportLine("")
+        yield Line("")
         yield from process_lines(seen)
     for node, why in unasked.items():
-        yield ReportLine(plain(f"{node}: {why}"), "warning")
+        yield Line(plain(f"{node}: {why}"), "warning")
     if hang_check.ras_trouble and not hang_check.ras:
         node, why = next(iter(hang_check.ras_trouble.items()))
-        yield ReportLine(plain(f"no answer from NCCL RAS ({node}: {why})"))
+        yield Line(plain(f"no answer from NCCL RAS ({node}: {why})"))
 
 
-def command_lines(hang_check: HangReport) -> list[ReportLine]:
+def command_lines(hang_check: HangReport) -> list[Line]:
     """Return the next steps, as commands to copy."""
     return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
 
 
-def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
+def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[Line]:
     """Yield what was read of each job's flight recorders, and which ranks have no dump.
 
     `wall`: unix seconds.
     """
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
-        yield ReportLine(plain(f"{named}{dumps_text(job, wall)}"))
+        yield Line(plain(f"{named}{dumps_text(job, wall)}"))
         for line in reasons_text(job.without):
-            yield ReportLine(plain(f"{INDENT}{line}"), "warning")
+            yield Line(plain(f"{INDENT}{line}"), "warning")
     if dumps.places and not any(job.read for job in dumps.jobs):
         places = ", ".join(f"{place}N" for place in dumps.places)
-        yield ReportLine(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
+        yield Line(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
     if dumps.may_write:
-        yield ReportLine(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
+        yield Line(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
     else:
-        yield ReportLine(f"{INDENT}{NO_PIPES}")
+        yield Line(f"{INDENT}{NO_PIPES}")
 
 
-def job_lines(job: JobStacks, *, alone: bool) -> Iterator[ReportLine]:
+def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
     """Yield one job's ranks by location, smallest group first; with its own verdict unless it is `alone`."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
-    yield ReportLine(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
+    yield Line(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
     if not alone:
-        yield ReportLine(plain(f"{INDENT}{job.verdict.sentence}"), "critical" if job.verdict.wrong else "ok")
+        yield Line(plain(f"{INDENT}{job.verdict.sentence}"), "critical" if job.verdict.wrong else "ok")
     for spot in job.spots:
-        yield ReportLine(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
+        yield Line(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
         for frame in spot.frames:
-            yield ReportLine(plain(f"{INDENT}          {frame}"), "old")
+            yield Line(plain(f"{INDENT}          {frame}"), "muted")
     reasons = {rank.stack.why for spot in job.spots for rank in spot.ranks if rank.stack is not None}
     for why in sorted(reason for reason in reasons if reason):
-        yield ReportLine(plain(f"{INDENT}without Python stacks: {why}"))
+        yield Line(plain(f"{INDENT}without Python stacks: {why}"))
     unseen: dict[str, list[RankStack]] = {}
     for each in job.unseen:
         unseen.setdefault(each.missing or "no answer", []).append(each)
     for why, ranks in unseen.items():
-        yield ReportLine(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
+        yield Line(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
 
 
 def _ranks(ranks: Sequence[RankStack]) -> str:

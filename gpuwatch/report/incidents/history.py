@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line, known_style
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, named
 from gpuwatch.report.incidents.text import moment
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.session.history.seen_incident import SeenIncident
 
 
@@ -24,10 +24,10 @@ def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> Non
             show(console, line)
 
 
-def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[ReportLine]:
+def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[Line]:
     """Yield one line per incident, then the places where a class recurred."""
     if not found:
-        yield ReportLine(f"no incident was seen in the last {since}", "ok")
+        yield Line(f"no incident was seen in the last {since}", "ok")
         return
     head = ("first seen", "severity", "place", "class", "job", "headline")
     rows = [
@@ -42,15 +42,16 @@ def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[ReportL
         for each in found
     ]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head) - 1)]
-    for row, style in [(head, "old"), *zip(rows, (each.severity for each in found), strict=True)]:
+    styles = [known_style(each.severity) for each in found]
+    for row, style in zip((head, *rows), ("muted", *styles), strict=True):
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
-        yield ReportLine(f"{'  '.join(cells)}  {row[-1]}", style, hang=sum(widths) + 2 * len(widths))
+        yield Line(f"{'  '.join(cells)}  {row[-1]}", style, hang=sum(widths) + 2 * len(widths))
     again = Counter((each.code, _place(each)) for each in found)
     repeated = [(count, code, where) for (code, where), count in again.most_common() if count > 1]
-    yield ReportLine("")
+    yield Line("")
     for count, code, where in repeated[:8]:
-        yield ReportLine(plain(f"{count} times {code} on {where}"), "warning")
-    yield ReportLine(f"{plural(len(found), 'incident')} in the last {since}")
+        yield Line(plain(f"{count} times {code} on {where}"), "warning")
+    yield Line(f"{plural(len(found), 'incident')} in the last {since}")
 
 
 def _place(one: SeenIncident) -> str:

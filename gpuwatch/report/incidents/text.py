@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.diagnose.alerts.deduplication.unexplained import headless
 from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
-from gpuwatch.number_text import folded
+from gpuwatch.number_text import folded, listed
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence, undated_incident
-from gpuwatch.report.output.report_line import ReportLine, names
 
 Place: TypeAlias = Callable[[Proof], str]
 
@@ -29,13 +29,13 @@ MAX_QUOTED_LINE, QUOTE_INDENT = 240, 10
 """Characters shown of the log line of an alert outside of incidents, and its indentation."""
 
 
-def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
+def incident_lines(incident: Incident, place: Place) -> list[Line]:
     """Return everything about an incident except its headline.
 
     `place` formats the location of a proof: `file:line`, `node file +offset`.
     """
     lines = [
-        ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
         fact("first seen", first_seen(incident)),
     ]
     because = f": {incident.because}" if incident.because else ""
@@ -60,30 +60,30 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
     return lines
 
 
-def remembered_lines(incident: Incident) -> list[ReportLine]:
+def remembered_lines(incident: Incident) -> list[Line]:
     """Return lines about how often it was seen before, and the operators' notes."""
     seen = incident.recurrence
     lines = [fact("history", seen.text)] if seen is not None and seen.text else []
     return lines + [fact("note", f"{moment(note.at)}, {note.by}: {note.text}") for note in incident.notes]
 
 
-def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
+def hang_check_lines(hang_check: HangCheck) -> list[Line]:
     """Return the hang verdict, its evidence, and next steps as commands."""
     verdict = hang_check.verdict
     sure = f" ({verdict.confidence} confidence)" if verdict.wrong else ""
     lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {verdict.sentence}{sure}"))]
-    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in verdict.evidence]
+    lines += [Line(f"{INDENT}  {plain(each)}") for each in verdict.evidence]
     return lines + steps("commands", [f"{what}: {command}" for what, command in hang_check.do])
 
 
-def fact(label: str, text: str) -> ReportLine:
+def fact(label: str, text: str) -> Line:
     """Return a labelled line: `   confidence  high: ...`."""
-    return ReportLine(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
+    return Line(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
 
 
-def heading(text: str) -> ReportLine:
+def heading(text: str) -> Line:
     """Return the heading of a list."""
-    return ReportLine(f"{INDENT}{text}")
+    return Line(f"{INDENT}{text}")
 
 
 def first_seen(incident: Incident) -> str:
@@ -118,7 +118,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"{word} {folded(ranks)}"
 
 
-def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
+def timeline_lines(moments: Sequence[Moment]) -> list[Line]:
     """Return timeline entries; of a long timeline the beginning and the end."""
     if not moments:
         return []
@@ -126,7 +126,7 @@ def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
     if len(shown) > SHOWN_MOMENTS:
         left_out = len(shown) - SHOWN_MOMENTS
         shown = [*shown[: SHOWN_MOMENTS - 3], f"... {left_out} more", *shown[-3:]]
-    return [heading("timeline"), *(ReportLine(f"{INDENT}  {text}") for text in shown)]
+    return [heading("timeline"), *(Line(f"{INDENT}  {text}") for text in shown)]
 
 
 def moment_text(moment: Moment) -> str:
@@ -143,42 +143,42 @@ def clock(at: float | None) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S") if at else "--:--:--"
 
 
-def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[ReportLine]:
+def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[Line]:
     """Return the location of each proof, and its lines with the key line marked."""
     if not proofs:
         return []
     lines = [heading("evidence")]
     for alert, proof in proofs[:SHOWN_EVIDENCE]:
-        lines.append(ReportLine(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
-        lines += [ReportLine(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
+        lines.append(Line(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
+        lines += [Line(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
     more = len(proofs) - SHOWN_EVIDENCE
     return [*lines, heading(f"  and {more} more (--json lists them)")] if more > 0 else lines
 
 
-def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
+def block(proof: Proof) -> Iterable[tuple[str, str, Style]]:
     """Return the lines around the key line as (mark, text, style)."""
     if not proof.lines:
         return [(">", proof.text, "plain")]
     first = max(0, min(proof.key - 1, len(proof.lines) - SHOWN_BLOCK))
     return [
-        (">" if number == proof.key else "|", text, "plain" if number == proof.key else "old")
+        (">" if number == proof.key else "|", text, "plain" if number == proof.key else "muted")
         for number, text in enumerate(proof.lines)
         if first <= number < first + SHOWN_BLOCK
     ]
 
 
-def steps(title: str, what: Sequence[str]) -> list[ReportLine]:
+def steps(title: str, what: Sequence[str]) -> list[Line]:
     """Return a heading and a numbered list; empty if there is nothing to list."""
     if not what:
         return []
     hang = len(INDENT) + 5
     return [
         heading(title),
-        *(ReportLine(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
+        *(Line(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
     ]
 
 
-def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
+def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     """Return one line per class of alert that belongs to no incident, most severe first."""
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
@@ -187,7 +187,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
     sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
     lines = [line for kind in sorted_kinds[:SHOWN_OUTSIDE] for line in kind_lines(kind, place)]
     more = len(sorted_kinds) - SHOWN_OUTSIDE
-    return [*lines, ReportLine(f"and {more} more kinds (--json lists them)")] if more > 0 else lines
+    return [*lines, Line(f"and {more} more kinds (--json lists them)")] if more > 0 else lines
 
 
 def went_on(alert: Alert) -> str:
@@ -198,7 +198,7 @@ def went_on(alert: Alert) -> str:
     return finished if alert.recovered_step is None else f"continued at step {alert.recovered_step}"
 
 
-def kind_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
+def kind_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     """Return the line of alerts of one class; above `info` also the log line of the first of them."""
     first = alerts[0]
     head = kind_line(alerts, place)
@@ -207,10 +207,10 @@ def kind_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
         return [head]
     text = " ".join(headless(proof.text).split())
     text = text if len(text) <= MAX_QUOTED_LINE else f"{text[: MAX_QUOTED_LINE - 3].rstrip()}..."
-    return [head, ReportLine(plain(f"{' ' * QUOTE_INDENT}{text}"), hang=QUOTE_INDENT)]
+    return [head, Line(plain(f"{' ' * QUOTE_INDENT}{text}"), hang=QUOTE_INDENT)]
 
 
-def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
+def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     """Return the line of alerts of one class.
 
     `warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`.
@@ -220,13 +220,13 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
     nodes = sorted({alert.node for alert in alerts if alert.node})
     ranks = sorted({alert.rank for alert in alerts if alert.rank is not None})
     times = f"  {count} times" if count > 1 else ""
-    where = f" on {names(nodes)}" if nodes else ""
+    where = f" on {listed(nodes)}" if nodes else ""
     whose = f", {ranks_text(ranks)}" if ranks else ""
     at = f"  {place(first.proof[0])}" if first.proof else ""
     over = all(alert.recovered and not remains(alert) for alert in alerts)
     after = f"  {went_on(first)}" if over else ""
     words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
-    return ReportLine(
+    return Line(
         plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),
         first.severity,
     )

@@ -29,7 +29,7 @@ def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
     """Return the style of a row, by the state of its GPU."""
     if gpu.state != "ok":
         return "critical"
-    return "old" if is_old(gpu, node, now) else "plain"
+    return "muted" if is_old(gpu, node, now) else "plain"
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.serving.server_facts import Latencies, server_facts
 from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
@@ -14,7 +15,6 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
-from gpuwatch.report.output.report_line import ReportLine
 
 MAX_JOBS_LISTED = 64
 """Most jobs listed; running and large ones first."""
@@ -88,14 +88,14 @@ def _number(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
+def server_lines(fleet: Fleet, now: float) -> list[Line]:
     """Return one line per inference server. `now`: our monotonic clock."""
     lines = []
     for server in fleet.servers.servers.values():
         facts = server_facts(server, now)
         why = trouble(facts, now)
         parts = [f"server {heading(facts)}", numbers(facts), why]
-        lines.append(ReportLine(plain("  ".join(filter(None, parts))), "warning" if why else "plain", hang=2))
+        lines.append(Line(plain("  ".join(filter(None, parts))), "warning" if why else "plain", hang=2))
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.diagnose.model.alert import Alert
@@ -13,14 +14,13 @@ from gpuwatch.diagnose.model.text import job_text, place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unranked
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import plural, ranges
+from gpuwatch.number_text import listed, plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.report.once.ended_jobs import ended_sentence
 from gpuwatch.report.once.problems.active import Standing
 from gpuwatch.report.once.problems.health import PlacedCondition, without_log
 from gpuwatch.report.once.problems.pending import pending, unreadable
 from gpuwatch.report.once.problems.unseen import busy_unseen, processes_hidden
-from gpuwatch.report.output.report_line import ReportLine, names
 from gpuwatch.wire import Notice, Severity
 
 NAMED_ALERTS = 12
@@ -29,7 +29,7 @@ NAMED_REMARKS = 4
 """Remarks of one kind that are listed."""
 
 
-def notice_lines(fleet: Fleet) -> list[ReportLine]:
+def notice_lines(fleet: Fleet) -> list[Line]:
     """Return the informational notices of the agents, each sentence once; more severe ones are conditions."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
@@ -39,7 +39,7 @@ def notice_lines(fleet: Fleet) -> list[ReportLine]:
     return [labelled("info", f"{fold(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
 
 
-def unranked_lines(fleet: Fleet) -> list[ReportLine]:
+def unranked_lines(fleet: Fleet) -> list[Line]:
     """Return a line for each node with processes that write training logs and whose ranks are unknown."""
     return [labelled("info", plain(each.text)) for each in unranked(fleet.nodes.values())]
 
@@ -59,7 +59,7 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
         return f"ranks {ranges(ranks)}" + (f" ({fold(nodes)})" if nodes else "")
     if len(nodes) > 1 and all(alert.node and alert.gpu is None and alert.rank is None for alert in alerts):
         return fold(nodes)
-    return names(list(dict.fromkeys(map(_whereabouts, alerts))))
+    return listed(list(dict.fromkeys(map(_whereabouts, alerts))))
 
 
 def _whereabouts(alert: Alert) -> str:
@@ -74,9 +74,9 @@ def _whereabouts(alert: Alert) -> str:
 # --------------------------------------------------------------------------- the end
 
 
-def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
+def finding_lines(found: list[PlacedCondition]) -> list[Line]:
     """Return all severe conditions, and the first few remarks (`info`) of each kind."""
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     remarks: Counter[str] = Counter()
     for finding in found:
         condition = finding.condition
@@ -94,22 +94,22 @@ def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
     ]
 
 
-def incident_sentences(stands: Standing) -> list[ReportLine]:
+def incident_sentences(stands: Standing) -> list[Line]:
     """Return the headline of each incident, with restarts, checkpoint, recurrence and notes."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
         if each.restarted:
-            lines.append(ReportLine(plain(f"{'':8}  {each.restarted}"), "plain"))
+            lines.append(Line(plain(f"{'':8}  {each.restarted}"), "plain"))
         if each.checkpoint is not None:
-            lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+            lines.append(Line(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
         if each.recurrence is not None and each.recurrence.text:
-            lines.append(ReportLine(plain(f"{'':8}  {each.recurrence.text}"), "plain"))
-        lines += [ReportLine(plain(f"{'':8}  note of {one.by}: {one.text}"), "plain") for one in each.notes]
+            lines.append(Line(plain(f"{'':8}  {each.recurrence.text}"), "plain"))
+        lines += [Line(plain(f"{'':8}  note of {one.by}: {one.text}"), "plain") for one in each.notes]
     return lines
 
 
-def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
+def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
     """Return the alerts that belong to no incident; equal ones of several places are merged."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
@@ -132,7 +132,7 @@ def reported_kinds(alerts: Sequence[Alert]) -> str:
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
 
 
-def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
+def unreadable_lines(fleet: Fleet) -> list[Line]:
     """Return the unreadable log files, and the `--log` patterns that match no file."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
@@ -141,15 +141,15 @@ def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
     lines = []
     for reason, places in reasons.items():
         nodes = fold({name for name, _ in places})
-        files = names(sorted({path for _, path in places}))
-        lines.append(ReportLine(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
+        files = listed(sorted({path for _, path in places}))
+        lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
     return lines + [
         labelled("warning", plain(f"no log file at {option} (--log): {why}"))
         for option, why in without_log(fleet).items()
     ]
 
 
-def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
+def pending_lines(fleet: Fleet, now: float) -> list[Line]:
     """Return what is still unknown, except nodes and logs; equal entries of several places are merged."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet, now):
@@ -159,12 +159,11 @@ def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
             )
             places.setdefault(each.text + waited, []).append(each.place)
     return [
-        ReportLine(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning")
-        for text, where in places.items()
+        Line(plain(f"{'unknown':8}  {listed(where)}: {text}"), "warning") for text, where in places.items()
     ]
 
 
-def unread_lines(stands: Standing) -> list[ReportLine]:
+def unread_lines(stands: Standing) -> list[Line]:
     """Return the logs that were not searched to their end, whose findings are missing."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
@@ -172,14 +171,15 @@ def unread_lines(stands: Standing) -> list[ReportLine]:
             continue  # `pending_lines` states its range
         by_node.setdefault(node.name, []).append(file.path)
     return [
-        ReportLine(
-            plain(f"{'unknown':8}  {name}: not searched yet: {names(paths)}; wait longer (--wait)"), "warning"
+        Line(
+            plain(f"{'unknown':8}  {name}: not searched yet: {listed(paths)}; wait longer (--wait)"),
+            "warning",
         )
         for name, paths in by_node.items()
     ]
 
 
-def silent_lines(stands: Standing) -> list[ReportLine]:
+def silent_lines(stands: Standing) -> list[Line]:
     """Return a line for each job that may hang, unless an incident reports the hang."""
     reported = {incident.job for incident in stands.incidents if incident.code == HANG}
     return [
@@ -197,13 +197,13 @@ def _hang_text(job: SilentJob) -> str:
     return f"{check.verdict.sentence} ({check.verdict.confidence} confidence)"
 
 
-def stepless_lines(stands: Standing) -> list[ReportLine]:
+def stepless_lines(stands: Standing) -> list[Line]:
     """Return a line for each job without a logged step, except those that may hang."""
     silent = {job.job for job in stands.silent}
     return [labelled("info", plain(job.text)) for job in stands.stepless if job.job not in silent]
 
 
-def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
+def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
     """Return a line about the jobs that ended before gpuwatch connected, and whether a job runs."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
@@ -216,9 +216,9 @@ def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]
     return [labelled("warning" if bad else "info", stated), *lines]
 
 
-def labelled(severity: Severity, text: str) -> ReportLine:
+def labelled(severity: Severity, text: str) -> Line:
     """Return the line with the severity as a word, so that colour is never the only sign."""
-    return ReportLine(f"{severity:8}  {text}", severity)
+    return Line(f"{severity:8}  {text}", severity)
 
 
 def job_runs(fleet: Fleet) -> bool:

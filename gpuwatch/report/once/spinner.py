@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.text import Text
 
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import listed
 from gpuwatch.report.once.first_report import Progress
 from gpuwatch.report.output.console import InertConsole
-from gpuwatch.report.output.report_line import names
 
 
 @contextlib.contextmanager
@@ -19,7 +19,7 @@ def waiting_line() -> Iterator[Progress]:
     with InertConsole(stderr=True).status("connecting") as status:
 
         def report(nodes: Sequence[Node], left_s: float) -> None:
-            waited_for = names([node.name for node in nodes])
+            waited_for = listed([node.name for node in nodes])
             status.update(Text(f"waiting for {waited_for}, at most {left_s:.0f} s"))
 
         yield report

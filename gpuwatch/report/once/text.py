@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.diagnose.model.text import allocation_text, job_text, unreadable_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
@@ -38,29 +39,28 @@ from gpuwatch.report.once.problems.active import Standing, healthy
 from gpuwatch.report.once.problems.health import PlacedCondition, without_log
 from gpuwatch.report.once.problems.pending import pending
 from gpuwatch.report.once.problems.unseen import busy_unseen
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.whole_number import whole_number
 
 
 class NodeBlock(Struct, frozen=True):
     """One node: its line, its GPUs as rows of cells, and remarks."""
 
-    heading: ReportLine
+    heading: Line
     rows: list[tuple[list[str], str]]
     """Cells in the order of `COLUMNS`, and the row's style."""
-    notes: list[ReportLine]
+    notes: list[Line]
 
 
 class Report(Struct, frozen=True):
     """The content of the printed report, in order."""
 
-    title: ReportLine
-    incidents: list[ReportLine]
+    title: Line
+    incidents: list[Line]
     """One sentence each."""
     nodes: list[NodeBlock]
-    notices: list[ReportLine]
-    findings: list[ReportLine]
-    verdict: ReportLine
+    notices: list[Line]
+    findings: list[Line]
+    verdict: Line
 
 
 def report(
@@ -94,27 +94,25 @@ def report(
     )
 
 
-def title(fleet: Fleet, time: float) -> ReportLine:
+def title(fleet: Fleet, time: float) -> Line:
     """Return the title: source, time, and a mark for simulations."""
     moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
     mark = "DEMO, a simulated cluster  " if demo else ""
-    return ReportLine(
+    return Line(
         f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
     )
 
 
-def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
+def allocation_lines(fleet: Fleet, time: float) -> list[Line]:
     """Return lines about the scheduler's job, and about pods that do not run, with the reason."""
     job = fleet.plan.allocation
-    lines = [] if job is None else [ReportLine(allocation_text(job, time), "plain")]
+    lines = [] if job is None else [Line(allocation_text(job, time), "plain")]
     for spec in fleet.plan.nodes:
         if "kube_reason" in spec.labels:
             phase, reason = (plain(spec.labels.get(name, "")) for name in ("kube_phase", "kube_reason"))
             restarts = plural(whole_number(spec.labels.get("kube_restarts", "")) or 0, "restart")
-            lines.append(
-                ReportLine(f"warning   {spec.name}: pod is {phase}: {reason}, {restarts}", "warning")
-            )
+            lines.append(Line(f"warning   {spec.name}: pod is {phase}: {reason}, {restarts}", "warning"))
     return lines
 
 
@@ -133,7 +131,7 @@ def node_block(node: Node, now: float) -> NodeBlock:
     )
 
 
-def node_line(node: Node, now: float) -> ReportLine:
+def node_line(node: Node, now: float) -> Line:
     """Return the line of a node: `gpu-001  live  8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`.
 
     Age, error and next attempt follow the state if the node is not live.
@@ -151,8 +149,8 @@ def node_line(node: Node, now: float) -> ReportLine:
     if node.hello is not None:
         parts.append(gpu_count(node))
         parts += host_parts(node, now)
-    style = {"live": "ok", "stale": "warning", "lost": "critical", "connecting": "info"}[state]
-    return ReportLine("  ".join(parts), style)
+    styles: dict[str, Style] = {"live": "ok", "stale": "warning", "lost": "critical", "connecting": "info"}
+    return Line("  ".join(parts), styles[state])
 
 
 def gpu_count(node: Node) -> str:
@@ -177,15 +175,15 @@ def host_parts(node: Node, now: float) -> list[str]:
     return parts
 
 
-def node_notes(node: Node) -> list[ReportLine]:
+def node_notes(node: Node) -> list[Line]:
     """Return a line with the processes that have a rank but no GPU; empty if there are none."""
     without = [process for process in node.processes if not process.gpus]
     if not without:
         return []
-    return [ReportLine(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
+    return [Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
 
 
-def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> ReportLine:
+def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> Line:
     """Return one sentence: how many nodes and GPUs, and whether they are healthy."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
@@ -202,7 +200,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
         end = (f"; {idle}" if idle else "") + (f", but see above: {reported}" if reported else "")
         unknown = not_looked_at(fleet, stands)
         seen = f"healthy, except that {' and '.join(unknown)}" if unknown else "all healthy"
-        return ReportLine(f"{what}: {seen}{end}", "warning" if busy_unseen(fleet) else "ok")
+        return Line(f"{what}: {seen}{end}", "warning" if busy_unseen(fleet) else "ok")
     severities = Counter(finding.condition.severity for finding in found if not stands.states(finding))
     severities.update(alert.severity for alert in stands.alerts)
     counts = [
@@ -218,7 +216,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)
     counts += [unreadable_text(stands.damaged)] * bool(stands.damaged)
     counts += ["--log matches no log file"] * bool(without_log(fleet))
-    return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
+    return Line(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
 
 
 def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:

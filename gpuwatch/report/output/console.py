@@ -12,14 +12,14 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.plain import plain, plain_text
-from gpuwatch.report.output.report_line import ReportLine
 
 STYLES = {
     "ok": "#66b2ff",
     "info": "default",
     "plain": "default",
-    "old": "#8a8a8a",
+    "muted": "#8a8a8a",
     "warning": "#fff699",
     "error": "#ff2a00",
     "critical": "bold #ff2a00",
@@ -55,13 +55,13 @@ def console_on(out: TextIO) -> Iterator[Console]:
     out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
-def show(console: Console, line: ReportLine, indent: int = 0) -> None:
+def show(console: Console, line: Line, indent: int = 0) -> None:
     """Print one line; markup in remote text is not interpreted."""
     for row in rows(line, console.width - indent):
         console.print(Text(" " * indent + row, style=STYLES[line.style]))
 
 
-def rows(line: ReportLine, width: int) -> list[str]:
+def rows(line: Line, width: int) -> list[str]:
     """Return the line as wrapped on a terminal of this width, with continuation lines indented."""
     text = plain(line.text)
     if not line.hang or len(text) <= width or line.hang * 2 > width:

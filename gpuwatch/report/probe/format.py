@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwatch.blocks.model import Style
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
@@ -11,7 +12,7 @@ NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
 GIGA = 1e9
 
 GRAVITY: tuple[Grade, ...] = ("dead", "bad", "low", "noisy", "ok")
-STYLES: dict[Grade, str] = {
+STYLES: dict[Grade, Style] = {
     "dead": "critical",
     "bad": "critical",
     "low": "warning",

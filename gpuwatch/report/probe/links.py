@@ -8,13 +8,13 @@ from statistics import median
 
 from msgspec import Struct
 
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import counted, rate_text, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade, MeasuredLink
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import STYLES
 from gpuwatch.report.probe.tables import TableColumn, table_lines
 
@@ -55,7 +55,7 @@ def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
 
 def node_summary(
     links: Iterable[MeasuredLink], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
-) -> list[ReportLine]:
+) -> list[Line]:
     """Return a line per node with a slow link, unless only to `sick` nodes; the other nodes are counted."""
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
@@ -76,23 +76,21 @@ def node_summary(
         TableColumn("median in", lambda row: rate_text(middle(row.back)), 1),
         TableColumn("slowest", lambda row: rate_text(min(rates((*row.out, *row.back)), default=None))),
     )
-    lines = [ReportLine(f"links between {counted(len(nodes), 'node')}, GB/s")]
+    lines = [Line(f"links between {counted(len(nodes), 'node')}, GB/s")]
     lines += table_lines(columns, troubled[:SHOWN_NODES], width, node_style)
     more = len(troubled) - SHOWN_NODES
     lines += (
-        [ReportLine(f"and {counted(more, 'node')} more with slow links (--json lists them)")]
-        if more > 0
-        else []
+        [Line(f"and {counted(more, 'node')} more with slow links (--json lists them)")] if more > 0 else []
     )
     well = [each for each in summaries if each.out and each not in troubled]
     if well:
         rate = rate_text(middle([link for each in well for link in each.out]))
         but = ", but with these" if troubled else ""
-        lines.append(ReportLine(f"{counted(len(well), 'node')} without a slow link{but}; median {rate} GB/s"))
+        lines.append(Line(f"{counted(len(well), 'node')} without a slow link{but}; median {rate} GB/s"))
     return lines
 
 
-def node_style(row: NodeLinks) -> str:
+def node_style(row: NodeLinks) -> Style:
     """Return `critical` for a node with failed or bad links, else `warning`."""
     return "critical" if row.count("dead", "bad") else "warning"
 
@@ -108,7 +106,7 @@ def middle(links: Iterable[MeasuredLink]) -> float | None:
     return median(known) if known else None
 
 
-def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLine]:
+def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[Line]:
     """Return the slowest links, slowest first; those of a blamed node are only counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
@@ -117,14 +115,12 @@ def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLi
         return []
     sick = blamed(results)
     reported = [link for link in slow if not touches(link, sick)]
-    lines = [
-        ReportLine(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]
-    ]
+    lines = [Line(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]]
     more = len(reported) - SHOWN_LINKS
-    lines += [ReportLine(f"  and {more} more (--json lists them)")] if more > 0 else []
+    lines += [Line(f"  and {more} more (--json lists them)")] if more > 0 else []
     of_sick = len(slow) - len(reported)
-    lines += [ReportLine(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
-    return [ReportLine("slow links"), *lines]
+    lines += [Line(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
+    return [Line("slow links"), *lines]
 
 
 def link_text(link: MeasuredLink, results: Results) -> str:
@@ -145,7 +141,7 @@ def ends_text(link: MeasuredLink) -> str:
     return f"{link.src.name} -> {link.dst.name}"
 
 
-def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
+def error_lines(links: Iterable[MeasuredLink]) -> list[Line]:
     """Return the errors of failed links; equal ones are merged."""
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
@@ -154,13 +150,11 @@ def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
         ):  # nodes that do not reach each other have their own lines
             kinds[link.error or "no error message"].append(link)
     lines = [
-        ReportLine(plain(f"{counted(len(failed), 'link')} FAILED, {which(failed)}: {error}"), "critical")
+        Line(plain(f"{counted(len(failed), 'link')} FAILED, {which(failed)}: {error}"), "critical")
         for error, failed in list(kinds.items())[:SHOWN_ERRORS]
     ]
     more = len(kinds) - SHOWN_ERRORS
-    return (
-        [*lines, ReportLine(f"and {more} more kinds of failure (--json lists them)")] if more > 0 else lines
-    )
+    return [*lines, Line(f"and {more} more kinds of failure (--json lists them)")] if more > 0 else lines
 
 
 def which(links: Sequence[MeasuredLink]) -> str:

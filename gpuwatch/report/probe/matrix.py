@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 from rich.cells import cell_len
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.number_text import UNKNOWN, rate_text, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import GRAVITY, STYLES
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
@@ -32,17 +32,17 @@ class Cell(Struct, frozen=True):
     grade: Grade = "ok"
 
 
-def pair_lines(results: Results, marks: Marks, width: int | None) -> list[ReportLine]:
+def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
     """Return all lines about pairs: the matrix (of many nodes a summary), slowest links and errors."""
     if not results.pairs:
         return []
     links = graded(results)
     nodes = list(dict.fromkeys(seat.node for seat in results.seats))
     if len(results.seats) <= MAX_RANKS:
-        lines = [ReportLine("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
+        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
     elif len(nodes) <= MAX_NODES:
         title = "from (row) to (column), GB/s: the slowest link of two nodes, and inside one"
-        lines = [ReportLine(title), *node_matrix(links, nodes, marks, width)]
+        lines = [Line(title), *node_matrix(links, nodes, marks, width)]
     else:
         lines = node_summary(links, nodes, blamed(results), marks, width)
     return [*lines, *legend(links, marks), *slow_lines(links, results), *error_lines(links)]
@@ -50,7 +50,7 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Report
 
 def rank_matrix(
     links: Iterable[MeasuredLink], seats: Sequence[Seat], marks: Marks, width: int | None
-) -> list[ReportLine]:
+) -> list[Line]:
     """Return a matrix with a field for every pair of ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {seat.rank: seat for seat in seats}
@@ -64,7 +64,7 @@ def rank_matrix(
 
 def node_matrix(
     links: Iterable[MeasuredLink], nodes: Sequence[str], marks: Marks, width: int | None
-) -> list[ReportLine]:
+) -> list[Line]:
     """Return a matrix with a field for every pair of nodes: the worst link between them."""
     places = {node: number for number, node in enumerate(nodes)}
     worst: dict[tuple[int, int], MeasuredLink] = {}
@@ -90,7 +90,7 @@ def gravity(link: MeasuredLink) -> tuple[int, float]:
 
 def matrix_lines(
     keys: Sequence[int], cells: dict[tuple[int, int], Cell], name: Callable[[int], str], width: int | None
-) -> list[ReportLine]:
+) -> list[Line]:
     """Return rows of cells under column numbers; columns that do not fit into `width` continue below.
 
     `name`: the heading of a row by its key. `width`: columns of the terminal; None: unlimited.
@@ -100,16 +100,16 @@ def matrix_lines(
     wide = 1 + max(cell_len(text) for text in (*(cell.text for cell in cells.values()), *map(str, keys)))
     fit = len(keys) if width is None else max(1, (width - label) // wide)
     even = math.ceil(len(keys) / math.ceil(len(keys) / fit))
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     for start in range(0, len(keys), even):
         columns = keys[start : start + even]
         heads = "".join(padded(str(key), wide, right=True) for key in columns)
-        lines.append(ReportLine(" " * label + heads, "old"))
+        lines.append(Line(" " * label + heads, "muted"))
         for row in keys:
             fields = [field(cells, row, column) for column in columns]
             style = STYLES[min((each.grade for each in fields), key=GRAVITY.index)]
             text = "".join(padded(each.text, wide, right=True) for each in fields)
-            lines.append(ReportLine((padded(names[row], label, right=False) + text).rstrip(), style))
+            lines.append(Line((padded(names[row], label, right=False) + text).rstrip(), style))
     return lines
 
 
@@ -125,7 +125,7 @@ def clipped(text: str) -> str:
     return f"{text[:6]}..{text[-(MAX_NAME_WIDTH - 8) :]}"
 
 
-def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
+def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[Line]:
     """Yield a line with the meaning of the marks in the matrix, if there are any."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
@@ -135,4 +135,4 @@ def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
     }
     reported = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if reported:
-        yield ReportLine(f"of the 90th percentile of its link class: {', '.join(reported)}", "old")
+        yield Line(f"of the 90th percentile of its link class: {', '.join(reported)}", "muted")

@@ -6,12 +6,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import counted, listed, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text
 
 LABEL = 8
@@ -22,20 +22,20 @@ INSTALL = (
 )
 SHOWN_USERS = 8
 
-Row = tuple[str, str, str]
+Row = tuple[str, str, Style]
 """Label, text and style."""
 
 
-def inventory_lines(results: Results) -> list[ReportLine]:
+def inventory_lines(results: Results) -> list[Line]:
     """Return the inventory of each node, equal nodes merged, then the processes on GPUs."""
     groups: dict[tuple[Row, ...], list[ProbedNode]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     for alike, nodes in groups.items():
         rows = list(node_rows(nodes[0], alone=True)) if len(nodes) == 1 else list(alike)
-        lines.append(ReportLine(fold(node.node for node in nodes)))
-        lines += [ReportLine(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
+        lines.append(Line(fold(node.node for node in nodes)))
+        lines += [Line(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
     return lines + busy_lines(results)
 
 
@@ -111,13 +111,13 @@ def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
         kinds[port.link_layer or "RDMA", port.rate_gbps, port.state or "state unknown"].append(name)
     for (layer, rate, state), names in kinds.items():
         speed = f" {rate:g} Gb/s" if rate else ""
-        style = "plain" if "ACTIVE" in state.upper() else "warning"
+        style: Style = "plain" if "ACTIVE" in state.upper() else "warning"
         yield "RDMA", f"{len(names)} x {layer}{speed} {state} ({fold(names)})", style
 
 
-def busy_lines(results: Results) -> list[ReportLine]:
+def busy_lines(results: Results) -> list[Line]:
     """Return the processes on GPUs, a line per node."""
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     for node, users in results.busy.items():
         shown = [
             f"{user.pid} {user.name or '?'}"
@@ -125,7 +125,7 @@ def busy_lines(results: Results) -> list[ReportLine]:
             + (f" {scaled_text(user.memory_bytes, 1024)}B" if user.memory_bytes is not None else "")
             for user in users
         ]
-        lines.append(ReportLine(plain(f"{node} is busy: {listed(shown, SHOWN_USERS)}"), "warning"))
+        lines.append(Line(plain(f"{node} is busy: {listed(shown, SHOWN_USERS)}"), "warning"))
     return lines
 
 
@@ -135,15 +135,15 @@ def torch_is_missing(results: Results) -> bool:
     return bool(inventories) and all(None in (inventory.python, inventory.torch) for inventory in inventories)
 
 
-def refused_lines(results: Results) -> list[ReportLine]:
+def refused_lines(results: Results) -> list[Line]:
     """Return why the probe cannot run, and a remedy."""
-    lines = [ReportLine(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
+    lines = [Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
     if torch_is_missing(results):
-        lines.append(ReportLine(f"No node has a Python with torch: {INSTALL}."))
+        lines.append(Line(f"No node has a Python with torch: {INSTALL}."))
     return lines
 
 
-def plan_lines(results: Results) -> list[ReportLine]:
+def plan_lines(results: Results) -> list[Line]:
     """Return what the probe is about to do, and how long it takes; empty without an estimate."""
     estimate = results.estimate
     if estimate is None:
@@ -160,10 +160,10 @@ def plan_lines(results: Results) -> list[ReportLine]:
     if request.gpu_checks and estimate.backend == "nccl":
         parts.append("checks of every GPU")
     return [
-        ReportLine(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
-        ReportLine(plain(f"      {where_text(estimate)}")),
-        ReportLine(f"      {', '.join(parts) or 'nothing to measure'}"),
-        ReportLine(
+        Line(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
+        Line(plain(f"      {where_text(estimate)}")),
+        Line(f"      {', '.join(parts) or 'nothing to measure'}"),
+        Line(
             f"      about {estimate.seconds:.0f} s, {request.budget_s:.0f} s at most{traffic_text(estimate)}"
         ),
     ]
@@ -190,7 +190,7 @@ def question(results: Results) -> str:
     return f"Run it on {counted(estimate.nodes, 'node')} for about {estimate.seconds:.0f} s?"
 
 
-def unreachable_lines(results: Results) -> Iterable[ReportLine]:
+def unreachable_lines(results: Results) -> Iterable[Line]:
     """Yield a line for each node that cannot connect to another."""
     for each in results.unreachable:
-        yield ReportLine(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")
+        yield Line(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

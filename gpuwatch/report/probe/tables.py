@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from rich.cells import cell_len
 
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.number_text import UNKNOWN, counted, rate_text, scaled_text, share_text, size_text, time_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import gb_per_s, rank_name, seats_by_rank
 
 T = TypeVar("T")
@@ -34,8 +34,8 @@ class TableColumn(Struct, Generic[T], frozen=True):
 
 
 def table_lines(
-    columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
-) -> list[ReportLine]:
+    columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], Style]
+) -> list[Line]:
     """Return aligned columns under their titles, as many as fit into `width` cells; empty without rows."""
     if not rows:
         return []
@@ -54,8 +54,8 @@ def table_lines(
     def joined(texts: Sequence[str]) -> str:
         return (" " * GAP).join(padded(texts[n], widths[n], right=columns[n].right) for n in kept).rstrip()
 
-    titles = ReportLine(joined([column.title for column in columns]), "old")
-    return [titles, *(ReportLine(joined(texts), style(row)) for texts, row in zip(cells, rows, strict=True))]
+    titles = Line(joined([column.title for column in columns]), "muted")
+    return [titles, *(Line(joined(texts), style(row)) for texts, row in zip(cells, rows, strict=True))]
 
 
 def padded(text: str, width: int, *, right: bool) -> str:
@@ -88,45 +88,43 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
 )
 
 
-def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
+def collective_lines(results: Results, width: int | None) -> list[Line]:
     """Return the table of collectives, then remarks on rows."""
     rows = results.collectives
     if not rows:
         return []
     lines = table_lines(COLLECTIVE_COLUMNS, rows, width, collective_style)
     lines.append(
-        ReportLine("rates in GB/s (10^9 B/s) as nccl-tests counts; NIC: what one rank's NIC carried", "old")
+        Line("rates in GB/s (10^9 B/s) as nccl-tests counts; NIC: what one rank's NIC carried", "muted")
     )
     return lines + collective_remarks(results)
 
 
-def collective_style(row: CollectiveResult) -> str:
+def collective_style(row: CollectiveResult) -> Style:
     """Return the style of a row: `critical` for a wrong result or a failure."""
     return "critical" if row.error or row.correct is False else "plain"
 
 
-def collective_remarks(results: Results) -> list[ReportLine]:
+def collective_remarks(results: Results) -> list[Line]:
     """Return errors, and the ranks that others waited for."""
     seats = seats_by_rank(results)
-    lines: list[ReportLine] = []
+    lines: list[Line] = []
     for row in results.collectives:
         what = f"{row.op} {size_text(row.bytes)}"
         if row.error:
-            lines.append(ReportLine(plain(f"{what}: {row.error}"), "critical"))
+            lines.append(Line(plain(f"{what}: {row.error}"), "critical"))
         elif row.correct is False:
-            lines.append(ReportLine(f"{what}: wrong result: data were corrupted in transit", "critical"))
+            lines.append(Line(f"{what}: wrong result: data were corrupted in transit", "critical"))
         if row.least_waiting is not None:
             who = rank_name(row.least_waiting, seats)
-            lines.append(
-                ReportLine(plain(f"{what}: {who} waited least; the others waited for it"), "warning")
-            )
+            lines.append(Line(plain(f"{what}: {who} waited least; the others waited for it"), "warning"))
     return lines
 
 
 # --------------------------------------------------------------------------- GPUs
 
 
-def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
+def gpu_lines(results: Results, width: int | None) -> list[Line]:
     """Return the tests of every GPU; of many GPUs, the median and the slowest."""
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
@@ -150,7 +148,7 @@ def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
             f"copy {rate_text(gb_per_s(middle.copy_bps))}, H2D {rate_text(gb_per_s(middle.h2d_bps))}, "
             f"D2H {rate_text(gb_per_s(middle.d2h_bps))} GB/s"
         )
-        lines.append(ReportLine(text, "old"))
+        lines.append(Line(text, "muted"))
     return lines
 
 
@@ -188,12 +186,12 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 # --------------------------------------------------------------------------- counters and transports
 
 
-def counter_lines(results: Results) -> list[ReportLine]:
+def counter_lines(results: Results) -> list[Line]:
     """Return a line for each counter or gauge that changed during the probe."""
     changed = [each for each in results.counters if each.before != each.after]
-    lines = [ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
+    lines = [Line(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
     more = len(changed) - SHOWN_COUNTERS
-    return [*lines, ReportLine(f"and {more} more (--json lists them)")] if more > 0 else lines
+    return [*lines, Line(f"and {more} more (--json lists them)")] if more > 0 else lines
 
 
 def change_text(change: CounterChange) -> str:
@@ -203,9 +201,9 @@ def change_text(change: CounterChange) -> str:
     return f"{change.name} +{scaled_text(change.after - change.before, 1000)}"
 
 
-def transport_lines(results: Results) -> list[ReportLine]:
+def transport_lines(results: Results) -> list[Line]:
     """Return a line per transport, such as `NET/IB: 32 ranks`."""
     return [
-        ReportLine(plain(f"{name}: {counted(len(ranks), 'rank')}"))
+        Line(plain(f"{name}: {counted(len(ranks), 'rank')}"))
         for name, ranks in sorted(results.transports.items())
     ]

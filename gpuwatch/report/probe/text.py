@@ -10,31 +10,31 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.number_text import share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text, marks_for
 from gpuwatch.report.probe.matrix import pair_lines
 from gpuwatch.report.probe.preflight import unreachable_lines
 from gpuwatch.report.probe.tables import collective_lines, counter_lines, gpu_lines, transport_lines
 
-EMPTY = ReportLine("")
-VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
+EMPTY = Line("")
+VERDICT_STYLES: dict[str, Style] = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
 SHOWN_CULPRITS = 12
 HANGING = 4
 
 
-def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
+def print_lines(lines: Sequence[Line], out: TextIO) -> None:
     """Write lines; colours depend on the terminal, NO_COLOR and TERM; unencodable characters become `?`."""
     with console_on(out) as console:
         for line in lines:
             text = writable(line.text, out.encoding)
             for part in wrapped(text, console.width):
-                show(console, ReportLine(part, line.style))
+                show(console, Line(part, line.style))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -59,11 +59,11 @@ def writable(text: str, encoding: str | None) -> str:
     return text.encode(known, "replace").decode(known)
 
 
-def title_line(results: Results, source: str, *, demo: bool) -> ReportLine:
+def title_line(results: Results, source: str, *, demo: bool) -> Line:
     """Return the title: source, time, version, and a mark for simulations."""
     moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     mark = "DEMO, a simulated cluster  " if demo else ""
-    return ReportLine(
+    return Line(
         plain(f"{mark}{moment}  probe of {source}  gpuwatch {__version__}"), "warning" if demo else "plain"
     )
 
@@ -73,7 +73,7 @@ def print_results(results: Results, out: TextIO) -> None:
     print_lines(list(result_lines(results, marks_for(out.encoding), width_of(out))), out)
 
 
-def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[ReportLine]:
+def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[Line]:
     """Yield the measurements: back end, collectives, pairs, GPUs, transports, counters, notes."""
     yield from backend_lines(results)
     sections = (
@@ -85,15 +85,15 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
         ("changed counters", counter_lines(results)),
         (
             "notes",
-            [ReportLine(plain(note)) for note in results.notes if not _is_reported(note, results.verdict)],
+            [Line(plain(note)) for note in results.notes if not _is_reported(note, results.verdict)],
         ),
     )
     for title, lines in sections:
         if lines:
             yield EMPTY
             if title:
-                yield ReportLine(title)
-            yield from (ReportLine(f"  {line.text}", line.style) if title else line for line in lines)
+                yield Line(title)
+            yield from (Line(f"  {line.text}", line.style) if title else line for line in lines)
     yield EMPTY
     yield from verdict_lines(results)
 
@@ -104,44 +104,44 @@ def _is_reported(note: str, verdict: ProbeVerdict | None) -> bool:
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
-def backend_lines(results: Results) -> Iterator[ReportLine]:
+def backend_lines(results: Results) -> Iterator[Line]:
     """Yield the back end, unless it is unknown."""
     text = backend_text(results)
     if text:
         torch = f"  torch {plain(results.torch)}" if results.torch else ""
-        yield ReportLine(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
+        yield Line(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
 
 
-def verdict_lines(results: Results) -> Iterator[ReportLine]:
+def verdict_lines(results: Results) -> Iterator[Line]:
     """Yield alerts, advice, then the verdict with culprits and reasons."""
     verdict = results.verdict
     if results.phase == "cancelled":
-        yield ReportLine("cancelled: results so far", "warning")
+        yield Line("cancelled: results so far", "warning")
     elif results.phase == "failed" and not (
         verdict and results.reason and results.reason in verdict.sentence
     ):
-        yield ReportLine(plain(f"probe failed: {results.reason}"), "critical")
+        yield Line(plain(f"probe failed: {results.reason}"), "critical")
     if verdict is None:
-        yield ReportLine("verdict: none, too little was measured", "warning")
+        yield Line("verdict: none, too little was measured", "warning")
         return
     for alert in verdict.alerts:
-        yield ReportLine(plain(f"ALERT  {alert}"), "warning")
+        yield Line(plain(f"ALERT  {alert}"), "warning")
     for advice in verdict.advice:
-        yield ReportLine(plain(f"advice: {advice}"))
+        yield Line(plain(f"advice: {advice}"))
     yield from sentence_lines(verdict)
 
 
-def sentence_lines(verdict: ProbeVerdict) -> Iterator[ReportLine]:
+def sentence_lines(verdict: ProbeVerdict) -> Iterator[Line]:
     """Yield the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
-    yield ReportLine(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
+    yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:
-            yield ReportLine(plain(f"  {evidence}"))
+            yield Line(plain(f"  {evidence}"))
     for culprit in verdict.culprits[:SHOWN_CULPRITS]:
         yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
     if more > 0:
-        yield ReportLine(f"  and {more} more (--json lists them)")
+        yield Line(f"  and {more} more (--json lists them)")
 
 
 def _states(sentence: str, evidence: str) -> bool:
@@ -150,10 +150,10 @@ def _states(sentence: str, evidence: str) -> bool:
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 
 
-def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
+def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
     """Yield the culprit, `  node gpu-003  25% of its peers`, and evidence that the verdict lacks."""
     ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
-    yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
+    yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         if not _states(sentence, evidence):
-            yield ReportLine(plain(f"    {evidence}"))
+            yield Line(plain(f"    {evidence}"))

@@ -36,7 +36,7 @@ def flame_lines(flames: Sequence[tuple[str, ThreadTree]], columns: int) -> Itera
 
 def _head(heading: str, tree: ThreadTree, width: int) -> Iterator[Text]:
     shared = shared_text(tree)
-    for words, style in ((heading, "bold"), (shared, STYLES["old"])):
+    for words, style in ((heading, "bold"), (shared, STYLES["muted"])):
         line = Text(words, style)
         line.truncate(width, overflow="ellipsis", pad=True)
         yield line

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
 from gpuwatch.number_text import plural
 from gpuwatch.report.output.console import show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.wire import ProcessKernels
 
 NAMES = {"kernel": "kernels", "copy": "copies", "memset": "fills", "cpu_op": "operators on the CPU"}
@@ -20,10 +20,10 @@ def print_kernels(profile: ProfiledRank, console: Console) -> None:
     kernels = profile.kernels
     if kernels is None:
         return
-    show(console, ReportLine(""))
+    show(console, Line(""))
     show(
         console,
-        ReportLine(kernels_text(profile.rank, kernels), "warning" if kernels.why else "plain", hang=2),
+        Line(kernels_text(profile.rank, kernels), "warning" if kernels.why else "plain", hang=2),
     )
     if not kernels.work:
         return

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.profiles.hot_frames import differences, hot_frames
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
 from gpuwatch.diagnose.profiles.sentences import (
@@ -19,7 +20,6 @@ from gpuwatch.diagnose.profiles.sentences import (
     samples_text,
 )
 from gpuwatch.report.output.console import STYLES, console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.profile.flame_text import flame_lines
 from gpuwatch.report.profile.kernel_text import print_kernels
 
@@ -36,11 +36,11 @@ def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> 
     """
     with console_on(out) as console:
         for each in profiles:
-            show(console, ReportLine(samples_text(each), "plain" if each.main else "warning", hang=2))
+            show(console, Line(samples_text(each), "plain" if each.main else "warning", hang=2))
             if cost := measured_cost(each):
-                show(console, ReportLine(f"  {cost}", "old", hang=4))
+                show(console, Line(f"  {cost}", "muted", hang=4))
             for doubt in doubts(each, rate):
-                show(console, ReportLine(f"  {doubt}", "warning", hang=4))
+                show(console, Line(f"  {doubt}", "warning", hang=4))
         sampled = [each for each in profiles if each.main is not None]
         if len(sampled) > 1:
             _print_differences(sampled[0], sampled[1], console)
@@ -54,13 +54,13 @@ def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> 
 def _print_differences(mine: ProfiledRank, other: ProfiledRank, console: Console) -> None:
     if mine.main is None or other.main is None:
         return
-    show(console, ReportLine(""))
+    show(console, Line(""))
     found = differences(hot_frames(mine.main), hot_frames(other.main))
     if not found:
         words = f"ranks {mine.rank} and {other.rank} spend their time in the same frames (within 3 points)"
-        show(console, ReportLine(words, "ok"))
+        show(console, Line(words, "ok"))
         return
-    show(console, ReportLine("Frames that differ: self time in % of the main thread's time"))
+    show(console, Line("Frames that differ: self time in % of the main thread's time"))
     table = _table("points", f"rank {mine.rank}", f"rank {other.rank}")
     for each in found[:MAX_ROWS]:
         *numbers, frame = difference_row(each)
@@ -79,10 +79,10 @@ def _print_flames(profiles: Sequence[ProfiledRank], console: Console) -> None:
 def _print_hot(profile: ProfiledRank, console: Console) -> None:
     if profile.main is None:
         return
-    show(console, ReportLine(""))
+    show(console, Line(""))
     show(
         console,
-        ReportLine(f"Main thread of rank {profile.rank}, % of its time, by the time in a frame itself"),
+        Line(f"Main thread of rank {profile.rank}, % of its time, by the time in a frame itself"),
     )
     table = _table("itself", "with calls")
     for frame in hot_frames(profile.main)[:MAX_ROWS]:
@@ -92,7 +92,7 @@ def _print_hot(profile: ProfiledRank, console: Console) -> None:
         hottest = next(iter(hot_frames(thread)), None)
         if hottest is not None:
             words = f"  thread {thread.name}: {hottest.own_pct:.0f} % in {hottest.code.short}"
-            show(console, ReportLine(words, "old", hang=4))
+            show(console, Line(words, "muted", hang=4))
 
 
 def _table(*headings: str) -> Table:

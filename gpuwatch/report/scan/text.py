@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.number_text import plural, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.incidents.text import incident_lines, outside_lines
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
 from gpuwatch.report.scan.silent_ranks import silent_rank_parts
 from gpuwatch.runs.files.files import FLIGHT_DUMP, Skipped
 from gpuwatch.runs.scan.result import Scan
 
-EMPTY = ReportLine("")
+EMPTY = Line("")
 NOTHING = dict.fromkeys(("finished", "running", "unknown"), "no problem found") | {
     "stopped": "no line states why"
 }
@@ -30,7 +30,7 @@ def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
             show(console, line)
 
 
-def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
+def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
     """Yield the report; `verbose`: with all evidence and each incident's timeline."""
     details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
@@ -38,7 +38,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
         yield EMPTY
     if report.outside:
         title = "other findings, not in an incident:" if report.incidents else "no incident; other findings:"
-        yield ReportLine(title)
+        yield Line(title)
         yield from outside_lines(report.outside, report.place)
         yield EMPTY
     yield from trouble_lines(report.scan)
@@ -46,19 +46,19 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
     yield verdict(report, verbose=verbose)
 
 
-def trouble_lines(scan: Scan) -> Iterator[ReportLine]:
+def trouble_lines(scan: Scan) -> Iterator[Line]:
     """Yield the files that were not read completely, and suspended rules, with the reason."""
     for file in scan.files:
         if file.trouble is not None:
-            yield ReportLine(f"{file.name}: {file.trouble}", "warning")
+            yield Line(f"{file.name}: {file.trouble}", "warning")
     for skipped in scan.skipped:
         if skipped.unreadable:
-            yield ReportLine(f"{skipped.name}: {skipped.why}", "warning")
+            yield Line(f"{skipped.name}: {skipped.why}", "warning")
     for rule, why in scan.suspended.items():
-        yield ReportLine(plain(f"rule {rule} suspended: {why}"), "warning")
+        yield Line(plain(f"rule {rule} suspended: {why}"), "warning")
 
 
-def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
+def verdict(report: ScanReport, *, verbose: bool) -> Line:
     """Return the last line: how the job ended, and what was found and read.
 
     `2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`.
@@ -92,10 +92,10 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
         parts.append(skipped_text(skipped))
     if report.incidents and not verbose:
         parts.append("-v shows the evidence")
-    style = (
+    style: Style = (
         "critical" if report.incidents else "warning" if report.has_problems or report.unexplained else "ok"
     )
-    return ReportLine("; ".join(parts), style)
+    return Line("; ".join(parts), style)
 
 
 def found_text(report: ScanReport) -> str:

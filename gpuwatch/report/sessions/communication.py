@@ -7,41 +7,41 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.blocks.model import Line, Style
 from gpuwatch.report.sessions.numbers import fixed, percent, rate, size, whole
 from gpuwatch.runs.comparison.communication import CommunicationReport, Reason
 
-VERDICTS = {
+VERDICTS: dict[str, tuple[str, Style]] = {
     "multi": ("several GPUs train together", "ok"),
     "single": ("one GPU only", "warning"),
     "doubtful": ("doubtful that several GPUs train together", "warning"),
-    "unknown": ("not known", "old"),
+    "unknown": ("not known", "muted"),
 }
 SIGNS = {"for": "+", "against": "-", "unknown": "?"}
 
 
-def communication_lines(report: CommunicationReport) -> Iterator[ReportLine]:
+def communication_lines(report: CommunicationReport) -> Iterator[Line]:
     """Yield the session, its operations, and the verdict with its reasons."""
     session = report.session
-    yield ReportLine(f"Session: {session.name}")
-    yield ReportLine(f"  GPUs: {whole(session.summary.gpu_count)}")
-    yield ReportLine(
+    yield Line(f"Session: {session.name}")
+    yield Line(f"  GPUs: {whole(session.summary.gpu_count)}")
+    yield Line(
         "  Communication Operations:" if report.operations else "  Communication Operations: none logged"
     )
     for operation, share in zip(report.operations, report.shares, strict=True):
-        yield ReportLine(f"    {operation.operation}: {operation.count} occurrences")
+        yield Line(f"    {operation.operation}: {operation.count} occurrences")
         if operation.bytes_total is not None:
-            yield ReportLine(f"      Avg data size: {megabytes(operation.bytes_avg)}")
-            yield ReportLine(f"      Total data: {megabytes(operation.bytes_total)}")
+            yield Line(f"      Avg data size: {megabytes(operation.bytes_avg)}")
+            yield Line(f"      Total data: {megabytes(operation.bytes_total)}")
         if operation.bandwidth_avg_bps is not None:
-            yield ReportLine(f"      Avg bandwidth: {rate(operation.bandwidth_avg_bps)}")
+            yield Line(f"      Avg bandwidth: {rate(operation.bandwidth_avg_bps)}")
         if operation.time_total_s is not None:
             spent = fixed(operation.time_total_s, 3, "s")
-            yield ReportLine(f"      Total time: {spent}, {percent(share)} of the step time")
+            yield Line(f"      Total time: {spent}, {percent(share)} of the step time")
     words, style = VERDICTS[report.verdict]
-    yield ReportLine(f"  Verdict: {words}", style)
+    yield Line(f"  Verdict: {words}", style)
     for reason in report.reasons:
-        yield ReportLine(f"    {SIGNS[reason.sign]} {reason.text}", reason_style(reason), hang=6)
+        yield Line(f"    {SIGNS[reason.sign]} {reason.text}", reason_style(reason), hang=6)
 
 
 def megabytes(count: float | None) -> str:
@@ -52,9 +52,10 @@ def megabytes(count: float | None) -> str:
     return size(count) if count is None or count < 10**6 else f"{count / 10**6:.2f}MB"
 
 
-def reason_style(reason: Reason) -> str:
+def reason_style(reason: Reason) -> Style:
     """Return the style of a reason by its sign."""
-    return {"for": "plain", "against": "warning", "unknown": "old"}[reason.sign]
+    styles: dict[str, Style] = {"for": "plain", "against": "warning", "unknown": "muted"}
+    return styles[reason.sign]
 
 
 def communication_facts(report: CommunicationReport) -> dict[str, Any]:

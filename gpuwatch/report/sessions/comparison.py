@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.blocks.model import Line
 from gpuwatch.report.sessions.numbers import DASH, duration, fixed, loss_cell, loss_words, significant, whole
 from gpuwatch.runs.comparison.compare import (
     ScalingPoint,
@@ -23,67 +23,67 @@ TITLE = "SINGLE GPU vs MULTI-GPU COMPARISON"
 RULE = "=" * 60
 
 
-def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
+def comparison_lines(found: SessionComparison) -> Iterator[Line]:
     """Yield the text report: differences in settings, sessions by group, averages."""
-    yield ReportLine(TITLE)
-    yield ReportLine(RULE)
+    yield Line(TITLE)
+    yield Line(RULE)
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
-        yield ReportLine(f"Not alike: {each.what.replace('_', ' ')} ({values})", "warning", hang=11)
+        yield Line(f"Not alike: {each.what.replace('_', ' ')} ({values})", "warning", hang=11)
     for title, group in (
         ("SINGLE GPU SESSIONS", found.single),
         ("MULTI-GPU SESSIONS", found.multi),
         ("SESSIONS OF UNKNOWN MODE", found.unknown),
     ):
         if group.sessions or group is not found.unknown:
-            yield ReportLine("")
-            yield ReportLine(f"{title} ({len(group.sessions)}):")
+            yield Line("")
+            yield Line(f"{title} ({len(group.sessions)}):")
         for number, session in enumerate(group.sessions):
             if number:
-                yield ReportLine("")
+                yield Line("")
             yield from session_lines(session, with_name=True)
-    yield ReportLine("")
+    yield Line("")
     yield from configuration_lines(found)
     yield from performance_lines(found)
 
 
-def configuration_lines(found: SessionComparison) -> Iterator[ReportLine]:
+def configuration_lines(found: SessionComparison) -> Iterator[Line]:
     """Yield the settings in which the sessions differ; nothing if they do not."""
     if not found.configuration:
         return
-    yield ReportLine("CONFIGURATION DIFFERENCES:")
+    yield Line("CONFIGURATION DIFFERENCES:")
     for each in found.configuration:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
-        yield ReportLine(f"  {each.what}: {values}", hang=4)
-    yield ReportLine("")
+        yield Line(f"  {each.what}: {values}", hang=4)
+    yield Line("")
 
 
-def session_lines(session: TrainingSession, *, with_name: bool = False) -> Iterator[ReportLine]:
+def session_lines(session: TrainingSession, *, with_name: bool = False) -> Iterator[Line]:
     """Yield the figures of one session. `with_name`: also the name of the run."""
     one = session.summary
-    yield ReportLine(f"  Session: {session.name}")
+    yield Line(f"  Session: {session.name}")
     if with_name and one.name:
-        yield ReportLine(f"  Name: {one.name}")
+        yield Line(f"  Name: {one.name}")
     if one.status not in (None, "completed"):
-        yield ReportLine(f"  Status: {one.status}", "warning")
-    yield ReportLine(f"  Duration: {duration(one.duration_s)}")
+        yield Line(f"  Status: {one.status}", "warning")
+    yield Line(f"  Duration: {duration(one.duration_s)}")
     ranks = (
         f" ({one.world_size} CPU rank{'s' * (one.world_size > 1)})"
         if one.world_size and not one.gpu_count
         else ""
     )
-    yield ReportLine(f"  GPUs: {whole(one.gpu_count)}{ranks}")
-    yield ReportLine(f"  Steps: {whole(one.steps)}")
-    yield ReportLine(f"  Final Loss: {loss_words(one)}")
-    yield ReportLine(f"  Steps/sec: {rate_of_steps(steps_per_s(one))}")
+    yield Line(f"  GPUs: {whole(one.gpu_count)}{ranks}")
+    yield Line(f"  Steps: {whole(one.steps)}")
+    yield Line(f"  Final Loss: {loss_words(one)}")
+    yield Line(f"  Steps/sec: {rate_of_steps(steps_per_s(one))}")
     if one.steady_steps_per_s is not None:
         samples = steady_samples_per_s(one)
         more = "" if samples is None else f", {significant(samples)} samples/sec"
-        yield ReportLine(f"  By the median step: {rate_of_steps(one.steady_steps_per_s)} steps/sec{more}")
+        yield Line(f"  By the median step: {rate_of_steps(one.steady_steps_per_s)} steps/sec{more}")
     for gpu in one.gpus or ():
-        yield ReportLine(f"  {gpu_line(gpu)}")
+        yield Line(f"  {gpu_line(gpu)}")
     for problem in session.problems:
-        yield ReportLine(f"  Note: {problem}", "old", hang=8)
+        yield Line(f"  Note: {problem}", "muted", hang=8)
 
 
 def rate_of_steps(value: float | None) -> str:
@@ -100,47 +100,43 @@ def gpu_line(gpu: SessionGpu) -> str:
     )
 
 
-def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
+def performance_lines(found: SessionComparison) -> Iterator[Line]:
     """Yield averages, speed-up and efficiency, by GPU count if there are several."""
-    yield ReportLine("PERFORMANCE COMPARISON:")
+    yield Line("PERFORMANCE COMPARISON:")
     yield from average_lines("Single GPU Average", found.single)
     if len(found.multi.counts) < 2:
-        yield ReportLine("")
+        yield Line("")
         yield from average_lines("Multi-GPU Average", found.multi)
-    yield ReportLine("")
+    yield Line("")
     if found.speedup is not None:
         point = found.scaling[-1]
-        yield ReportLine(f"Multi-GPU Speedup: {found.speedup:.2f}x")
-        yield ReportLine(f"GPU Efficiency: {100 * (found.efficiency or 0):.1f}%")
+        yield Line(f"Multi-GPU Speedup: {found.speedup:.2f}x")
+        yield Line(f"GPU Efficiency: {100 * (found.efficiency or 0):.1f}%")
         for title, value in (
             ("Speedup in samples/s", point.throughput_speedup),
             ("Speedup by the median step", point.steady_speedup),
             ("Speedup in samples/s by the median step", point.steady_throughput_speedup),
         ):
             if value is not None:
-                yield ReportLine(f"{title}: {value:.2f}x")
+                yield Line(f"{title}: {value:.2f}x")
     elif len(found.scaling) > 1:
-        yield ReportLine("SCALING:")
-        yield ReportLine(
-            "  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup  By median step"
-        )
+        yield Line("SCALING:")
+        yield Line("  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup  By median step")
         yield from map(scaling_line, found.scaling)
     else:
-        yield ReportLine(
-            "Speedup: unknown; it requires sessions of different GPU counts with steps and durations"
-        )
+        yield Line("Speedup: unknown; it requires sessions of different GPU counts with steps and durations")
 
 
-def average_lines(title: str, group: SessionGroup) -> Iterator[ReportLine]:
+def average_lines(title: str, group: SessionGroup) -> Iterator[Line]:
     """Yield the report lines with the averages of a group of sessions."""
-    yield ReportLine(f"{title}:")
-    yield ReportLine(f"  Steps/sec: {rate_of_steps(group.steps_per_s)}")
-    yield ReportLine(f"  GPU utilization: {fixed(group.utilization_avg_pct, 1, '%')}")
+    yield Line(f"{title}:")
+    yield Line(f"  Steps/sec: {rate_of_steps(group.steps_per_s)}")
+    yield Line(f"  GPU utilization: {fixed(group.utilization_avg_pct, 1, '%')}")
 
 
-def scaling_line(point: ScalingPoint) -> ReportLine:
+def scaling_line(point: ScalingPoint) -> Line:
     """Return a row of the scaling table."""
-    return ReportLine(
+    return Line(
         f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
         f"{fixed(point.speedup, 2, 'x'):>7}  "
         f"{fixed(None if point.efficiency is None else 100 * point.efficiency, 1, '%'):>10}  "
@@ -228,16 +224,14 @@ def group_facts(group: SessionGroup) -> dict[str, Any]:
     }
 
 
-def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[ReportLine]:
+def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[Line]:
     """Yield a table with a line per session."""
     width = max((len(each.name) for each in sessions), default=7)
-    yield ReportLine(
-        f"{'SESSION':<{width}}  {'MODE':<6}  GPUS     STEPS   DURATION  STEPS/S  FINAL LOSS  STATUS"
-    )
+    yield Line(f"{'SESSION':<{width}}  {'MODE':<6}  GPUS     STEPS   DURATION  STEPS/S  FINAL LOSS  STATUS")
     for each in sessions:
         one = each.summary
         rate = rate_of_steps(steps_per_s(one))
-        yield ReportLine(
+        yield Line(
             f"{each.name:<{width}}  {mode_of(one) or DASH:<6}  {whole(one.gpu_count):>4}  "
             f"{whole(one.steps):>8}  {fixed(one.duration_s, 1, 's'):>9}  {rate:>7}  "
             f"{loss_cell(one):>10}  {one.status or DASH}"

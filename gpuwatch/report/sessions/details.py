@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.blocks.model import Line
 from gpuwatch.report.sessions.comparison import gpu_line, session_facts, session_lines
 from gpuwatch.report.sessions.numbers import fixed, moment, percent, significant, whole
 from gpuwatch.runs.comparison.configuration import flat_rows
@@ -18,20 +18,20 @@ MAX_ROWS = 40
 """Most list entries in the text; the JSON contains all."""
 
 
-def detail_lines(session: TrainingSession) -> Iterator[ReportLine]:
+def detail_lines(session: TrainingSession) -> Iterator[Line]:
     """Yield everything about a session, section by section; long sections are cut."""
     one = session.summary
     yield from session_lines(session)
     for title, rows in sections(one):
         if not rows:
             continue
-        yield ReportLine("")
-        yield ReportLine(f"  {title}:")
+        yield Line("")
+        yield Line(f"  {title}:")
         width = max(len(name) for name, _ in rows)
         for name, value in rows[:MAX_ROWS]:
-            yield ReportLine(f"    {name:<{width}}  {value}", hang=width + 6)
+            yield Line(f"    {name:<{width}}  {value}", hang=width + 6)
         if len(rows) > MAX_ROWS:
-            yield ReportLine(f"    {len(rows) - MAX_ROWS} more; --json prints all", "old")
+            yield Line(f"    {len(rows) - MAX_ROWS} more; --json prints all", "muted")
 
 
 Rows = list[tuple[str, str]]

@@ -23,7 +23,7 @@ MAX_FOLDED_ROWS = 12
 def print_document(document: SessionDocument, console: Console) -> None:
     """Print all sections; of folded tables only the first rows."""
     console.print(Text(document.title, style="bold"))
-    console.print(Text(document.made, style=STYLES["old"]))
+    console.print(Text(document.made, style=STYLES["muted"]))
     for section in document.sections:
         console.print()
         console.print(Text(section.title, style="bold underline"))
@@ -42,7 +42,7 @@ def _print_section(section: ReportSection, console: Console) -> None:
         console.print(_table(table))
         hidden = len(table.rows) - MAX_FOLDED_ROWS
         if table.folded and hidden > 0:
-            console.print(Text(f"{hidden} more; gpuwatch runs show prints them", style=STYLES["old"]))
+            console.print(Text(f"{hidden} more; gpuwatch runs show prints them", style=STYLES["muted"]))
     print_charts(section.charts, console)
 
 

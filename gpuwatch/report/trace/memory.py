@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch import __version__
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.traces.memory_verdict import MemoryVerdict, label_of
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.runs.memory.memory_files import FoundMemory
 from gpuwatch.runs.memory.rank_memory import RankMemory
 
@@ -100,53 +100,51 @@ def memory_table(ranks: Sequence[RankMemory]) -> Table:
     return table
 
 
-def _flag_lines(verdict: MemoryVerdict) -> Iterator[ReportLine]:
+def _flag_lines(verdict: MemoryVerdict) -> Iterator[Line]:
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
             limit = f" (limit {flag.limit:g})" if flag.limit else ""
-            yield ReportLine(plain(flag.text) + limit, "warning", hang=2)
+            yield Line(plain(flag.text) + limit, "warning", hang=2)
         if len(alike) > MAX_SHOWN_FLAGS:
-            yield ReportLine(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
+            yield Line(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
         for action in alike[0].actions:
-            yield ReportLine(f"  - {action}", hang=4)
-    yield ReportLine("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
+            yield Line(f"  - {action}", hang=4)
+    yield Line("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
 
 
-def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
+def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[Line]:
     """Yield the imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
     if verdict.imbalance is not None:
-        yield ReportLine(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
+        yield Line(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
     held = [each for each in found.ranks if each.holders]
     if held:
         highest = max(held, key=lambda each: each.peak or 0)
         at = "" if highest.peak_at is None else f", at {highest.peak_at}"
-        yield ReportLine("")
-        yield ReportLine(f"What holds the peak of {plain(label_of(highest))} ({_text(highest.peak)} GB{at})")
+        yield Line("")
+        yield Line(f"What holds the peak of {plain(label_of(highest))} ({_text(highest.peak)} GB{at})")
         for holder in highest.holders:
             blocks = plural(holder.blocks, "block")
-            yield ReportLine(plain(f"  {holder.size / GB:9.3f} GB  {blocks:>12}  {holder.where}"), hang=27)
+            yield Line(plain(f"  {holder.size / GB:9.3f} GB  {blocks:>12}  {holder.where}"), hang=27)
         if not highest.is_whole_history:
-            yield ReportLine(
-                "The recorded history begins later: the peak may have been higher before.", "old"
-            )
+            yield Line("The recorded history begins later: the peak may have been higher before.", "muted")
     stated = [each for each in found.ranks if each.peak_at is not None and not each.holders]
     for each in stated[:MAX_SHOWN_RANKS]:
-        yield ReportLine(plain(f"peak of {label_of(each)}: {each.peak_at}"), "old")
+        yield Line(plain(f"peak of {label_of(each)}: {each.peak_at}"), "muted")
     if len(found.ranks) > MAX_SHOWN_RANKS:
-        yield ReportLine(f"{len(found.ranks) - MAX_SHOWN_RANKS} more ranks: see --json", "old")
+        yield Line(f"{len(found.ranks) - MAX_SHOWN_RANKS} more ranks: see --json", "muted")
     if found.partitions:
         first, number = found.partitions[0], len({each.rank for each in found.partitions})
         sizes = ", ".join(f"{each:,}" for each in first.elements)
-        yield ReportLine(
+        yield Line(
             f"ZeRO partitions of {plural(number, 'rank')}: {list(first.counts)} by parameter group;"
             f" rank {first.rank} holds the optimizer state of {sizes} parameters",
             hang=6,
         )
     for text in dict.fromkeys(line for each in found.ranks for line in each.zero):
-        yield ReportLine(plain(f"ZeRO: {text}"), hang=6)
+        yield Line(plain(f"ZeRO: {text}"), hang=6)
     for skipped in found.skipped:
-        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
+        yield Line(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "muted")
 
 
 def _gb(size: int | None) -> float | None:

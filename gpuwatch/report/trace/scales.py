@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.traces.scale_comparison import PARTS, ScaleTimes, growth
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import show
-from gpuwatch.report.output.report_line import ReportLine
 
 NO_STEPS = (
     "A trace has no steps (prof.step()): its times are those of the whole trace, and nothing is compared."
@@ -25,8 +25,8 @@ def print_scales(scales: Sequence[ScaleTimes], console: Console) -> None:
     """Print a step at each scale; nothing without scales."""
     if not scales:
         return
-    show(console, ReportLine(""))
-    show(console, ReportLine("A step by scale (mean of the ranks)"))
+    show(console, Line(""))
+    show(console, Line("A step by scale (mean of the ranks)"))
     console.print(scale_table(scales))
     for line in scale_lines(scales):
         show(console, line)
@@ -54,13 +54,13 @@ def scale_table(scales: Sequence[ScaleTimes]) -> Table:
     return table
 
 
-def scale_lines(scales: Sequence[ScaleTimes]) -> Iterator[ReportLine]:
+def scale_lines(scales: Sequence[ScaleTimes]) -> Iterator[Line]:
     """Yield what makes a step longer on more ranks."""
     if any(not each.steps for each in scales):
-        yield ReportLine(NO_STEPS, "warning", hang=2)
+        yield Line(NO_STEPS, "warning", hang=2)
     for each in growth(scales):
         ranks = plural(each.ranks, "rank")
-        yield ReportLine(
+        yield Line(
             f"on {ranks} a step takes {each.step_ms:,.2f} ms longer than on {each.baseline_ranks}:"
             f" {each.part_ms:,.2f} ms more {each.part.replace('_', ' ')}",
             hang=2,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.traces.scale_comparison import ScaleTimes
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import (
@@ -21,7 +22,6 @@ from gpuwatch.diagnose.traces.trace_verdict import (
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.trace.scales import print_scales
 from gpuwatch.report.trace.topology import topology_lines, topology_table
 from gpuwatch.runs.traces.nccl_dump import NcclDump
@@ -70,19 +70,19 @@ def print_trace(
         if any(each.has_operators for each in found.profiles):
             console.print(rank_table(found.profiles))
         else:
-            show(console, ReportLine(SECTIONS_ONLY, hang=2))
+            show(console, Line(SECTIONS_ONLY, hang=2))
         sections = section_table(found.profiles)
         if sections.row_count:
-            show(console, ReportLine(""))
-            show(console, ReportLine("Sections, over all ranks (mean time per pass, ms)"))
+            show(console, Line(""))
+            show(console, Line("Sections, over all ranks (mean time per pass, ms)"))
             console.print(sections)
         for line in comparison_lines(found, verdict):
             show(console, line)
         print_scales(scales, console)
         for heading, table in tables_of(chosen):
             if table.row_count:
-                show(console, ReportLine(""))
-                show(console, ReportLine(heading))
+                show(console, Line(""))
+                show(console, Line(heading))
                 console.print(table)
         for line in note_lines(found, chosen):
             show(console, line)
@@ -91,26 +91,26 @@ def print_trace(
 def print_dump(dump: NcclDump, console: Console) -> None:
     """Print NCCL's topology or graphs, preceded by the problems found in them."""
     flags = judge_topology(dump)
-    show(console, ReportLine(plain(f"NCCL, {dump.file}")))
+    show(console, Line(plain(f"NCCL, {dump.file}")))
     for line in topology_lines(dump, flags):
         show(console, line)
     if dump.devices:
         console.print(topology_table(dump))
-    show(console, ReportLine(""))
+    show(console, Line(""))
 
 
-def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
+def flag_lines(verdict: TraceVerdict) -> Iterator[Line]:
     """Yield the flags, with the remedies once per kind; `no problems detected` without flags."""
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
             limit = "" if flag.limit is None else f" (limit {flag.limit:g})"
-            yield ReportLine(plain(flag.text) + limit, "warning", hang=2)
+            yield Line(plain(flag.text) + limit, "warning", hang=2)
         if len(alike) > MAX_SHOWN_FLAGS:
-            yield ReportLine(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
+            yield Line(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
         for action in alike[0].actions:
-            yield ReportLine(f"  - {action}", hang=4)
-    yield ReportLine("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
+            yield Line(f"  - {action}", hang=4)
+    yield Line("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
 
 
 def rank_table(profiles: Sequence[RankProfile]) -> Table:
@@ -149,38 +149,36 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
     return table
 
 
-def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[ReportLine]:
+def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Line]:
     """Yield the spread of the ranks, and the straggler or why none is named."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
-        yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "old")
+        yield Line(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "muted")
     if any(each.breakdown.basis == "cpu" and each.has_operators for each in found.profiles):
-        yield ReportLine(CPU_ONLY, "warning", hang=2)
+        yield Line(CPU_ONLY, "warning", hang=2)
     of = per_step(found.profiles)
     for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
         if spread is not None and spread.most > 0:
-            yield ReportLine(f"{name} {of}: {spread_text(spread)}")
+            yield Line(f"{name} {of}: {spread_text(spread)}")
     if verdict.doubt is not None:
-        yield ReportLine(plain(f"no straggler is named: {verdict.doubt}"))
+        yield Line(plain(f"no straggler is named: {verdict.doubt}"))
     if verdict.straggler is not None:
-        yield ReportLine(
-            f"straggler: {plain(verdict.straggler.label)}, confidence {verdict.confidence}", "warning"
-        )
+        yield Line(f"straggler: {plain(verdict.straggler.label)}, confidence {verdict.confidence}", "warning")
 
 
-def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
+def older_lines(found: FoundTraces) -> Iterator[Line]:
     """Yield older traces of the same ranks; their times are shown but not compared."""
     if not found.older:
         return
-    yield ReportLine("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
+    yield Line("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
     for each in found.older[:MAX_SHOWN_OLDER]:
         parts = each.breakdown
         who = "" if each.trace.rank is None else f"{each.label}: "
         times = f"span {parts.span_ms:,.2f} ms, compute {parts.compute_ms:,.2f}"
         times += f", communication {parts.communication_ms:,.2f}"
-        yield ReportLine(plain(f"  {who}{each.trace.file}: {times}"), "old", hang=4)
+        yield Line(plain(f"  {who}{each.trace.file}: {times}"), "muted", hang=4)
     if len(found.older) > MAX_SHOWN_OLDER:
-        yield ReportLine(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json lists them all", "old")
+        yield Line(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json lists them all", "muted")
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
@@ -238,32 +236,28 @@ def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
     yield f"Modules of {label}", modules
 
 
-def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
+def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[Line]:
     """Yield peak memory, notes on damaged, incomplete and skipped files, and counts of ranks and events."""
-    yield ReportLine("")
+    yield Line("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)
         more = f", {reserved / 1e9:.2f} GB reserved" if reserved else ""
-        yield ReportLine(
-            f"peak memory of {plain(chosen.label)} on {device}: {size / 1e9:.2f} GB allocated{more}"
-        )
+        yield Line(f"peak memory of {plain(chosen.label)} on {device}: {size / 1e9:.2f} GB allocated{more}")
     for each in (*found.profiles, *found.older):
         trace = each.trace
         for note in dict.fromkeys((*trace.notes, *(("it is cut off",) if trace.cut_off else ()))):
-            yield ReportLine(plain(f"{trace.file}: {note}"), "warning")
+            yield Line(plain(f"{trace.file}: {note}"), "warning")
         if trace.unreadable:
-            yield ReportLine(
-                plain(f"{trace.file}: {plural(trace.unreadable, 'event')} not readable"), "warning"
-            )
+            yield Line(plain(f"{trace.file}: {plural(trace.unreadable, 'event')} not readable"), "warning")
     yield from skipped_lines(found)
     events = sum(each.event_count for each in found.profiles)
-    yield ReportLine(f"{plural(len(found.profiles), 'rank')}, {events:,} operators and kernels", "old")
+    yield Line(f"{plural(len(found.profiles), 'rank')}, {events:,} operators and kernels", "muted")
 
 
-def skipped_lines(found: FoundTraces) -> Iterator[ReportLine]:
+def skipped_lines(found: FoundTraces) -> Iterator[Line]:
     """Yield the files that were not read, and why."""
     for skipped in found.skipped:
-        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
+        yield Line(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "muted")
 
 
 def _operators(operators: Sequence[Operator]) -> Table:

@@ -8,11 +8,11 @@ from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.traces.topology_verdict import TopologyFlag, pcie_rate
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
 from gpuwatch.report.once.json_output import Facts
-from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.runs.traces.nccl_dump import NcclDump
 
 MAX_SHOWN_CHANNELS = 4
@@ -37,21 +37,21 @@ def topology_facts(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Facts:
     }
 
 
-def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[ReportLine]:
+def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[Line]:
     """Yield the problems first, then the graphs."""
     for flag in flags:
-        yield ReportLine(plain(flag.text), "warning", hang=2)
+        yield Line(plain(flag.text), "warning", hang=2)
     for action in flags[0].actions if flags else ():
-        yield ReportLine(f"  - {action}", hang=4)
+        yield Line(f"  - {action}", hang=4)
     for graph in dump.graphs:
         speeds = f"{_speed(graph.speed_intra)} inside of a node ({graph.type_intra or '-'})"
         speeds += f", {_speed(graph.speed_inter)} between nodes ({graph.type_inter or '-'})"
-        yield ReportLine(f"{graph.name}: {plural(len(graph.channels), 'channel')}, {speeds}", hang=2)
+        yield Line(f"{graph.name}: {plural(len(graph.channels), 'channel')}, {speeds}", hang=2)
         for way in graph.channels[:MAX_SHOWN_CHANNELS]:
             more = " ..." if len(way) > MAX_SHOWN_STOPS else ""
-            yield ReportLine("  " + " > ".join(way[:MAX_SHOWN_STOPS]) + more, "old", hang=4)
+            yield Line("  " + " > ".join(way[:MAX_SHOWN_STOPS]) + more, "muted", hang=4)
         if len(graph.channels) > MAX_SHOWN_CHANNELS:
-            yield ReportLine(f"  {len(graph.channels) - MAX_SHOWN_CHANNELS} more channels", "old")
+            yield Line(f"  {len(graph.channels) - MAX_SHOWN_CHANNELS} more channels", "muted")
 
 
 def topology_table(dump: NcclDump) -> Table:
