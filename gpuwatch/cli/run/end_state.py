@@ -56,7 +56,7 @@ def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> Non
         **end,
     }
     if config["part"]:
-        write_part(folder.node_part(config["part"]), {**facts, "node_rank": config["part"]})
+        write_part(folder.node_part(config["part"]), {**facts, "node_rank": config["part"], "final": True})
     else:
         write_summary(folder, {**empty_summary(), **facts})
 

@@ -208,7 +208,8 @@ class Relay:
     def _signals(self) -> Iterator[None]:
         """Within this context, signals are recorded in `_received` instead of ending us.
 
-        SIGCHLD only wakes the loop and is not recorded.
+        SIGCHLD only wakes the loop and is not recorded. Signals that were ignored at the start (`nohup`) stay
+        so: the command, which has inherited that, does not get them either.
         """
 
         def note(number: int, _frame: FrameType | None) -> None:
@@ -217,7 +218,8 @@ class Relay:
 
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(reading, selectors.EVENT_READ)
-        numbers = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD)
+        forwarded = [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
+        numbers = (*forwarded, signal.SIGWINCH, signal.SIGCHLD)
         before = {number: signal.signal(number, note) for number in numbers}
         wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         try:

@@ -121,6 +121,23 @@ def test_after_sigterm_the_summary_is_there(tmp_path: Path) -> None:
     )
 
 
+def test_a_hang_up_that_nohup_ignores_interrupts_nothing(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [*COMMAND, "run", "--", "sh", "-c", "echo ready; read go; exit 3"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),  # noqa: PLW1509 - no threads
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline()
+    child.send_signal(signal.SIGHUP)
+    child.communicate(b"go\n", timeout=90)
+    assert child.returncode == 3
+    assert only_session(tmp_path)[1]["status"] == "failed"
+
+
 @pytest.mark.long
 def test_on_a_terminal_one_line_follows_and_the_title_is_brought_back(tmp_path: Path) -> None:
     code, written = on_a_terminal(
@@ -162,13 +179,13 @@ def test_nodes_of_one_slurm_step_write_one_session(tmp_path: Path) -> None:
     slurm = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}
     nodes = [
         subprocess.Popen(
-            [*COMMAND, "run", "--", "sh", "-c", "echo $GPUWATCH_RUN_DIR $GPUWATCH_RUN_ID; sleep 8"],
+            [*COMMAND, "run", "--", "sh", "-c", f"echo $GPUWATCH_RUN_DIR $GPUWATCH_RUN_ID; sleep {seconds}"],
             cwd=tmp_path,
             env=environment(**slurm, SLURM_PROCID=str(task)),
             stdout=subprocess.PIPE,
             text=True,
         )
-        for task in range(2)
+        for task, seconds in enumerate((8, 20))  # the summary is written while the second still runs
     ]
     said = {node.communicate(timeout=100)[0] for node in nodes}
     assert len(said) == 1
@@ -176,6 +193,7 @@ def test_nodes_of_one_slurm_step_write_one_session(tmp_path: Path) -> None:
     assert len(list((session / "ranks").glob("console_*.log"))) == 2
     shown = json.loads(gpuwatch("runs", "show", "--json", cwd=tmp_path).stdout)["sessions"][0]
     assert "node_001.json" in shown["parts"]
+    assert [rank["rank"] for rank in shown["ranks"]] == [0, 1]
 
 
 @pytest.mark.long

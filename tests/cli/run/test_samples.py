@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.cli.run.monitoring.monitor import watched_plan
-from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants
+from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants, python_of
 from gpuwatch.cli.run.monitoring.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.link.start.log_settings import poll_s
@@ -68,3 +69,33 @@ def test_the_processes_of_a_command_are_those_that_it_started_and_theirs() -> No
         os.killpg(command.pid, signal.SIGKILL)
     assert names == ["sh", "sh", "sleep", "sleep"]  # a child is `sh` until it runs `sleep`
     assert descendants(command.pid) == {command.pid}, "it is gone"
+
+
+@pytest.mark.parametrize("name", ["python", "./bin/python", "{folder}/bin/python"])
+def test_the_interpreter_of_a_command_is_found_by_any_name(tmp_path: Path, name: str) -> None:
+    """`python train.py` names no folder; a virtual environment's interpreter is a link, which is kept."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    command = [name.format(folder=tmp_path), "-c", "print(flush=True); input()"]
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    with subprocess.Popen(
+        ["env", f"PATH={path}", *command],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONHOME": sys.base_prefix},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        process.stdout.readline()
+        found = python_of(process.pid)
+        process.stdin.close()
+    assert found is not None
+    assert Path(found).parent.samefile(tmp_path / "bin")
+
+
+def test_what_is_no_python_has_no_interpreter() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        assert python_of(process.pid) is None
+        process.kill()
+    assert python_of(process.pid) is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,29 @@ def event(step: int, tag: str, value: float) -> bytes:
         + summary
     )
     return struct.pack("<QI", len(message), 0) + message + b"\0" * 4
+
+
+def wandb_file(rows: Sequence[dict[str, Any]]) -> bytes:
+    """A `.wandb` file with these rows of history, each in one whole record of less than 64 kB."""
+    found = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
+    for row in rows:
+        items = b"".join(
+            field(1, field(2, name.encode()) + field(16, json.dumps(value).encode()))
+            for name, value in row.items()
+        )
+        record = field(2, items)
+        found += struct.pack("<IHB", 0, len(record), 1) + record
+    return found
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of a protobuf message with a length."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    found = b""
+    while value > 0x7F:
+        found += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return found + bytes([value])

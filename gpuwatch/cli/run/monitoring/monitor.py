@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import select
 import sys
 import time
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from gpuwatch.cli.run.end_state import final_text
 from gpuwatch.cli.run.monitoring.library_log import LibraryLog
+from gpuwatch.cli.run.monitoring.other_nodes import final_parts
 from gpuwatch.cli.run.monitoring.own_rows import OwnRows
 from gpuwatch.cli.run.monitoring.samples import NodeSamples, memory_pct
 from gpuwatch.cli.run.monitoring.summary import (
@@ -208,7 +210,7 @@ class Monitor:
         if self.child is not None and not with_logs:
             self.samples.take_processes(self.session.fleet.nodes[self.node], self.child)
         own = {**self.known, **facts, **facts_of_samples(self.samples, self.node)}
-        parts = {} if self.config["part"] else read_parts(self.folder.path, [])
+        parts = {} if self.config["part"] else self._parts(is_final=with_logs)
         times = step_time_statistics(list(self.step_times))
         if times is not None and not any(part.get("step_time_s") for part in parts.values()):
             own["step_time_s"] = msgspec.to_builtins(times)
@@ -233,7 +235,7 @@ class Monitor:
             own["duration_s"] = duration
             write_part(
                 self.folder.node_part(self.config["part"]),
-                {**own, "node_rank": self.config["part"]},
+                {**own, "node_rank": self.config["part"], "final": with_logs},
             )
             return own
         summary = merge_parts(own, list(parts.values()))
@@ -247,6 +249,12 @@ class Monitor:
         summary = known_keys(with_rates(summary, duration))
         write_summary(self.folder, summary)
         return summary
+
+    def _parts(self, *, is_final: bool) -> dict[str, dict[str, Any]]:
+        """Return file name -> part of ranks and other nodes; at the end without those still written."""
+        return (
+            final_parts(self.folder.path, platform.node()) if is_final else read_parts(self.folder.path, [])
+        )
 
     def finish(self, end: dict[str, Any]) -> str:
         """Poll for 0.3 s more, write the final summary, close the logs; return the text for the last line."""

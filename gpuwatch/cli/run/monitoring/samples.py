@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,10 +223,20 @@ def children(pid: int) -> set[int]:
 
 
 def python_of(pid: int) -> str | None:
-    """Return the path of a process's Python interpreter; None if it is not Python or not an absolute path."""
+    """Return the path of a process's Python interpreter; None if it is not Python, or the path is unknown.
+
+    A name without a folder, as in `python train.py`, is looked up on the PATH of the process. The file that
+    the kernel names is not taken: in a virtual environment it is the interpreter outside of it.
+    """
     try:
-        words = psutil.Process(pid).cmdline()
-    except psutil.Error:
+        process = psutil.Process(pid)
+        words, env, folder = process.cmdline(), process.environ(), process.cwd()
+    except (psutil.Error, OSError):
         return None
-    name = words[0].rpartition("/")[2] if words else ""
-    return words[0] if name.startswith("python") and words[0].startswith("/") else None
+    name = words[0] if words else ""
+    if not name.rpartition("/")[2].startswith("python"):
+        return None
+    if "/" in name:
+        return str(Path(folder, name))
+    path = shutil.which(name, path=env.get("PATH", os.defpath))
+    return path if path is not None and Path(path).is_absolute() else None

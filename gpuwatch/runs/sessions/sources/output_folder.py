@@ -27,8 +27,8 @@ SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 SLURM_LOG = re.compile(r"slurm-\d+(?:[._]\d+)?\.out")
 RANK_FILE = re.compile(r"rank[_-]?\d{1,6}(?:\.\w{1,8})?(?:\.\d)?")
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
-NOT_LOGS = {"requirements.txt", "debug.log", "debug-internal.log", "debug-cli.log"}
-"""Files of W&B runs that are no logs."""
+NOT_LOGS = re.compile(r"requirements\.txt|debug(?:-[\w.]{1,40})?\.log")
+"""Files of W&B runs that are no logs of the training: debug-core.log, debug-internal.log, ..."""
 SUMMARY_MIN_FIELDS = {"format", "version", "id", "parts"}
 
 
@@ -90,7 +90,7 @@ def output_files(path: Path) -> OutputFiles:
             files.events.append(each)
         elif name.endswith(".wandb"):
             files.wandb.append(each)
-        elif name not in NOT_LOGS and is_log(name):
+        elif not NOT_LOGS.fullmatch(name) and is_log(name):
             files.logs.append(each)
     return files
 

@@ -168,10 +168,12 @@ def newest_profile(paths: Sequence[Path]) -> SessionProfile | None:
 
 
 def take_warnings(summary: SessionSummary, result: Scan) -> None:
-    """Add the findings of the rules, counted by class."""
+    """Add the findings of the rules, counted by class, without those of severity info: signs of progress."""
     warnings: dict[str, SessionWarning] = {}
     for located in result.located:
         finding = located.finding
+        if finding.severity == "info":
+            continue
         add_warning(
             warnings,
             SessionWarning(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from gpuwatch.runs.sessions.sources.metric_names import add_metric
 from gpuwatch.runs.sessions.sources.protobuf import Field, fields, first, inner
 
 SOURCE = "W&B"
+GLOBAL_STEP = "global_step"
 MAGIC = b":W&B"
 BLOCK = 32_768
 HEADER = struct.Struct("<IHB")
@@ -38,9 +39,10 @@ def read_wandb_run(path: Path) -> TrainingSession:
     """Return one `run-<id>.wandb` as a session."""
     session = TrainingSession(path.parent, SOURCE, SessionSummary(id=path.parent.name))
     times: list[float] = []
+    steps = RowSteps()
     for record in records(path, session.problems):
         for field in fields(record):
-            _take(session, field, times)
+            _take(session, field, times, steps)
     if times:
         session.summary.start, session.summary.end = min(times), max(times)
     complete_rates(session.summary, ())
@@ -48,10 +50,31 @@ def read_wandb_run(path: Path) -> TrainingSession:
     return session
 
 
-def _take(session: TrainingSession, field: Field, times: list[float]) -> None:
+class RowSteps:
+    """Tells the training step of each row of the history, in order.
+
+    W&B counts the calls of `log` in `_step`. A trainer that logs every few steps adds its own count: HF
+    Trainer `train/global_step`, Lightning `trainer/global_step`.
+    """
+
+    def __init__(self) -> None:
+        self._global: int | None = None
+
+    def of(self, row: Mapping[str, Any]) -> int | None:
+        """Return the row's own count, else that of the last row with one, else `_step`."""
+        named = [value for name, value in row.items() if name.rpartition("/")[2] == GLOBAL_STEP]
+        found = next((int(value) for value in named if _is_number(value)), None)
+        if found is not None:
+            self._global = found
+        step = row.get("_step")
+        own = int(step) if isinstance(step, (int, float)) and _is_number(step) else None
+        return own if self._global is None else self._global
+
+
+def _take(session: TrainingSession, field: Field, times: list[float], steps: RowSteps) -> None:
     summary = session.summary
     if field.number == HISTORY:
-        _take_history(session, items(field.data, 1), times)
+        _take_history(session, items(field.data, 1), times, steps)
     elif field.number == CONFIG:
         summary.configuration = {**(summary.configuration or {}), **nested(items(field.data, 1))}
     elif field.number == RUN:
@@ -72,11 +95,11 @@ def _take(session: TrainingSession, field: Field, times: list[float]) -> None:
 
 
 def _take_history(
-    session: TrainingSession, values: list[tuple[tuple[str, ...], Any]], times: list[float]
+    session: TrainingSession, values: list[tuple[tuple[str, ...], Any]], times: list[float], steps: RowSteps
 ) -> None:
     row = {"/".join(path): value for path, value in values}
-    step, time = row.get("_step"), row.get("_timestamp")
-    number = int(step) if isinstance(step, (int, float)) and _is_number(step) else None
+    time = row.get("_timestamp")
+    number = steps.of(row)
     when = float(time) if isinstance(time, (int, float)) and _is_number(time) else None
     if when is not None:
         times.append(when)

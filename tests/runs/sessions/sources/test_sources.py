@@ -16,7 +16,7 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionProfile
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from tests.cli.running import environment
-from tests.runs.sessions.written import event
+from tests.runs.sessions.written import event, wandb_file
 
 TIMER = {
     "count": 100,
@@ -198,6 +198,37 @@ def test_an_offline_run_of_wandb_is_read(tmp_path: Path) -> None:
         one(tmp_path)
     whole.write_bytes(os.urandom(4096))
     assert one(tmp_path).problems
+
+
+@pytest.mark.parametrize("name", ["train/global_step", "trainer/global_step", "global_step"])
+def test_the_trainers_own_step_counts_in_wandb(tmp_path: Path, name: str) -> None:
+    """Document 001, line 53: HF Trainer and Lightning log some steps only; W&B counts calls of `log`."""
+    rows: list[dict[str, Any]] = [
+        {"_step": call, "_timestamp": 1e9 + call, "train/loss": 2.0 - call, name: 10 * (call + 1)}
+        for call in range(3)
+    ]
+    rows.append({"_step": 3, "_timestamp": 1e9 + 4, "eval/loss": 1.5})
+    (tmp_path / "run-a.wandb").write_bytes(wandb_file(rows))
+    session = one(tmp_path)
+    assert points(session, "loss") == [(10, 2.0), (20, 1.0), (30, 0.0)]
+    assert points(session, "eval_loss") == [(30, 1.5)]
+    assert (session.summary.steps, session.summary.last_step) == (30, 30)
+
+
+def test_logs_of_wandb_itself_are_no_logs_of_ranks(tmp_path: Path) -> None:
+    (tmp_path / "run-a.wandb").write_bytes(wandb_file([{"_step": 1, "train/loss": 1.0}]))
+    for name in ("debug.log", "debug-core.log", "debug-internal.log", "debug-cli.root.log"):
+        write(tmp_path / "logs" / name, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    assert not one(tmp_path).summary.warnings
+    write(tmp_path / "files" / "output.log", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    assert [each.class_id for each in one(tmp_path).summary.warnings or ()] == ["oom.cuda"]
+
+
+def test_signs_of_progress_are_no_warnings(tmp_path: Path) -> None:
+    """The end that HF Trainer logs is a sign that the job has finished, of severity info."""
+    end = "{'train_runtime': '5.788', 'train_loss': '2.444', 'epoch': '2.4'}"
+    write(tmp_path / "rank_0.log", f"step 1/1 loss: 2.5\n{end}\n")
+    assert not one(tmp_path).summary.warnings
 
 
 def test_a_folder_without_a_training_is_reported(tmp_path: Path) -> None:
