@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 UPTIME = 200_000.0
@@ -81,3 +81,11 @@ class Kmsg:
         self.sequence += 1
         stamp = int((UPTIME - ago) * 1e6)
         os.write(self.writer, f"4,{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())
+
+
+def own_proc(folder: Path, pids: Iterable[int] = ()) -> str:
+    """Make the folder; it has the files of the machine and these processes alone. Returns its path."""
+    folder.mkdir()
+    for name in ("self", "stat", "meminfo", "loadavg", "uptime", "sys", "mounts", *map(str, pids)):
+        (folder / name).symlink_to(f"/proc/{name}")
+    return str(folder)

@@ -19,7 +19,7 @@ from tests.diagnose.dumps import content, job, steps
 from tests.diagnose.hang.rank_stacks import LOADS, WAITS
 from tests.diagnose.hang.rank_stacks import python as stack_of
 from tests.diagnose.simulated_jobs import GPUS, H100, Cluster, Job
-from tests.ras_server import answer, rank
+from tests.servers.ras_server import answer, rank
 
 RANKS, ENTRIES = 1000, 2000
 GOAL_S = 0.1

@@ -20,7 +20,7 @@ from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, 
 from gpuwatch.probe.results import Seat
 from tests.bench.cpu import Row
 from tests.cli.running import COMMAND
-from tests.end_to_end.pty_program import Pty
+from tests.end_to_end.tty.pty_program import Pty
 from tests.probe.launcher.driving import Driven
 
 RUNS = 7

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch, read_until, terminal
 from tests.parts import SEEN_BY_EVERY_AGENT, need
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
 

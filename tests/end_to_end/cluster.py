@@ -12,7 +12,7 @@ from gpuwatch.session import Session
 from tests.fake_nvml.build import FakeNvml, build
 from tests.kernel_log import for_nodes
 from tests.parts import need_compiler
-from tests.sshd import Client, Sshd, setenv
+from tests.servers.sshd import Client, Sshd, setenv
 
 WAIT_S = 60.0
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from gpuwatch.session import Session
 from tests.end_to_end.cluster import ROOT, fake_driver, plan_of, watch
 from tests.kernel_log import for_nodes
 from tests.parts import SEEN_BY_EVERY_AGENT
-from tests.sshd import Client, Sshd, setenv
+from tests.servers.sshd import Client, Sshd, setenv
 
 pytestmark = [pytest.mark.long, *SEEN_BY_EVERY_AGENT]
 WAIT_S = 300.0

@@ -13,7 +13,7 @@ from gpuwatch.session import Session
 from tests.end_to_end.cluster import plan_of, watch
 from tests.end_to_end.shell_noise import RC_FILES
 from tests.parts import need
-from tests.sshd import LoginUser, Sshd, login_user
+from tests.servers.sshd import LoginUser, Sshd, login_user
 
 SPEAKS = {"bash", "zsh", "fish", "tcsh"}
 """Shells that read their rc file for `ssh host command`; dash does not."""

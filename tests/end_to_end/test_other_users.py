@@ -16,7 +16,7 @@ from gpuwatch.cli.probe.outputs import put
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.session.settings.silence_file import SilenceFile
-from tests.sshd import LoginUser, login_user
+from tests.servers.sshd import LoginUser, login_user
 
 OOM = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 LOOK = "find {0} -type f -readable; find {0} -writable -not -type l; ls -d {0}/gpuwatch/* {0}/*/gpuwatch/*"

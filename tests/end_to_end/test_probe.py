@@ -25,7 +25,7 @@ from gpuwatch.probe.probe_request import COLLECTIVES, MIB, ProbeRequest
 from gpuwatch.session import Session
 from gpuwatch.session.session import ProbeRunsError
 from tests.parts import need_torch
-from tests.sshd import Client, Sshd
+from tests.servers.sshd import Client, Sshd
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 90.0

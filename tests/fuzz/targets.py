@@ -35,15 +35,15 @@ from gpuwatch.runs.traces.event_stream import NoTraceError
 from gpuwatch.runs.traces.nccl_dump import read_nccl_dump
 from gpuwatch.runs.traces.rank_profile import measure
 from gpuwatch.wire import RasAnswer
+from tests.bench.live.simulated_agent import fast
 from tests.bench.parts import ROOT
-from tests.bench.simulated_agent import fast
 from tests.diagnose.dumps import content, steps
 from tests.fuzz.mutations import Mutation, as_json, as_json_lines, as_pickle, changed_bytes
-from tests.ras_server import answer, missing, rank, text
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 from tests.runs.sessions.written import MAIN
 from tests.runs.traces.gpu_traces import training
 from tests.runs.traces.nccl_dumps import GRAPHS, topology
+from tests.servers.ras_server import answer, missing, rank, text
 
 WORLD = {"0": range(4)}
 

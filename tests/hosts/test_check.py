@@ -20,7 +20,7 @@ from gpuwatch.session import Session
 from gpuwatch.wire import GpuFast, GpuInfo, GpuSample, Hello, Notice, Sample
 from tests.cli.running import gpuwatch
 from tests.sentences import Sentences
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 GPUS = [GpuInfo(uuid=f"GPU-{index}", index=index, name="H100") for index in range(2)]
 

@@ -26,7 +26,7 @@ from tests.link.stub_agent import stub_agent
 from tests.link.watching import Watcher, nothing_left, until
 from tests.parts import need
 from tests.sentences import Sentences
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 WAYS = ["paramiko", "ssh"]
 

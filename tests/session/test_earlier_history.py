@@ -18,7 +18,7 @@ from gpuwatch.session import Session, earlier_history
 from gpuwatch.session.earlier_history import EarlierHistory
 from tests.link.prometheus.real import exporter, prometheus, wait_for_nodes
 from tests.link.prometheus.simulated import SimulatedPrometheus, simulated
-from tests.recordings import PlayedSession, demo_story
+from tests.link.recording.recordings import PlayedSession, demo_story
 
 NODES, PAST_PCT = 2, 41.0
 WAIT_S = 60.0

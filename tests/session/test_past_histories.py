@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuwatch.session.replay_session import ReplaySession
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 POLLS = 5_000
 

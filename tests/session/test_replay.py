@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuwatch.session.replay_session import ReplaySession
-from tests.recordings import incidents, recorded_demo
+from tests.link.recording.recordings import incidents, recorded_demo
 
 
 class Real:

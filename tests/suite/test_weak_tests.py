@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 CLOCKS = {"process_time", "thread_time", "cpu_times", "getrusage"}
 CLOCK_USERS = {
     "agent/host/test_host.py": "keeps a core busy for a while: the load is what is read",
-    "runs/scan/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
+    "runs/scan/cost/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
     "suite/test_module_patterns.py": "compares the CPU time of a text with that of a quarter of it",
     "rules/compiling/test_ambiguity.py": "chooses the costliest word; the limit is a timer of seconds",
     "rules/compiling/test_hostile_lines.py": "compares the CPU time of a line with that of a quarter of it",
@@ -26,10 +26,10 @@ CLOCK_USERS = {
 SLEEPERS = {
     "link/ssh/test_endings.py": "counts how often the process wakes up while nothing happens",
     "agent/logs/files/test_follower.py": "file systems stamp changes in steps of milliseconds",
-    "end_to_end/jobs/test_ended_jobs.py": "the kernel stamps starts from a boot time in whole seconds",
+    "end_to_end/jobs/ended/test_ended_jobs.py": "the kernel stamps starts from a boot time in whole seconds",
 }
 REPLACERS = {
-    "tui/test_races.py": "Textual has no setting for the delay of its command palette",
+    "tui/robustness/test_races.py": "Textual has no setting for the delay of its command palette",
     "tui/toolkit/parsed_css.py": "Textual keeps parsed style sheets for one app alone",
 }
 """Files that may, each with its reason."""

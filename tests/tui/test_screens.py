@@ -23,7 +23,7 @@ from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.sentences import Sentences
-from tests.tui.hostile import POISON, hostile_session
+from tests.tui.robustness.hostile import POISON, hostile_session
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app

@@ -17,8 +17,8 @@ import pytest
 from gpuwatch.agent.hang_evidence.ras import addresses, ask, in_turn, listener, ras
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.wire import RasAnswer, RasAnswers
-from tests import ras_server
 from tests.sentences import Sentences
+from tests.servers import ras_server
 
 Start = Callable[..., int]
 

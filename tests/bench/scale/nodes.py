@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.end_to_end.cluster import ROOT
-from tests.sshd import Client, make_key, public_key
+from tests.servers.sshd import Client, make_key, public_key
 
 
 @contextlib.contextmanager

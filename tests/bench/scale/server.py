@@ -20,7 +20,7 @@ from typing import Any
 
 import asyncssh
 
-from tests.bench.simulated_agent import fast
+from tests.bench.live.simulated_agent import fast
 
 GPUS = 8
 KINDS_OF_TICK = 100

@@ -20,7 +20,7 @@ from gpuwatch.cli.analysis.open import open_past
 from gpuwatch.cli.shared.source import Refusal, is_file_of_recording
 from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 
 def wait_until(holds: Callable[[], bool], longest_s: float = 60.0) -> None:

@@ -19,11 +19,11 @@ import pytest
 pytest.importorskip("textual_serve", reason="needs textual-serve: pip install textual-serve")
 aiohttp = pytest.importorskip("aiohttp")
 
-from tests.chromium import chromium  # noqa: E402 - not without aiohttp
 from tests.cli.running import COMMAND, ROOT, environment, run  # noqa: E402 - behind the skip of the whole module
+from tests.link.recording.recordings import recorded_demo  # noqa: E402 - behind the skip of the whole module
 from tests.parts import need  # noqa: E402 - behind the skip of the whole module
-from tests.recordings import recorded_demo  # noqa: E402 - behind the skip of the whole module
-from tests.sshd import Sshd  # noqa: E402 - behind the skip of the whole module
+from tests.servers.chromium import chromium  # noqa: E402 - not without aiohttp
+from tests.servers.sshd import Sshd  # noqa: E402 - behind the skip of the whole module
 
 WAIT_S = 100.0
 COLOURS = re.compile(rb"\x1b\[[0-9;]*m")

@@ -17,8 +17,8 @@ from gpuwatch.diagnose.hang.ras.verdict import judge_ras
 from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.wire import RasAnswer
-from tests.ras_server import answer, missing, rank, text
 from tests.sentences import Sentences
+from tests.servers.ras_server import answer, missing, rank, text
 
 
 def reported(words: str) -> Ras:

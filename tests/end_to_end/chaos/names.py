@@ -16,7 +16,7 @@ from gpuwatch.session import Session
 from tests.end_to_end.chaos.simulated import FORCED, all_live, all_lost, reported, worst_age_s
 from tests.end_to_end.cluster import plan_of, watch
 from tests.link.watching import nothing_left
-from tests.sshd import Client, Sshd, public_key
+from tests.servers.sshd import Client, Sshd, public_key
 
 NAME = "moved.gpuwatch.test"
 BEFORE, AFTER = "127.0.0.1", "127.0.0.2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.session import Session
-from tests.bench import simulated_agent
+from tests.bench.live import simulated_agent
 
 LATE_S = 12.0
 """A frame each second on a machine four times slower than usual; a node that is lost is older."""

@@ -14,7 +14,7 @@ from gpuwatch.session import Session
 from tests.end_to_end.chaos.simulated import FORCED, LATE_S, all_live, all_lost, reported, worst_age_s
 from tests.end_to_end.cluster import plan_of, watch
 from tests.link.watching import holdings, nothing_left, until
-from tests.sshd import Client, Sshd
+from tests.servers.sshd import Client, Sshd
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

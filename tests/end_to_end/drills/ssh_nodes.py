@@ -15,7 +15,7 @@ from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
 from tests.end_to_end.launched import MEDIUM_S
-from tests.sshd import Client, Sshd
+from tests.servers.sshd import Client, Sshd
 
 BOOT_ID = "sys/kernel/random/boot_id"
 

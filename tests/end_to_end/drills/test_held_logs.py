@@ -27,7 +27,7 @@ from gpuwatch.session import Session
 from gpuwatch.wire import LogFile, Logs
 from tests.agent.trees import wait_until
 from tests.end_to_end import cluster
-from tests.end_to_end.jobs import test_ended_jobs
+from tests.end_to_end.jobs.ended import test_ended_jobs
 
 pytestmark = pytest.mark.timeout(300)
 WAIT_S = 90.0

@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.report.once.first_report import wait_for_first_report
 from gpuwatch.session import Session
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 pytestmark = pytest.mark.long
 

@@ -20,7 +20,7 @@ from gpuwatch.session.hang.hang_query import HangQuery
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 PATIENCE_S = 120.0

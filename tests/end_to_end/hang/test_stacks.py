@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests import ras_server
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job, py_spy, sleeping_ranks
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
-from tests.sshd import Sshd
+from tests.servers import ras_server
+from tests.servers.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import all_full, fake_driver, node_server, plan_of, watch
 from tests.parts import need
-from tests.sshd import Client
+from tests.servers.sshd import Client
 
 OTHERS = tuple(f"gpu-{number:03d}" for number in range(1, 8))
 VICTIM = "gpu-008"

@@ -12,7 +12,7 @@ import pytest
 
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.session import Session
-from tests.end_to_end.pty_program import Pty
+from tests.end_to_end.tty.pty_program import Pty
 
 pytestmark = pytest.mark.long
 

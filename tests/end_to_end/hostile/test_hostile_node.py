@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.end_to_end.pty_program import Pty
+from tests.end_to_end.tty.pty_program import Pty
 
 STEERING = [
     b"\x1b]0;PWNED",

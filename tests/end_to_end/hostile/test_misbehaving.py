@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import all_full, fake_driver, node_server, plan_of, watch
 from tests.parts import need
-from tests.sshd import Client
+from tests.servers.sshd import Client
 
 LATE_S = 2.0
 """On a loaded two-core machine a 1 s tick may come this much late and still be a live tick."""

@@ -18,9 +18,9 @@ import pytest
 
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.end_to_end.hang.hanging import py_spy
-from tests.end_to_end.terminal import Terminal, quoted
+from tests.end_to_end.tty.terminal import Terminal, quoted
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
 

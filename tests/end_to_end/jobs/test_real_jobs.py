@@ -27,7 +27,7 @@ from gpuwatch.session import Session
 from tests.cli.running import gpuwatch
 from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, plan_of, watch
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
-from tests.sshd import Client
+from tests.servers.sshd import Client
 
 pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.parts import need
-from tests.slurm_cluster import free_ports
+from tests.servers.slurm_cluster import free_ports
 
 START_S = 200.0
 TOKENS = {"admin": "system:masters", "jane": "people"}

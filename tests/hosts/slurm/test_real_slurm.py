@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import ROOT
-from tests.slurm_cluster import SlurmCluster, slurm_cluster
-from tests.sshd import Sshd
+from tests.servers.slurm_cluster import SlurmCluster, slurm_cluster
+from tests.servers.sshd import Sshd
 
 pytestmark = [
     pytest.mark.long,

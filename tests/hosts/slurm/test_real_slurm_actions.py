@@ -15,8 +15,8 @@ from gpuwatch.diagnose.actions.offers import possible_actions
 from gpuwatch.hosts.slurm.commands import known_job, node_reports
 from gpuwatch.hosts.slurm.plan import job_plan
 from gpuwatch.session.session import Session
+from tests.servers.slurm_cluster import slurm_cluster
 from tests.session import polling
-from tests.slurm_cluster import slurm_cluster
 
 pytestmark = [
     pytest.mark.long,

@@ -13,8 +13,8 @@ from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.link.prometheus.frames import NO_AGENT
 from gpuwatch.session import Session
 from tests.link.prometheus.simulated import simulated
+from tests.servers.sshd import Sshd
 from tests.session.polling import until
-from tests.sshd import Sshd
 
 
 def has_agent(node: Node) -> bool:

@@ -15,7 +15,7 @@ from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.session.replay_session import ReplaySession
 from tests.link.demo.story import frames_until
-from tests.recordings import NoBook, recorded_demo
+from tests.link.recording.recordings import NoBook, recorded_demo
 
 
 def seen_at(path: Path, at: float) -> tuple[list[str], list[int | None]]:

@@ -23,7 +23,7 @@ from gpuwatch.report.recording.redacted_copy import redact
 from gpuwatch.runs.sessions.sources.recording import read_recording
 from gpuwatch.session import replay_session
 from gpuwatch.session.replay_session import ReplaySession
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 FAR = 99_999_999_999
 

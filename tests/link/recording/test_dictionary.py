@@ -12,7 +12,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.recording.writer import RecordingWriter
 from tests.link.demo.story import frames_until
-from tests.recordings import NoBook
+from tests.link.recording.recordings import NoBook
 
 
 def test_a_dictionary_more_than_halves_the_seconds_of_one_node(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gpuwatch.link.recording.records import MAX_RECORDS, records_of
 from gpuwatch.link.recording.schema import RecordingError, create, open_for_reading, open_for_writing
 from gpuwatch.session.replay_session import ReplaySession
 from tests.cli.running import gpuwatch
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 ESCAPE = "\x1b]0;owned\x07"
 

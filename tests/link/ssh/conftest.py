@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from gpuwatch.link.ssh.bounded_transport import ReadAheadSocket
 from gpuwatch.link.ssh.sockets.direct_pipe import BATCH_BYTES, DirectPipe
 from tests.link.ssh.dial import dialing
 from tests.link.watching import nothing_left
-from tests.sshd import Sshd
+from tests.servers.sshd import Sshd
 
 LONG = 5 << 20
 """More than twice the window of a channel: the server must be given its window back."""

@@ -21,7 +21,7 @@ from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.options import LinkOptions
 from tests.link.ssh.dial import dialing, failure, refusal, until
 from tests.sentences import Sentences
-from tests.sshd import Client, Sshd
+from tests.servers.sshd import Client, Sshd
 
 
 @pytest.fixture

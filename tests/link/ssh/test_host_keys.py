@@ -18,7 +18,7 @@ from gpuwatch.link.stream.carrier import CarrierError
 from tests.link.ssh.dial import dialing, refusal, states
 from tests.parts import need
 from tests.sentences import Sentences
-from tests.sshd import Client, Sshd, make_key, public_key, sign_key
+from tests.servers.sshd import Client, Sshd, make_key, public_key, sign_key
 
 FAST = ("-o", "KexAlgorithms=curve25519-sha256")
 

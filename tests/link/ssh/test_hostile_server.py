@@ -20,10 +20,10 @@ from gpuwatch.link.ssh.bounded_transport import (
     BoundedTransport,
 )
 from gpuwatch.link.stream.carrier import CarrierError
-from tests.link.ssh.asked import Asked
 from tests.link.ssh.dial import dialing, read_all, refusal, until
 from tests.link.ssh.hostile_server import Hostile, hostile_server, packet, send
-from tests.sshd import Client, make_key, public_key
+from tests.link.ssh.login.asked import Asked
+from tests.servers.sshd import Client, make_key, public_key
 
 BUFFERS = 16 << 20
 """Bytes that sockets of the loopback hold at most."""

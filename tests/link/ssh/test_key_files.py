@@ -14,10 +14,10 @@ from gpuwatch.link.openssh.known_hosts_file import HostKeyListError, lines_about
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery
 from gpuwatch.link.ssh.fallback_config import read_plainly
 from gpuwatch.link.ssh.keys.key_files import KeyFileError, certificates, public_key, read_key_file
-from tests.link.ssh.asking_server import Asking, asking_server
 from tests.link.ssh.dial import refusal
-from tests.sshd import Client, make_key
-from tests.sshd import public_key as public_text
+from tests.link.ssh.login.asking_server import Asking, asking_server
+from tests.servers.sshd import Client, make_key
+from tests.servers.sshd import public_key as public_text
 
 
 @pytest.mark.timeout(10)

@@ -19,7 +19,7 @@ from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
 from tests.link.ssh.dial import dialing, refusal, states, until
 from tests.sentences import Sentences
-from tests.sshd import Client, Sshd, public_key
+from tests.servers.sshd import Client, Sshd, public_key
 
 RELAY = (
     "import os,socket,sys,threading;"

@@ -14,7 +14,7 @@ import pytest
 from gpuwatch.probe.protocol import Alive, Died, Leaving, Note, Stop
 from tests.probe.launcher.driving import STUB_WORKER, Driven, dial, gone, with_a_rank
 from tests.sentences import Sentences
-from tests.sshd import Sshd, setenv
+from tests.servers.sshd import Sshd, setenv
 
 pytestmark = pytest.mark.usefixtures("played_torch")
 

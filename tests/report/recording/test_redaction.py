@@ -17,7 +17,7 @@ from gpuwatch.link.recording.writer import recorded_plan
 from gpuwatch.report.recording.redacted_copy import redact, redacted_plan
 from gpuwatch.report.recording.redaction import Redaction
 from gpuwatch.session.replay_session import ReplaySession
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"])
 

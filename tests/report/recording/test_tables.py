@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.recording.tables import TABLES, TablesError, write_tables
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 
 def test_the_tables_of_the_demo(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from gpuwatch.report.sessions.document import build_document
 from gpuwatch.report.sessions.html import html_of
 from gpuwatch.runs.sessions.find import find_sessions
-from tests.chromium import chromium
 from tests.packages import path_of
 from tests.runs.sessions.written import (
     MAIN,
@@ -21,6 +20,7 @@ from tests.runs.sessions.written import (
     write_documented_pair,
     write_session,
 )
+from tests.servers.chromium import chromium
 
 LEAST_CONTRAST = 4.5
 """Of text to its background (WCAG 2, AA)."""

@@ -14,8 +14,8 @@ from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.model.clues import CLUES
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
-from tests.bench.log_lines import text_lines
-from tests.bench.rank_logs import prose, rank_log
+from tests.bench.log_reading.log_lines import text_lines
+from tests.bench.log_reading.rank_logs import prose, rank_log
 
 LINES = 3000
 ABOUT_PLACES = {"place.rank_on_host", "place.nccl_init", "place.checkpoint_saved", "place.checkpoint_begun"}

@@ -15,7 +15,7 @@ from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
-from tests.agent.own_proc import own_proc
+from tests.agent.trees import own_proc
 from tests.session.polling import until
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123"  # noqa: S105 - no real one

@@ -30,7 +30,7 @@ from gpuwatch.session.evidence.subject import (
 )
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.tui.app import GpuwatchApp
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 from tests.session.evidence.live import STEPS, TOKEN, Started, live_session
 from tests.session.polling import until
 

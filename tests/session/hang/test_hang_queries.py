@@ -20,7 +20,7 @@ from gpuwatch.session.hang import hang_queries
 from gpuwatch.session.hang.hang_queries import MAX_READING_S, HangQueries
 from gpuwatch.session.hang.hang_query import HangQuery
 from gpuwatch.wire import Process, Ranks
-from tests import ras_server
+from tests.servers import ras_server
 
 
 class Recorded(Session):

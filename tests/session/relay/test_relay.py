@@ -28,7 +28,7 @@ from gpuwatch.wire import (
     Sample,
     Tail,
 )
-from tests.recordings import BEGAN, PlayedSession, demo_story
+from tests.link.recording.recordings import BEGAN, PlayedSession, demo_story
 from tests.session.polling import until
 
 STORY_S, SAMPLES_S = 60.0, 45.0

@@ -16,7 +16,7 @@ from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.hang.screen import WaitingScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import NOT_RECORDED
-from tests.recordings import PlayedSession, demo_story, recorded_demo
+from tests.link.recording.recordings import PlayedSession, demo_story, recorded_demo
 from tests.tui.screen_text import text_on
 
 

@@ -8,7 +8,7 @@ from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.model.session_protocol import SharedView
 from gpuwatch.tui.toolkit import keys
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 from tests.tui.screen_text import text_on
 
 LOOKING = frozenset((

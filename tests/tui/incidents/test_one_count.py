@@ -18,7 +18,7 @@ from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.unalerted import Unalerted
-from tests.bench.latency import alerts_on
+from tests.bench.live.latency import alerts_on
 from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, judged_session, still_app
 

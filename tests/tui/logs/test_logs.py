@@ -17,9 +17,9 @@ from gpuwatch.tui.logs.widgets.grid import grid_for
 from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.sentences import Sentences, line_of
 from tests.tui.counting import on_terminal, painted
-from tests.tui.hostile import POISON
 from tests.tui.logs.log_desk import RANK_5, log_desk
 from tests.tui.logs.log_nodes import FakeFile, LogSession, clock, story, with_finding
+from tests.tui.robustness.hostile import POISON
 from tests.tui.still import still_app
 
 

@@ -14,7 +14,7 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import scrubbed
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.rules.load import load_packs
-from tests.bench.log_lines import numeric_lines, source_lines, text_lines
+from tests.bench.log_reading.log_lines import numeric_lines, source_lines, text_lines
 from tests.packs import built_in_rules
 
 CORPUS = Path(__file__).parents[5] / "shared" / "corpus"

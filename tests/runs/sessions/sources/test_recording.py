@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.runs.sessions.find import find_sessions
-from tests.recordings import recorded_demo
+from tests.link.recording.recordings import recorded_demo
 
 
 @pytest.mark.long

@@ -1,0 +1,1 @@
+"""Benchmarks of a live cluster: agents, links, the cockpit over them."""

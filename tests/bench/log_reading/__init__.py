@@ -1,0 +1,1 @@
+"""Benchmarks of reading logs, and the logs that they read."""

@@ -1,0 +1,1 @@
+"""Logins to a real sshd."""

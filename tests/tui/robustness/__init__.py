@@ -1,0 +1,1 @@
+"""Screens that survive faults, races, random keys and hostile nodes."""
