@@ -1,18 +1,27 @@
 """The blocks of a report: their text and what it means, without colours, widths or markup.
 
 Pure functions make them from facts; `gpuwatch.report` prints them, `gpuwatch.tui` paints them, and the other
-modules of this folder write them as text, Markdown and HTML.
+modules of this folder write them as text and Markdown.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-Style: TypeAlias = Literal["plain", "ok", "info", "warning", "error", "critical", "muted", "strong"]
-"""The meaning of a text: a severity, `muted` for what matters less, `strong` for what matters most."""
+Style: TypeAlias = Literal["plain", "ok", "info", "warning", "error", "critical", "muted", "strong", "code"]
+"""The meaning of a text.
+
+A severity, `muted` for what matters less, `strong` for what matters most, `code` for a name or a command.
+"""
 STYLES: tuple[Style, ...] = get_args(Style)
+SeveritySign: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
+Sign: TypeAlias = Literal["", "pointer", "dot"] | SeveritySign
+"""What stands before an item: nothing, a pointer, a dot, or the sign of a severity."""
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def known_style(name: str) -> Style:
@@ -27,3 +36,99 @@ class Line(Struct, frozen=True):
     style: Style = "plain"
     hang: int = 0
     """Columns by which a terminal indents continuation lines."""
+
+
+class Heading(Struct, frozen=True):
+    """The title of the blocks that follow; its first letter is a capital."""
+
+    text: str
+    level: int = 3
+    """1: of the whole report, 2: of a part, 3: of a section."""
+
+
+class Property(Struct, frozen=True):
+    """A property and its value, with a detail such as the reason: `confidence  high: ...`."""
+
+    label: str
+    text: str
+    detail: str = ""
+    style: Style = "plain"
+
+
+class Item(Struct, frozen=True):
+    """An entry of a list, which a cursor can select and copy."""
+
+    text: str
+    number: int = 0
+    """1, 2, 3, ... in a numbered list; 0: the list has no numbers."""
+    sign: Sign = ""
+    style: Style = "plain"
+    below: tuple[str, ...] = ()
+    """Further lines, which matter less: who wrote it, where it was seen."""
+    copy: str = ""
+    """The text to copy; empty: the whole text."""
+    about: object = None
+    """What a screen opens."""
+
+
+class Quote(Struct, frozen=True):
+    """Log lines or a value as evidence, with their place."""
+
+    text: str
+    """The key line."""
+    place: str
+    """Node, rank and file, or `file:line`."""
+    lines: tuple[str, ...] = ()
+    """The lines around the key line, which is one of them; empty: the key line alone is known."""
+    key: int = 0
+    """Index of the key line."""
+    code: str = ""
+    """Class of the alert that it proves."""
+    more: int = 0
+    """Further alerts of the same class."""
+    offset: int | None = None
+    """Byte offset in the file."""
+    at: float | None = None
+    """Unix seconds; None: unknown."""
+    timed: bool = True
+    """False: `at` is when it was first seen; it may be older."""
+    of_cause: bool = False
+    about: object = None
+    """What a screen opens."""
+
+
+class TimelineEvent(Struct, frozen=True):
+    """An entry of a timeline."""
+
+    clock: str
+    """Local time of the day; `undated` if the time is not known."""
+    since: str
+    """Time since the cause, or how the time is bounded: `+30.1s`, `before`."""
+    role: str
+    text: str
+    """What happened, and how often."""
+    who: str
+    sign: SeveritySign = "info"
+    about: object = None
+    """What a screen opens."""
+
+
+Block: TypeAlias = Line | Heading | Property | Item | Quote | TimelineEvent
+
+
+def numbered(steps: Iterable[str]) -> list[Item]:
+    """Return steps as a numbered list, each with its first command to copy."""
+    return [Item(step, number, copy=command_in(step)) for number, step in enumerate(steps, 1)]
+
+
+def commands(steps: Iterable[tuple[str, str]]) -> list[Item]:
+    """Return (what, command) as a numbered list, each with its command to copy."""
+    return [
+        Item(f"{what}: {command}", number, copy=command) for number, (what, command) in enumerate(steps, 1)
+    ]
+
+
+def command_in(text: str) -> str:
+    """Return the first command between backticks in a text; without one, the whole text."""
+    found = _COMMAND.findall(text)
+    return str(found[0]) if found else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.report.incidents.json_output import evidence
+from gpuwatch.diagnose.incidents.evidence import evidence
 from gpuwatch.wire import Role, Severity
 from tests.diagnose.finding import Reporter, places
 

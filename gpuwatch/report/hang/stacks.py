@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from gpuwatch import __version__
-from gpuwatch.blocks.model import Line
+from gpuwatch.blocks.lines import INDENT, text_lines
+from gpuwatch.blocks.model import Line, commands
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     NO_PIPES,
@@ -26,7 +27,7 @@ from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
 from gpuwatch.report.hang.verdict import verdict_lines
 from gpuwatch.report.incidents.json_output import verdict_facts
-from gpuwatch.report.incidents.text import INDENT, steps
+from gpuwatch.report.incidents.text import titled
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.renamed_keys import with_new_names
@@ -81,7 +82,7 @@ def stacks_lines(
 
 def command_lines(hang_check: HangReport) -> list[Line]:
     """Return the next steps, as commands to copy."""
-    return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
+    return list(text_lines(titled("What to do", commands(hang_check.do))))
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[Line]:

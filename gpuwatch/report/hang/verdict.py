@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gpuwatch.blocks.model import Line
+from gpuwatch.blocks.lines import text_lines
+from gpuwatch.blocks.model import Block, Item, Line, Property, numbered
 from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.plain import plain
-from gpuwatch.report.incidents.text import INDENT, fact, heading, steps
+from gpuwatch.report.incidents.text import titled
 
 
 def verdict_lines(verdict: Verdict, before: Sequence[Line] = ()) -> list[Line]:
     """Return the verdict's sentence, `before`, then confidence, evidence and what would confirm it."""
     lines = [Line(plain(verdict.sentence), "critical" if verdict.wrong else "ok"), *before]
+    return [*lines, *text_lines(_grounds(verdict))]
+
+
+def _grounds(verdict: Verdict) -> Iterator[Block]:
     if verdict.wrong:
-        lines.append(fact("confidence", verdict.confidence))
-    if verdict.evidence:
-        lines.append(heading("evidence"))
-        lines += [Line(f"{INDENT}  {plain(each)}") for each in verdict.evidence]
-    return lines + steps("to confirm", verdict.settle)
+        yield Property("confidence", verdict.confidence)
+    yield from titled("Evidence", list(map(Item, verdict.evidence)))
+    yield from titled("To confirm", numbered(verdict.settle))

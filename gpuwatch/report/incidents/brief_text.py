@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from gpuwatch.blocks.model import Line
+from gpuwatch.blocks.lines import HANG, INDENT, text_lines
+from gpuwatch.blocks.model import Block, Line, Property
+from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
-from gpuwatch.report.incidents.json_output import evidence
-from gpuwatch.report.incidents.text import INDENT, LABEL, fact, first_seen, steps
+from gpuwatch.report.incidents.text import numbered_code, titled
 
 MAX_KEY_LINE = 400
 """Characters shown of the key line."""
-HANG = len(INDENT) + LABEL
+SHOWN_FACTS = ("first seen", "confidence")
 
 
 def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
     """Return class, key line, time, confidence and next steps. `place`: formats the location of a proof."""
-    because = f": {incident.because}" if incident.because else ""
-    return [
-        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
-        *key_lines(incident, place),
-        fact("first seen", first_seen(incident)),
-        fact("confidence", f"{incident.confidence}{because}"),
-        *steps("what to do", incident.do),
-    ]
+    return [numbered_code(incident), *text_lines(_blocks(incident, place))]
 
 
-def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
-    """Return the location of the line that names the cause, and the line; empty if there is no evidence."""
-    proofs = evidence(incident)
-    if not proofs:
-        return []
-    proof = proofs[0][1]
-    text = proof.text if len(proof.text) <= MAX_KEY_LINE else f"{proof.text[: MAX_KEY_LINE - 3]}..."
-    return [fact("key line", place(proof)), Line(f"{' ' * HANG}{plain(text.strip())}", hang=HANG)]
+def _blocks(incident: Incident, place: Callable[[Proof], str]) -> Iterator[Block]:
+    for quote in content.quotes(incident, lambda _alert, proof: place(proof))[:1]:
+        yield Property("key line", quote.place)
+        text = quote.text if len(quote.text) <= MAX_KEY_LINE else f"{quote.text[: MAX_KEY_LINE - 3]}..."
+        yield Line(f"{' ' * HANG}{plain(text.strip())}", hang=HANG)
+    yield from (fact for fact in content.facts(incident) if fact.label in SHOWN_FACTS)
+    yield from titled("What to do", content.steps(incident))
 
 
 def sentence_line(incident: Incident) -> Line:

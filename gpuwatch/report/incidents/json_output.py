@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.error_outcome.refutation import remains
+from gpuwatch.diagnose.incidents.evidence import evidence, undated, undated_incident
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Moment, Recurrence
 from gpuwatch.diagnose.model.last_activity import Activity
@@ -17,9 +18,6 @@ from gpuwatch.report.output.renamed_keys import with_new_names
 from gpuwatch.wire import TimeBound
 
 Facts: TypeAlias = dict[str, Any]
-
-MAX_EVIDENCE = 40
-"""Most proofs per incident, the cause's first; the others are in the timeline, with counts."""
 
 MAX_LINE_CHARS = 16 * 1024
 """Agents cut lines at this length."""
@@ -94,17 +92,6 @@ def note_facts(note: IncidentNote) -> Facts:
     return {"at": note.at, "by": plain(note.by), "text": plain(note.text)}
 
 
-def undated(alert: Alert) -> bool:
-    """Return True if no time is known for an alert: neither its line nor a line near it has one."""
-    return not alert.timed and alert.bound == "undated"
-
-
-def undated_incident(incident: Incident) -> bool:
-    """Return True if no time is known for the start of an incident."""
-    cause = incident.cause
-    return all(map(undated, incident.alerts)) if cause is None else undated(cause)
-
-
 def first_seen_bound(incident: Incident) -> TimeBound | None:
     """Return how the start is bounded by other lines' times; None if it is exact."""
     if undated_incident(incident):
@@ -143,35 +130,6 @@ def _verdict_facts(verdict: Verdict) -> Facts:
         "evidence": [plain(each) for each in verdict.evidence],
         "settle": [plain(each) for each in verdict.settle],
     }
-
-
-def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """Return the incident's proofs, each with its alert: all of the cause, then one per further class.
-
-    Alerts of the cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
-    """
-    cause = incident.cause
-    chosen: list[tuple[Alert, Proof]] = []
-    kinds: set[str] = set()
-    others = [alert for alert in incident.alerts if cause is None or alert.id != cause.id]
-    if cause is not None:
-        chosen += [(cause, proof) for proof in cause.proof]
-        others.sort(key=lambda each: (each.is_remark, cause.rank is None or each.rank != cause.rank))
-    for alert in others:
-        if alert.code not in kinds:
-            kinds.add(alert.code)
-            chosen += [(alert, proof) for proof in alert.proof[:1]]
-    once: dict[object, tuple[Alert, Proof]] = {}
-    for alert, proof in chosen:
-        once.setdefault(_line(proof), (alert, proof))
-    return list(once.values())[:MAX_EVIDENCE]
-
-
-def _line(proof: Proof) -> object:
-    """Return a key that is equal for proofs with the same line or text."""
-    if proof.offset is None:
-        return proof.kind, proof.node, proof.text
-    return proof.node, proof.file, proof.offset
 
 
 def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.incidents.evidence import evidence
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -19,7 +20,7 @@ from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
 from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.plain import plain, plain_json
-from gpuwatch.report.incidents.json_output import alert_facts, evidence, incident_facts, named
+from gpuwatch.report.incidents.json_output import alert_facts, incident_facts, named
 from gpuwatch.report.once.json_output import Facts, rounded
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 from gpuwatch.report.output.masked import masked_in

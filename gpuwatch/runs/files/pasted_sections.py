@@ -30,7 +30,7 @@ NEAR_LINES = 40
 _STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
 """Every heading begins with one of these, except at the start of the file."""
 _TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")
-"""Heading that `tail` and `head` print for several files."""
+"""SectionHeading that `tail` and `head` print for several files."""
 _RULE_OF_MORE = re.compile(r":{8,40}$")
 """Rule that `more` prints above and below the name."""
 _RULED = re.compile(
@@ -56,7 +56,7 @@ _REST = re.compile(r"\(?(?:stdout|stderr|logs?|output|last \d{1,6} lines)\)?(?=$
 _PLAIN = re.compile(r"[\w.-]{1,80}/?")
 
 
-class Heading(NamedTuple):
+class SectionHeading(NamedTuple):
     """A line in a file that names the source of the lines below it."""
 
     begin: int
@@ -112,7 +112,7 @@ def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
     return named
 
 
-def headings(data: bytes) -> Iterator[Heading]:
+def headings(data: bytes) -> Iterator[SectionHeading]:
     """Yield the headings in a file, in order."""
     at = 0
     lines = data.split(b"\n")
@@ -123,7 +123,7 @@ def headings(data: bytes) -> Iterator[Heading]:
         text = line_text(raw).strip()
         tail = _TAIL.match(text)
         if tail is not None:
-            yield Heading(begin, at, tail["file"], tail["file"], sure=True)
+            yield SectionHeading(begin, at, tail["file"], tail["file"], sure=True)
         elif (
             _RULE_OF_MORE.match(text)
             and number + 2 < len(lines)
@@ -132,11 +132,11 @@ def headings(data: bytes) -> Iterator[Heading]:
             name = line_text(lines[number + 1]).strip()
             if name:
                 end = at + len(lines[number + 1]) + len(lines[number + 2]) + 2
-                yield Heading(begin, end, name, name, sure=True)
+                yield SectionHeading(begin, end, name, name, sure=True)
         elif (ruled := _RULED.match(text)) is not None:
             place = place_in(ruled["title"])
             if place is not None:
-                yield Heading(begin, at, ruled["title"].strip(), place, sure=False)
+                yield SectionHeading(begin, at, ruled["title"].strip(), place, sure=False)
 
 
 def place_in(title: str) -> str | None:
@@ -166,7 +166,7 @@ def place_in(title: str) -> str | None:
     return last if node is None or (rank is None and file is None) else f"{node}/{last}"
 
 
-def is_pasted(found: Sequence[Heading], data: bytes, log: LogPath) -> bool:
+def is_pasted(found: Sequence[SectionHeading], data: bytes, log: LogPath) -> bool:
     """Return True if the headings separate pasted logs, rather than being lines of one running program.
 
     A program writes its lines in order of time, a few below each of its banners.

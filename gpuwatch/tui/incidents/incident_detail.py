@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.incidents.markdown import RECORDED, proof_place, proofs
+from gpuwatch.blocks.model import Item, Line, Quote, commands
+from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock, when
 from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
-from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
+from gpuwatch.tui.incidents.incident_timeline import rank_rows
 from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, command_things, hanging
+from gpuwatch.tui.toolkit.lines.block_rows import painted
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
-PROOF_LINES = 3
-"""Lines shown of evidence that is not the cause's; Enter opens all of it."""
+MAX_QUOTES = 6
 CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
     "medium": ("warning", "Confidence: medium"),
     "low": ("unknown", "Confidence: low"),
 }
-_COMMAND = re.compile(r"`([^`]+)`")
-
-
-def command_in(text: str) -> str:
-    """Return the first command between backticks in a step of the playbook; without one, the whole step."""
-    found = _COMMAND.findall(text)
-    return found[0] if found else text
 
 
 class IncidentHead(ItemPage):
@@ -127,31 +120,31 @@ class IncidentDetail(ItemPage):
         incident = self.incident()
         if incident is None:
             return
-        yield from self._notes(incident, width)
+        now, view = self.view_state.wall(), self.view_state
+        copies, opens = self.cockpit.key_of("app.copy"), self.cockpit.key_of("move.open")
+        yield from self._section("Notes", content.notes(incident, now), width)
         yield from self._waited_for(incident, width)
-        yield from self._checkpoint(incident, width)
-        yield from self._steps(incident, width)
+        yield from self._section("Checkpoint", content.last_checkpoint(incident), width)
+        warned = [Line(content.RECORDED, "muted")] if view.replay is not None and incident.do else []
+        steps: list[Line | Item] = [*warned, *content.steps(incident)]
+        yield from self._section("What to do", steps, width, f"{copies} copies")
         if self.with_moments:
             yield heading("Timeline", width, self.look)
-            yield from moment_things(incident, width, self.look)
-        yield from self._evidence(incident, width)
-        yield from self._doubt(incident, width)
-        yield from self._meaning(incident, width)
+            yield from painted(content.events(incident), width, self.look, "moment")
+        quotes = content.quotes(incident)[:MAX_QUOTES]
+        yield from self._section("Evidence", quotes, width, f"{opens} opens the line" if width >= 50 else "")
+        yield from self._section("To confirm", content.checks(incident), width)
+        yield from self._section("What it means", content.meaning(incident), width)
         if self.with_moments:
-            yield from rank_rows(incident, self.view_state.fleet, width, self.look)
+            yield from rank_rows(incident, view.fleet, width, self.look)
 
-    def _notes(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        if not incident.notes:
-            return
-        yield heading("Notes", width, self.look)
-        for number, note in enumerate(incident.notes):
-            head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
-            at = clock(note.at, self.view_state.wall())
-            rows = (
-                *hanging(head, note.text, width, self.look.text),
-                *wrapped(f"{note.by}  {at}", width, self.look.dim, indent=3),
-            )
-            yield PageItem(("note", number), rows, text=clean(note.text))
+    def _section(
+        self, title: str, blocks: Sequence[Line | Item | Quote], width: int, note: str = ""
+    ) -> Iterator[Row | PageItem]:
+        """Yield the blocks below a heading; nothing if there are none."""
+        if blocks:
+            yield heading(title, width, self.look, note)
+            yield from painted(blocks, width, self.look, title, self.view_state.ago)
 
     def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         hang_check, question = incident.hang_check, self.view_state.questions.get(incident.id)
@@ -165,67 +158,8 @@ class IncidentDetail(ItemPage):
             return
         look = self.look
         yield heading("Hang analysis (stacks)", width, look, f"{self.cockpit.key_of('app.waiting')}: refresh")
-        head = (Segment(f" {look.glyphs.slope} ", look.dim),)
         age = age_text(max(0.0, self.view_state.wall() - at))
-        rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
-        yield PageItem("waited-for", rows, text=clean(sentence))
+        item = Item(f"{sentence} ({sure}sampled {age} ago)", sign="pointer", copy=sentence)
+        yield from painted([item], width, look, "waited-for")
         if hang_check is not None:
-            yield from command_things(hang_check.do, width, look, "waited-do")
-
-    def _checkpoint(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        last = incident.checkpoint
-        if last is None:
-            return
-        broken = last.complete is False or last.unfinished_step is not None or last.read_pct is not None
-        head = (Segment(" "), self.look.mark("warning" if broken else "info"), Segment(" "))
-        yield heading("Checkpoint", width, self.look)
-        rows = hanging(head, clean(last.text), width, self.look.text)
-        yield PageItem("checkpoint", tuple(rows), text=clean(last.path or last.text))
-
-    def _steps(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        if not incident.do:
-            return
-        yield heading("What to do", width, self.look, f"{self.cockpit.key_of('app.copy')} copies")
-        if self.view_state.replay is not None:
-            yield from wrapped(RECORDED, width, self.look.dim, indent=3)
-        for number, step in enumerate(incident.do, 1):
-            head = (Segment(f" {number} ", self.look.title),)
-            rows = hanging(head, step.replace("`", ""), width, self.look.text)
-            yield PageItem(("do", number), rows, text=clean(command_in(step)))
-
-    def _evidence(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        shown = proofs(incident)
-        if not shown:
-            return
-        look, opens = self.look, self.cockpit.key_of("move.open")
-        yield heading("Evidence", width, look, f"{opens} opens the line" if width >= 50 else "")
-        for number, (alert, proof, more) in enumerate(shown):
-            bound = "" if proof.timed else "no later than "
-            age = "" if proof.at is None else f"{bound}{self.view_state.ago(proof.at)}"
-            rest = f"and {more} more of this kind" if more else ""
-            place = "  ".join(part for part in (proof_place(alert, proof), age, rest) if part)
-            text = wrapped(proof.text or alert.text or alert.title, width, look.text, indent=3)
-            if alert is not incident.cause and len(text) > PROOF_LINES:
-                text = [*text[: PROOF_LINES - 1], (Segment("   ...", look.dim),)]
-            rows = (*text, *wrapped(place, width, look.dim, indent=3))
-            yield PageItem(("proof", number, alert.id), rows, alert, clean(proof.text))
-
-    def _doubt(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        if not incident.settle:
-            return
-        yield heading("To confirm", width, self.look)
-        for number, text in enumerate(incident.settle):
-            head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
-            rows = hanging(head, text.replace("`", ""), width, self.look.text)
-            yield PageItem(("settle", number), rows, text=clean(command_in(text)))
-
-    def _meaning(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        if not (incident.explain or incident.links):
-            return
-        yield heading("What it means", width, self.look)
-        if incident.explain:
-            yield from wrapped(incident.explain, width, self.look.text, indent=3)
-        for number, link in enumerate(incident.links):
-            yield PageItem(
-                ("link", number), tuple(wrapped(link, width, self.look.dim, indent=3)), text=clean(link)
-            )
+            yield from painted(commands(hang_check.do), width, look, "waited-do")

@@ -7,17 +7,17 @@ from typing import Literal, TypeAlias
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.incidents.markdown import since_cause, who
+from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.failure_classes import TOOK_PART
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.incidents.evidence_location import ranks_of
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, heading, text_of, wrapped
-from gpuwatch.tui.toolkit.styles import StyleSet, clean
+from gpuwatch.tui.toolkit.lines.block_rows import painted
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem
+from gpuwatch.tui.toolkit.lines.rows import Row, heading
+from gpuwatch.tui.toolkit.styles import StyleSet
 
 Part: TypeAlias = Literal["cause", "silent", "follower", "unlogged", "quiet"]
 PARTS: dict[Part, tuple[Severity, str]] = {
@@ -28,33 +28,11 @@ PARTS: dict[Part, tuple[Severity, str]] = {
     "quiet": ("ok", "no error so far"),
 }
 """The part that a rank had in the incident, the most severe first."""
-FIRST_DATE_S = 1e8
-"""Unix seconds; a smaller number is no date, such as the seconds since boot in a kernel line."""
-UNDATED = f"{'undated':16}  "
 STRIP_LINES = 4
 STRIP_STEP = 8
 """Signs between two gaps: a node usually has eight GPUs."""
 ACROSS = (64, 32, 16)
 """Possible numbers of signs in a line."""
-
-
-def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Row | PageItem]:
-    """Yield one item per moment of the timeline: when, what, how often, and which ranks."""
-    by_id = {alert.id: alert for alert in incident.alerts}
-    for number, moment in enumerate(incident.timeline):
-        cause = incident.cause is not None and moment.alert == incident.cause.id
-        severity: Severity = "critical" if cause else "warning" if moment.role != "hint" else "info"
-        times = f" x{moment.count}" if moment.count not in (1, len(moment.ranks)) else ""
-        dated = moment.at >= FIRST_DATE_S
-        head = f"{clock(moment.at)} {since_cause(moment, incident):>7}  " if dated else UNDATED
-        style = look.severity[severity] if cause else look.text
-        start = (Segment(" "), look.mark(severity), Segment(f" {head}", look.dim))
-        lines = hanging(start, moment.what + times, width, style)
-        whose = wrapped(who(moment), width, look.dim, indent=len(head) + 3)
-        if len(lines) == len(whose) == 1 and len(text_of(lines[0])) + len(who(moment)) + 3 < width:
-            lines, whose = ((*lines[0], Segment(f"  {clean(who(moment))}", look.dim)),), []
-        text = f"{clock(moment.at)} {clean(moment.what)}{times} {clean(who(moment))}"
-        yield PageItem(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
 
 
 def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
@@ -150,5 +128,5 @@ class IncidentMoments(ItemPage):
         if incident is None:
             return
         yield heading("Timeline", width, self.look, f"{self.cockpit.key_of('move.open')} opens the line")
-        yield from moment_things(incident, width, self.look)
+        yield from painted(content.events(incident), width, self.look, "moment")
         yield from rank_rows(incident, self.view_state.fleet, width, self.look)

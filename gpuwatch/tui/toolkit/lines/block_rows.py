@@ -1,0 +1,103 @@
+"""Blocks as painted lines, and as items that the cursor of a page can select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.blocks import model
+from gpuwatch.blocks.model import Item, Line, Quote, TimelineEvent
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
+
+MAX_QUOTED_LINES = 3
+"""Lines shown of evidence that is not the cause's; Enter opens all of it."""
+CLOCK_COLUMNS = 8
+SINCE_COLUMNS = 7
+
+
+def style_of(style: model.Style, look: StyleSet) -> Style:
+    """Return the style of a theme for a meaning."""
+    meanings = {"plain": look.text, "strong": look.strong, "muted": look.dim, "code": look.dim}
+    return meanings[style] if style in meanings else look.severity[style]
+
+
+def painted(
+    blocks: Iterable[Line | Item | Quote | TimelineEvent],
+    width: int,
+    look: StyleSet,
+    key: str,
+    ago: Callable[[float], str] = str,
+) -> Iterator[Row | PageItem]:
+    """Yield blocks as lines and items.
+
+    Args:
+        blocks: What to paint.
+        width: Columns.
+        look: Styles and glyphs.
+        key: With the number of the block, the key of its item.
+        ago: Returns the age of a time in unix seconds as text.
+    """
+    for number, block in enumerate(blocks):
+        match block:
+            case Line():
+                yield from wrapped(block.text, width, style_of(block.style, look), indent=3)
+            case Item():
+                yield _item(block, width, look, (key, number))
+            case Quote():
+                yield _quote(block, width, look, (key, number, block.place), ago)
+            case TimelineEvent():
+                yield _event(block, width, look, (key, number))
+
+
+def _item(item: Item, width: int, look: StyleSet, key: tuple[object, ...]) -> PageItem:
+    text = item.text.replace("`", "") if f"`{item.copy}`" in item.text else item.text
+    style = style_of(item.style, look)
+    head = _head(item, look)
+    rows = hanging(head, text, width, style) if head else wrapped(text, width, style, indent=3)
+    below = [row for line in item.below for row in wrapped(line, width, look.dim, indent=3)]
+    return PageItem(key, (*rows, *below), _alert(item.about), clean(item.copy or item.text))
+
+
+def _head(item: Item, look: StyleSet) -> Row:
+    """Return what stands before an item: its sign, else its number."""
+    if item.sign == "pointer":
+        return (Segment(f" {look.glyphs.slope} ", look.dim),)
+    if item.sign == "dot":
+        return (Segment(f" {look.glyphs.dot} ", look.dim),)
+    if item.sign:
+        return Segment(" "), look.mark(item.sign), Segment(" ")
+    return (Segment(f" {item.number} ", look.title),) if item.number else ()
+
+
+def _alert(about: object) -> Alert | None:
+    return about if isinstance(about, Alert) else None
+
+
+def _quote(
+    quote: Quote, width: int, look: StyleSet, key: tuple[object, ...], ago: Callable[[float], str]
+) -> PageItem:
+    age = "" if quote.at is None else f"{'' if quote.timed else 'no later than '}{ago(quote.at)}"
+    rest = f"and {quote.more} more of this kind" if quote.more else ""
+    place = "  ".join(part for part in (quote.place, age, rest) if part)
+    text = wrapped(quote.text, width, look.text, indent=3)
+    if not quote.of_cause and len(text) > MAX_QUOTED_LINES:
+        text = [*text[: MAX_QUOTED_LINES - 1], (Segment("   ...", look.dim),)]
+    rows = (*text, *wrapped(place, width, look.dim, indent=3))
+    return PageItem(key, rows, _alert(quote.about), clean(quote.text))
+
+
+def _event(event: TimelineEvent, width: int, look: StyleSet, key: tuple[object, ...]) -> PageItem:
+    clock = f"{event.clock:{CLOCK_COLUMNS}} {event.since:>{SINCE_COLUMNS}}  "
+    style = look.severity["critical"] if event.sign == "critical" else look.text
+    start = (Segment(" "), look.mark(event.sign), Segment(f" {clock}", look.dim))
+    lines = hanging(start, event.text, width, style)
+    whose = wrapped(event.who, width, look.dim, indent=len(clock) + 3)
+    if len(lines) == len(whose) == 1 and len(text_of(lines[0])) + len(event.who) + 3 < width:
+        lines, whose = ((*lines[0], Segment(f"  {clean(event.who)}", look.dim)),), []
+    text = f"{event.clock} {clean(event.text)} {clean(event.who)}"
+    return PageItem(key, (*lines, *whose), _alert(event.about), text)
