@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuwatch.blocks.model import Block, Heading, Item, Line, Property, Quote, TimelineEvent
+from gpuwatch.blocks.model import Heading, Item, Line, Property, Quote, TextBlock, TimelineEvent
 from gpuwatch.plain import plain
 
 INDENT = "   "
@@ -15,7 +15,7 @@ MAX_QUOTED_LINES = 6
 """Lines shown of a quote around its key line."""
 
 
-def text_lines(blocks: Iterable[Block]) -> Iterator[Line]:
+def text_lines(blocks: Iterable[TextBlock]) -> Iterator[Line]:
     """Yield the blocks as lines, below a line that is not indented."""
     for block in blocks:
         match block:

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-from gpuwatch.blocks.model import Block, Heading, Item, Line, Property, Quote, TimelineEvent
+from gpuwatch.blocks.model import Block, Heading, Item, Line, Property, Quote, Table, TimelineEvent
+from gpuwatch.blocks.plot import Plot, number_text
 from gpuwatch.plain import plain
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
-_LINKED = re.compile(r"@|://|(?i:\bwww\.)")
-"""Words that a chat would turn into a mention or a link: `@everyone`, `http://...`."""
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
+_LINKED = re.compile(r"@|://|(?i:\bwww\.)|#\d|(?i:\bmailto:)|:[a-z_+-][\w+-]{0,40}:")
+"""Words that a chat or a forge would turn into something else.
+
+A mention or a link (`@everyone`, `http://...`, `#12`), a picture (`:rocket:`).
+"""
+_OPEN_PIPE = re.compile(r"(?<!\\)\|")
 
 
 def markdown(blocks: Iterable[Block], *, trusted_steps: bool = True) -> str:
     """Return the blocks as Markdown. `trusted_steps`: the commands between backticks in steps are code."""
     parts: list[str] = []
     before: type[Block] | None = None
-    for block in blocks:
-        if parts and not (type(block) is before and isinstance(block, Property | Item | TimelineEvent)):
+    for block in _without_plots(blocks):
+        if parts and not (type(block) is before and _in_list(block)):
             parts.append("")
         parts += _lines(block, trusted_steps=trusted_steps)
         before = type(block)
     return "\n".join(parts) + "\n"
+
+
+def _without_plots(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks with the plots that follow one another as one table."""
+    for kind, group in groupby(blocks, type):
+        if kind is Plot:
+            yield _plots(block for block in group if isinstance(block, Plot))
+        else:
+            yield from group
+
+
+def _in_list(block: Block) -> bool:
+    return isinstance(block, Property | Item | TimelineEvent) and not _is_note(block)
+
+
+def _is_note(block: Block) -> bool:
+    return isinstance(block, Item) and block.sign == "warning"
 
 
 def _lines(block: Block, *, trusted_steps: bool) -> Iterator[str]:
@@ -36,7 +59,8 @@ def _lines(block: Block, *, trusted_steps: bool) -> Iterator[str]:
             yield f"- {block.label}: {text}{f' ({escaped(block.detail)})' if block.detail else ''}"
         case Item():
             step = " ".join(plain(block.text).split()) if trusted_steps else escaped(block.text)
-            yield f"{block.number}. {step}" if block.number else f"- {escaped(block.text)}"
+            mark = ">" if _is_note(block) else "-"
+            yield f"{block.number}. {step}" if block.number else f"{mark} {escaped(block.text)}"
         case Quote():
             offset = "" if block.offset is None else f" +{block.offset}"
             others = f", and {block.more} more of this kind" if block.more else ""
@@ -46,6 +70,36 @@ def _lines(block: Block, *, trusted_steps: bool) -> Iterator[str]:
             when = f"{block.clock} {block.since}".rstrip()
             who = f": {escaped(block.who)}" if block.who else ""
             yield f"- {when} {escaped(block.text)}{who}"
+        case Table():
+            if block.title:
+                yield from (f"### {escaped(block.title)}", "")
+            yield from table(block.columns, block.rows)
+        case Plot():
+            yield from _lines(_plots([block]), trusted_steps=trusted_steps)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table; the texts of the cells are escaped."""
+    yield f"| {' | '.join(map(cell, columns))} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(map(cell, row))} |"
+
+
+def _plots(plots: Iterable[Plot]) -> Table:
+    """Return the first, last, lowest and highest values of the lines: Markdown has no plots."""
+    rows = []
+    for plot in plots:
+        for one in plot.series:
+            values = [value for _, value in one.points]
+            numbers = (values[0], values[-1], min(values), max(values))
+            rows.append((plot.title, one.label, *map(number_text, numbers)))
+    return Table(("Quantity", "Line", "First", "Last", "Lowest", "Highest"), tuple(rows))
+
+
+def cell(text: str) -> str:
+    """Return escaped text for a cell of a table, in which code may not have a bare `|` either."""
+    return _OPEN_PIPE.sub(r"\|", escaped(text))
 
 
 def escaped(text: str) -> str:

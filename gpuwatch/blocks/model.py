@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+from gpuwatch.blocks.plot import Plot
+
 Style: TypeAlias = Literal["plain", "ok", "info", "warning", "error", "critical", "muted", "strong", "code"]
 """The meaning of a text.
 
@@ -113,7 +115,20 @@ class TimelineEvent(Struct, frozen=True):
     """What a screen opens."""
 
 
-Block: TypeAlias = Line | Heading | Property | Item | Quote | TimelineEvent
+class Table(Struct, frozen=True):
+    """A table of texts. One with the columns `PAIRS` lists names and values, and needs no heads."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    folded: bool = False
+    """True if it is long and less important."""
+
+
+PAIRS = ("Name", "Value")
+
+TextBlock: TypeAlias = Line | Heading | Property | Item | Quote | TimelineEvent
+Block: TypeAlias = TextBlock | Table | Plot
 
 
 def numbered(steps: Iterable[str]) -> list[Item]:

@@ -30,22 +30,22 @@ MAX_ENTRIES = 200_000
 @click.option("--markdown", type=click.Path(path_type=Path), help="Write Markdown; - is the standard output.")
 def report(names: tuple[str, ...], logs: Path, html: Path | None, markdown: Path | None) -> int:
     """Report sessions: comparison, curves, GPUs, communication, warnings, settings."""
+    from gpuwatch.blocks.html import html as as_html
+    from gpuwatch.blocks.markdown import markdown as as_markdown
     from gpuwatch.report.sessions.document import build_document
-    from gpuwatch.report.sessions.html import html_of
-    from gpuwatch.report.sessions.markdown import markdown_of
 
     sessions = read_sessions(names, logs)
     document = build_document(sessions)
     if html is not None:
-        write_output(html, html_of(document).encode())
+        write_output(html, as_html(document).encode())
     if markdown is not None:
-        write_output(markdown, markdown_of(document).encode())
+        write_output(markdown, as_markdown(document).encode())
     if html is None and markdown is None:
+        from gpuwatch.report.output.blocks import print_blocks
         from gpuwatch.report.output.console import console_on
-        from gpuwatch.report.sessions.terminal import print_document
 
         with writing(), console_on(sys.stdout) as console:
-            print_document(document, console)
+            print_blocks(document, console)
     return exit_codes.HEALTHY
 
 
@@ -77,11 +77,11 @@ def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
         except NoMatplotlibError as error:
             raise Refusal(["matplotlib is not installed: pip install 'gpuwatch-cluster[plots]'"]) from error
         return exit_codes.HEALTHY
+    from gpuwatch.report.output.blocks import print_blocks
     from gpuwatch.report.output.console import console_on
-    from gpuwatch.report.sessions.terminal import print_charts
 
     with writing(), console_on(sys.stdout) as console:
-        print_charts(charts, console)
+        print_blocks(charts, console)
     return exit_codes.HEALTHY
 
 

@@ -113,7 +113,11 @@ def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Return the text with markup, mentions, links, formulas and emoji escaped, also for Discord."""
+    """Return the text with markup, mentions, links, formulas and emoji escaped, also for Discord.
+
+    `blocks.markdown.escaped` makes code of such words instead; a message is cut at `MAX_MARKDOWN_CHARS`,
+    which may leave the code open.
+    """
     return _SPECIAL.sub(r"\\\1", _LINKED.sub(NOTHING, text)).replace(f"@{NOTHING}", f"\\@{NOTHING}")
 
 

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.agent.masking.secret_forms import MASK
-from gpuwatch.plain import plain
 from gpuwatch.whole_file import refuse_device
 
 MAX_NAME_CHARS = 180
@@ -117,8 +116,3 @@ def _chunks(content: str | Path | Iterable[str | bytes]) -> Iterator[bytes]:
     for piece in (content,) if isinstance(content, str) else content:
         data = piece.encode("utf-8", "backslashreplace") if isinstance(piece, str) else piece
         yield from (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
-
-
-def one_line(text: str) -> str:
-    """Return text from logs or nodes in one line, escaped for a cell of a Markdown table."""
-    return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(plain(text).split()))

@@ -18,7 +18,7 @@ from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, safe_name
 from gpuwatch.report.evidence.environment import environment_facts, environment_text, safe
 from gpuwatch.report.evidence.gpu_values import GPU_VALUES, gpu_values
-from gpuwatch.report.evidence.index import cell
+from gpuwatch.report.evidence.index import masked_cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.json_output import condition_facts, node_facts, to_json
@@ -140,7 +140,7 @@ def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
         )
         ranks = f", rank {part.ranks[0]}" if len(part.ranks) == 1 else ""
         named = part.places or first.intersection(part.ranks)
-        about = f"{what} {cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
+        about = f"{what} {masked_cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
         yield BundleEntry(log_name(part.node, part.file, taken), log.spooled.path, about)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuwatch.agent.masking.secret_masking import masked
+from gpuwatch.blocks.markdown import escaped, table
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
-from gpuwatch.report.evidence.bundle_file import one_line
 from gpuwatch.report.once.json_output import INVENTORY, Facts, as_data
 from gpuwatch.wire import NodeSettings
 
@@ -75,14 +75,13 @@ def environment_text(facts: Facts) -> str:
     for name in names:
         values = _groups((str(rank["variables"].get(name, "")), _rank(rank)) for _, rank in ranks)
         stated = "; ".join(
-            f"{one_line(value) or 'not set'} ({_ranks(who)})" if len(values) > 1 else one_line(value)
+            f"{escaped(value) or 'not set'} ({_ranks(who)})" if len(values) > 1 else escaped(value)
             for value, who in list(values.items())[:MAX_GROUPS]
         )
         lines.append(f"- `{name}` = {stated}")
-    lines += ["", "## Nodes", "", "| node | driver | CUDA | kernel | system |", "|---|---|---|---|---|"]
-    for node in facts["nodes"]:
-        cells = (one_line(str(node[key] or "-")) for key in ("name", "driver", "cuda", "kernel", "os"))
-        lines.append(f"| {' | '.join(cells)} |")
+    keys = ("name", "driver", "cuda", "kernel", "os")
+    nodes = [[str(node[key] or "-") for key in keys] for node in facts["nodes"]]
+    lines += ["", "## Nodes", "", *table(("node", "driver", "CUDA", "kernel", "system"), nodes)]
     lines += ["", "## Commands", ""]
     commands = _groups((each["command"] or "-", each["rank"]) for each in facts["commands"])
     for command, who in list(commands.items())[:MAX_GROUPS]:
@@ -93,11 +92,13 @@ def environment_text(facts: Facts) -> str:
 def _table(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]]) -> Iterator[str]:
     if not ranks:
         return
-    yield from (f"## {title}", "", f"| ranks | {' | '.join(keys)} |", f"|---|{'---|' * len(keys)}")
+    yield from (f"## {title}", "")
     groups = _groups((tuple(rank[key] for key in keys), _rank(rank)) for _, rank in ranks)
-    for values, who in list(groups.items())[:MAX_GROUPS]:
-        cells = " | ".join("-" if value is None else one_line(str(value)) for value in values)
-        yield f"| {_ranks(who)} | {cells} |"
+    rows = [
+        (_ranks(who), *("-" if value is None else str(value) for value in values))
+        for values, who in list(groups.items())[:MAX_GROUPS]
+    ]
+    yield from table(("ranks", *keys), rows)
     yield ""
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpuwatch import __version__
+from gpuwatch.blocks.markdown import cell
 from gpuwatch.number_text import plural
-from gpuwatch.report.evidence.bundle_file import BundleEntry, one_line
+from gpuwatch.report.evidence.bundle_file import BundleEntry
 from gpuwatch.report.evidence.environment import safe
 
 MAX_LISTED = 20
@@ -48,11 +49,11 @@ def index_text(
         wall: Unix seconds.
     """
     stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
-    lines = [f"# Evidence: {cell(head.title)}", ""]
+    lines = [f"# Evidence: {masked_cell(head.title)}", ""]
     if head.is_demo:
         lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
-    lines += [f"> {cell(headline)}" for headline in head.headlines]
-    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {cell(head.source)}.", ""]
+    lines += [f"> {masked_cell(headline)}" for headline in head.headlines]
+    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {masked_cell(head.source)}.", ""]
     lines += ["| file | content |", "|---|---|"]
     lines += _rows(held)
     if head.has_blocks:
@@ -62,7 +63,7 @@ def index_text(
         ]
     if missing:
         lines += ["", "## Not in this bundle", ""]
-        lines += [f"- {cell(what)}: {cell(why)}" for what, why in missing]
+        lines += [f"- {masked_cell(what)}: {masked_cell(why)}" for what, why in missing]
     lines += [
         "",
         f"{plural(masked, 'secret')} of known forms: shown as `[masked]`. What neither its form nor its name "
@@ -92,6 +93,6 @@ def _rows(held: Sequence[BundleEntry]) -> list[str]:
     return rows
 
 
-def cell(text: str) -> str:
+def masked_cell(text: str) -> str:
     """Return text from logs or nodes for Markdown: sanitized, masked, escaped, on one line."""
-    return one_line(str(safe(text)))
+    return cell(str(safe(text)))

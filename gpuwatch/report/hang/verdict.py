@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuwatch.blocks.lines import text_lines
-from gpuwatch.blocks.model import Block, Item, Line, Property, numbered
+from gpuwatch.blocks.model import Item, Line, Property, TextBlock, numbered
 from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.text import titled
@@ -17,7 +17,7 @@ def verdict_lines(verdict: Verdict, before: Sequence[Line] = ()) -> list[Line]:
     return [*lines, *text_lines(_grounds(verdict))]
 
 
-def _grounds(verdict: Verdict) -> Iterator[Block]:
+def _grounds(verdict: Verdict) -> Iterator[TextBlock]:
     if verdict.wrong:
         yield Property("confidence", verdict.confidence)
     yield from titled("Evidence", list(map(Item, verdict.evidence)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuwatch.blocks.lines import HANG, INDENT, text_lines
-from gpuwatch.blocks.model import Block, Line, Property
+from gpuwatch.blocks.model import Line, Property, TextBlock
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.incident import Incident
@@ -22,7 +22,7 @@ def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]
     return [numbered_code(incident), *text_lines(_blocks(incident, place))]
 
 
-def _blocks(incident: Incident, place: Callable[[Proof], str]) -> Iterator[Block]:
+def _blocks(incident: Incident, place: Callable[[Proof], str]) -> Iterator[TextBlock]:
     for quote in content.quotes(incident, lambda _alert, proof: place(proof))[:1]:
         yield Property("key line", quote.place)
         text = quote.text if len(quote.text) <= MAX_KEY_LINE else f"{quote.text[: MAX_KEY_LINE - 3]}..."

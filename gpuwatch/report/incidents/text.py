@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from gpuwatch.blocks.lines import INDENT, text_lines
-from gpuwatch.blocks.model import Block, Heading, Item, Line, commands
+from gpuwatch.blocks.model import Heading, Item, Line, TextBlock, commands
 from gpuwatch.diagnose.alerts.deduplication.unexplained import headless
 from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.incidents import content
@@ -43,7 +43,7 @@ def numbered_code(incident: Incident) -> Line:
     return Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity)
 
 
-def _blocks(incident: Incident, place: Place) -> Iterator[Block]:
+def _blocks(incident: Incident, place: Place) -> Iterator[TextBlock]:
     yield from (fact for fact in content.facts(incident) if fact.label not in NOT_HERE)
     yield from titled("Timeline", _shown_events(incident))
     shown = content.quotes(incident, lambda _alert, proof: place(proof))
@@ -56,15 +56,15 @@ def _blocks(incident: Incident, place: Place) -> Iterator[Block]:
     yield from titled("To confirm", content.checks(incident))
 
 
-def titled(title: str, blocks: Sequence[Block]) -> Iterator[Block]:
+def titled(title: str, blocks: Sequence[TextBlock]) -> Iterator[TextBlock]:
     """Yield the blocks below a heading; nothing if there are none."""
     if blocks:
         yield Heading(title)
         yield from blocks
 
 
-def _shown_events(incident: Incident) -> list[Block]:
-    shown: list[Block] = list(content.events(incident))
+def _shown_events(incident: Incident) -> list[TextBlock]:
+    shown: list[TextBlock] = list(content.events(incident))
     left_out = len(shown) - SHOWN_MOMENTS
     if left_out > 0:
         first = SHOWN_MOMENTS - SHOWN_LAST_MOMENTS
@@ -72,7 +72,7 @@ def _shown_events(incident: Incident) -> list[Block]:
     return shown
 
 
-def _hang_check(hang_check: HangCheck) -> Iterator[Block]:
+def _hang_check(hang_check: HangCheck) -> Iterator[TextBlock]:
     """Yield the hang verdict, its evidence, and next steps as commands."""
     verdict = hang_check.verdict
     sure = f" ({verdict.confidence} confidence)" if verdict.wrong else ""

@@ -23,6 +23,8 @@ STYLES = {
     "warning": "#fff699",
     "error": "#ff2a00",
     "critical": "bold #ff2a00",
+    "strong": "bold",
+    "code": "#8a8a8a",
 }
 """Colour-blind safe; a severity is always shown as a word too."""
 PIPE_WIDTH = 10_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from msgspec import Struct
-
+from gpuwatch.blocks.plot import Plot, PlotSeries
 from gpuwatch.runs.sessions.model.session import CURVE_NAMES, CurvePoint, SessionCurve, TrainingSession
 
 TITLES = {
@@ -27,41 +26,12 @@ MAX_BUCKETS = 300
 """Buckets of a long line; the lowest and highest point of each are drawn."""
 
 
-class ChartSeries(Struct, frozen=True):
-    """A line of a chart; its points are sorted by x."""
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-
-
-class Chart(Struct, frozen=True):
-    """A chart of one metric."""
-
-    name: str
-    title: str
-    x_label: str
-    """`step`, or `s` since the start of each session."""
-    series: tuple[ChartSeries, ...]
-    omitted: int = 0
-    """Number of lines that are not drawn."""
-
-    @property
-    def x_range(self) -> tuple[float, float]:
-        """First and last x of all lines."""
-        return _range([x for one in self.series for x, _ in one.points])
-
-    @property
-    def y_range(self) -> tuple[float, float]:
-        """Lowest and highest value of all lines."""
-        return _range([y for one in self.series for _, y in one.points])
-
-
 PER_WRITER = ("gpu_utilization_pct", "gpu_memory_pct", "communication_s")
 """Metrics that each GPU or rank has separately."""
 OF_JOB = tuple(name for name in CURVE_NAMES if name not in PER_WRITER)
 
 
-def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Chart]:
+def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Plot]:
     """Return a chart for each of these metrics that a session has.
 
     The x axis is the step if every point has one, else the seconds since the start.
@@ -75,18 +45,18 @@ def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_
         if drawn:
             kept = extremes(drawn)
             label = "step" if by_step else "s"
-            found.append(Chart(name, TITLES[name], label, tuple(kept), len(drawn) - len(kept)))
+            found.append(Plot(name, TITLES[name], label, tuple(kept), len(drawn) - len(kept)))
     return found
 
 
-def _series(session: TrainingSession, curve: SessionCurve, by_step: bool, named: bool) -> ChartSeries:
+def _series(session: TrainingSession, curve: SessionCurve, by_step: bool, named: bool) -> PlotSeries:
     parts = ([session.name] if named else []) + ([curve.writer] if curve.writer else [])
     start = session.summary.start
     if start is None:
         start = next((point.time for point in curve.points if point.time is not None), 0.0)
     places = [(_place(point, by_step, start), point.value) for point in curve.points]
     points = [(x, value) for x, value in places if x is not None]
-    return ChartSeries(", ".join(parts) or session.name, tuple(thinned(sorted(points))))
+    return PlotSeries(", ".join(parts) or session.name, tuple(thinned(sorted(points))))
 
 
 def _place(point: CurvePoint, by_step: bool, start: float) -> float | None:
@@ -95,12 +65,12 @@ def _place(point: CurvePoint, by_step: bool, start: float) -> float | None:
     return None if point.time is None else point.time - start
 
 
-def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
+def extremes(series: Sequence[PlotSeries]) -> list[PlotSeries]:
     """Return at most `MAX_SERIES` lines, in order: those with the lowest and highest means."""
     if len(series) <= MAX_SERIES:
         return list(series)
 
-    def mean(one: ChartSeries) -> float:
+    def mean(one: PlotSeries) -> float:
         return math.fsum(y for _, y in one.points) / len(one.points)
 
     by_mean = sorted(series, key=mean)
@@ -121,28 +91,3 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
             ends = {min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])}
             found += sorted(ends)
     return found
-
-
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return about `most` round numbers from `low` to `high`."""
-    if not high > low:
-        return [low]
-    raw = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def number_text(value: float) -> str:
-    """Return a number for a tick: `0.0015`, `12k`."""
-    if abs(value) >= 10_000:
-        for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if abs(value) >= unit:
-                return f"{value / unit:.4g}{name}"
-    return f"{value:.4g}"
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    return (low, high) if high > low else (low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10)

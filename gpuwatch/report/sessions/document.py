@@ -1,15 +1,13 @@
-"""A report of sessions as sections, tables and charts, independent of the output format."""
+"""A report of sessions as blocks: figures, tables and plots."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-
-from msgspec import Struct
 
 from gpuwatch import __version__
-from gpuwatch.report.sessions.charts import OF_JOB, PER_WRITER, Chart, charts_of
+from gpuwatch.blocks.model import PAIRS, Block, Heading, Item, Line, Table
+from gpuwatch.report.sessions.charts import OF_JOB, PER_WRITER, charts_of
 from gpuwatch.report.sessions.communication import VERDICTS, megabytes
 from gpuwatch.report.sessions.comparison import rate_of_steps
 from gpuwatch.report.sessions.details import known, run_rows, training_rows
@@ -36,52 +34,24 @@ SIGNS = {"for": "yes", "against": "no", "unknown": "?"}
 MAX_ROWS = 1_000
 
 
-class ReportTable(Struct, frozen=True):
-    """A table with headings; `folded` tables are long and less important."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    title: str = ""
-    folded: bool = False
-
-
-@dataclass
-class ReportSection:
-    """A section of the report; its notes are problems and gaps."""
-
-    title: str
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    tables: list[ReportTable] = field(default_factory=list)
-    charts: list[Chart] = field(default_factory=list)
-
-
-class SessionDocument(Struct, frozen=True):
-    """The whole report."""
-
-    title: str
-    made: str
-    sections: tuple[ReportSection, ...]
-
-
-def build_document(sessions: Sequence[TrainingSession], now: float | None = None) -> SessionDocument:
+def build_document(sessions: Sequence[TrainingSession], now: float | None = None) -> list[Block]:
     """Return the report of these sessions. `now`: unix seconds; None: the current time."""
     found = compare(sessions)
-    reports = [communication_report(each, sessions) for each in sessions]
-    sections = [overview(found)]
-    if len(sessions) > 1:
-        sections.append(comparison_section(found))
-    curves = ReportSection("Curves", charts=charts_of(sessions, OF_JOB))
-    if curves.charts:
-        sections.append(curves)
-    sections += [session_section(report) for report in reports]
     about = sessions[0].name if len(sessions) == 1 else f"{len(sessions)} sessions"
     made = f"gpuwatch {__version__}, {moment(time.time() if now is None else now)}"
-    return SessionDocument(f"Training report: {about}", made, tuple(sections))
+    blocks: list[Block] = [Heading(f"Training report: {about}", 1), Line(made, "muted")]
+    blocks += [Heading("Sessions", 2), overview(found)]
+    if len(sessions) > 1:
+        blocks += [Heading("Single GPU vs multi-GPU", 2), *comparison_blocks(found)]
+    if curves := charts_of(sessions, OF_JOB):
+        blocks += [Heading("Curves", 2), *curves]
+    for session in sessions:
+        blocks += session_blocks(communication_report(session, sessions))
+    return blocks
 
 
-def overview(found: SessionComparison) -> ReportSection:
-    """Return a section with one row per session."""
+def overview(found: SessionComparison) -> Table:
+    """Return a table with one row per session."""
     rows = []
     for each in found.sessions:
         one = each.summary
@@ -98,27 +68,26 @@ def overview(found: SessionComparison) -> ReportSection:
             )
         )
     columns = ("Session", "Mode", "GPUs", "Duration", "Steps", "Steps/sec", "Final loss", "Status")
-    return ReportSection("Sessions", tables=[ReportTable(columns, tuple(rows))])
+    return Table(columns, tuple(rows))
 
 
-def configuration_table(found: SessionComparison) -> ReportTable:
+def configuration_table(found: SessionComparison) -> Table:
     """Return the settings in which the sessions differ, a column for each session."""
     names = [each.name for each in found.sessions]
     rows = [(each.what, *(each.values.get(name, DASH) for name in names)) for each in found.configuration]
-    return ReportTable(("Setting", *names), tuple(rows), "Configuration differences")
+    return Table(("Setting", *names), tuple(rows), "Configuration differences")
 
 
-def comparison_section(found: SessionComparison) -> ReportSection:
-    """Return a section with differences in settings, and speed-up by GPU count."""
-    section = ReportSection("Single GPU vs multi-GPU")
+def comparison_blocks(found: SessionComparison) -> Iterator[Block]:
+    """Yield differences in settings, and speed-up by GPU count."""
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
-        section.notes.append(f"Not alike: {each.what.replace('_', ' ')} ({values})")
-    if found.configuration:
-        section.tables.append(configuration_table(found))
+        yield Item(f"Not alike: {each.what.replace('_', ' ')} ({values})", sign="warning")
     if found.speedup is not None:
-        section.lines.append(f"Multi-GPU Speedup: {found.speedup:.2f}x")
-        section.lines.append(f"GPU Efficiency: {percent(found.efficiency)}")
+        yield Item(f"Multi-GPU Speedup: {found.speedup:.2f}x", style="strong")
+        yield Item(f"GPU Efficiency: {percent(found.efficiency)}", style="strong")
+    if found.configuration:
+        yield configuration_table(found)
     rows = tuple(
         (
             str(point.workers),
@@ -133,20 +102,19 @@ def comparison_section(found: SessionComparison) -> ReportSection:
     )
     columns = ("GPUs", "Sessions", "Steps/sec", "Samples/sec", "GPU utilization", "Speedup", "Efficiency")
     if rows:
-        section.tables.append(ReportTable(columns, rows))
-    return section
+        yield Table(columns, rows)
 
 
-def session_section(report: CommunicationReport) -> ReportSection:
-    """Return a section with everything about one session."""
+def session_blocks(report: CommunicationReport) -> Iterator[Block]:
+    """Yield everything about one session."""
     session = report.session
-    section = ReportSection(session.name, notes=list(session.problems))
-    section.tables += [table for table in session_tables(report) if table.rows]
-    section.charts += charts_of([session], PER_WRITER)
-    return section
+    yield Heading(session.name, 2)
+    yield from (Item(problem, sign="warning") for problem in session.problems)
+    yield from (table for table in session_tables(report) if table.rows)
+    yield from charts_of([session], PER_WRITER)
 
 
-def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
+def session_tables(report: CommunicationReport) -> Iterator[Table]:
     """Yield the tables of one session, including empty ones."""
     one = report.session.summary
     evaluation = [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
@@ -155,12 +123,12 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
     yield pairs("Evaluation", evaluation)
     yield _gpu_table(one)
     yield _operation_table(report)
-    yield ReportTable(
+    yield Table(
         ("Sign", "Reason"),
         tuple((SIGNS[reason.sign], reason.text) for reason in report.reasons),
         f"Verdict: {VERDICTS[report.verdict][0]}",
     )
-    yield ReportTable(
+    yield Table(
         ("Class", "Severity", "Count", "Example"),
         tuple(
             (each.class_id, each.severity or DASH, str(each.count), each.example or DASH)
@@ -174,8 +142,8 @@ def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
     yield pairs("Packages", sorted((one.packages or {}).items()), folded=True)
 
 
-def _gpu_table(one: SessionSummary) -> ReportTable:
-    return ReportTable(
+def _gpu_table(one: SessionSummary) -> Table:
+    return Table(
         ("GPU", "Model", "Avg utilization", "Peak", "Avg memory", "Avg power", "Max temperature"),
         tuple(
             (
@@ -193,8 +161,8 @@ def _gpu_table(one: SessionSummary) -> ReportTable:
     )
 
 
-def _operation_table(report: CommunicationReport) -> ReportTable:
-    return ReportTable(
+def _operation_table(report: CommunicationReport) -> Table:
+    return Table(
         (
             "Operation",
             "Occurrences",
@@ -220,8 +188,8 @@ def _operation_table(report: CommunicationReport) -> ReportTable:
     )
 
 
-def _rank_table(one: SessionSummary) -> ReportTable:
-    return ReportTable(
+def _rank_table(one: SessionSummary) -> Table:
+    return Table(
         ("Rank", "Node", "GPU", "Steps", "Mean step time", "Peak memory", "Log"),
         tuple(
             (
@@ -239,6 +207,6 @@ def _rank_table(one: SessionSummary) -> ReportTable:
     )
 
 
-def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> ReportTable:
+def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> Table:
     """Return a table of names and values, at most `MAX_ROWS`. `folded`: it is long and less important."""
-    return ReportTable(("Name", "Value"), tuple(rows[:MAX_ROWS]), title, folded)
+    return Table(PAIRS, tuple(rows[:MAX_ROWS]), title, folded)

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from gpuwatch.report.sessions.charts import Chart
+from gpuwatch.blocks.plot import Plot
 
 INCHES_WIDE, INCHES_HIGH = 6.4, 3.2
 MARKED_POINTS = 30
@@ -17,7 +17,7 @@ class NoMatplotlibError(Exception):
     """Raised if matplotlib is not installed."""
 
 
-def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
+def plot_file(charts: Sequence[Plot], title: str, ending: str) -> bytes:
     """Return all charts in one picture, two per row; `ending` is png or svg.
 
     Raises:
@@ -48,7 +48,7 @@ def plot_file(charts: Sequence[Chart], title: str, ending: str) -> bytes:
     return drawn.getvalue()
 
 
-def draw(chart: Chart, place: Any) -> None:  # noqa: ANN401 - matplotlib's axes have no types here
+def draw(chart: Plot, place: Any) -> None:  # noqa: ANN401 - matplotlib's axes have no types here
     """Draw a chart on matplotlib's axes `place`."""
     for one in chart.series:
         x, y = zip(*one.points, strict=True)

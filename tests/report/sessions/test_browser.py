@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.blocks.html import html
 from gpuwatch.report.sessions.document import build_document
-from gpuwatch.report.sessions.html import html_of
 from gpuwatch.runs.sessions.find import find_sessions
 from tests.packages import path_of
 from tests.runs.sessions.written import (
@@ -72,7 +72,7 @@ def test_the_page_is_legible_in_light_and_dark_wide_and_narrow(tmp_path: Path) -
     wide = {"name": "a-name-without-any-blank-" * 6, "configuration": {"k": "v" * 400}}
     write_session(tmp_path, MULTI, wide, **logs)
     file = tmp_path / "page.html"
-    file.write_text(html_of(build_document(find_sessions((), tmp_path).sessions)))
+    file.write_text(html(build_document(find_sessions((), tmp_path).sessions)))
 
     async def look() -> None:
         async with chromium(tmp_path / "profile") as browser:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.blocks.html import html
 from gpuwatch.report.sessions.comparison import comparison_facts, comparison_lines
 from gpuwatch.report.sessions.document import build_document
-from gpuwatch.report.sessions.html import html_of
 from gpuwatch.runs.comparison.compare import compare
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -93,7 +93,7 @@ def test_settings_that_differ_are_named() -> None:
     ]
     assert comparison_facts(found)["configuration_differences"][0]["name"] == "optimizer.lr"
     assert any(each.text == "  optimizer.lr: a: 0.1; b: 0.2" for each in comparison_lines(found))
-    assert "optimizer.lr" in html_of(build_document([one, two]))
+    assert "optimizer.lr" in html(build_document([one, two]))
 
 
 @pytest.mark.parametrize("rate", [None, 1.0])

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from gpuwatch.blocks.html import html
+from gpuwatch.blocks.markdown import markdown
+from gpuwatch.report.output.blocks import print_blocks
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.sessions.communication import communication_facts, communication_lines
 from gpuwatch.report.sessions.comparison import comparison_facts, comparison_lines, list_lines
 from gpuwatch.report.sessions.details import detail_facts, detail_lines
 from gpuwatch.report.sessions.document import build_document
-from gpuwatch.report.sessions.html import html_of
-from gpuwatch.report.sessions.markdown import markdown_of
-from gpuwatch.report.sessions.terminal import print_document
 from gpuwatch.runs.comparison.communication import communication_report
 from gpuwatch.runs.comparison.compare import compare
 from gpuwatch.runs.sessions.find import find_sessions
@@ -111,8 +111,8 @@ def every_form(sessions: list[TrainingSession]) -> tuple[str, str]:
             *(line for each in reports for line in communication_lines(each)),
         ):
             show(console, line)
-        print_document(document, console)
-    return text.getvalue() + html_of(document) + markdown_of(document), json.dumps(facts, allow_nan=False)
+        print_blocks(document, console)
+    return text.getvalue() + html(document) + markdown(document), json.dumps(facts, allow_nan=False)
 
 
 @contextlib.contextmanager

@@ -1,16 +1,21 @@
-"""A report of sessions as one HTML file: no scripts, no external resources, light and dark."""
+"""Blocks as one HTML file: no scripts, no external resources, light and dark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import groupby
 
-from gpuwatch.report.sessions.document import ReportSection, ReportTable, SessionDocument
-from gpuwatch.report.sessions.svg import legend_of, svg_of
+from gpuwatch.blocks.lines import text_lines
+from gpuwatch.blocks.model import PAIRS, Block, Heading, Item, Line, Table
+from gpuwatch.blocks.plot import Plot
+from gpuwatch.blocks.svg import legend_of, svg_of
 
 LIGHT = "#0072b2 #d55e00 #009e73 #cc79a7 #b58900 #56b4e9 #7a4fbf #555555"
 DARK = "#66b2ff #ff9b52 #3fd0a4 #f0a3cf #fff699 #9ad5ff #bfa3ff #bbbbbb"
 """Colour-blind safe (Okabe and Ito), lighter for a dark page."""
+SECTION = 2
+"""Level of the headings that begin a section of the page."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """\
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c1e21; --dim: #5c6166; --rule: #d9dce0;
@@ -23,7 +28,7 @@ body { margin: 0 auto; padding: 24px 16px 64px; max-width: 1080px; background: v
 h1 { font-size: 1.5em; margin: 0; overflow-wrap: anywhere }
 h2 { font-size: 1.2em; margin: 40px 0 8px; padding-top: 12px; border-top: 1px solid var(--rule); overflow-wrap: anywhere }
 h3 { font-size: 1em; margin: 20px 0 6px }
-.made { color: var(--dim); margin: 4px 0 0 }
+.muted { color: var(--dim); margin: 4px 0 0 }
 .figures { font-size: 1.1em; font-weight: 600; margin: 8px 0 }
 .note { background: var(--note); border-left: 4px solid var(--note-rule); margin: 8px 0; padding: 6px 12px;
   overflow-wrap: anywhere }
@@ -57,9 +62,9 @@ summary { cursor: pointer; margin: 20px 0 6px; font-weight: 600 }
 """  # noqa: E501 - CSS
 
 
-def html_of(document: SessionDocument) -> str:
-    """Return the whole HTML file."""
-    return "\n".join(_lines(document)) + "\n"
+def html(blocks: Sequence[Block]) -> str:
+    """Return the blocks as a whole HTML file, whose first block is its title."""
+    return "\n".join(_page(blocks)) + "\n"
 
 
 def _style() -> str:
@@ -69,42 +74,53 @@ def _style() -> str:
     return STYLE.replace("LIGHT", lines(LIGHT)).replace("DARK", lines(DARK))
 
 
-def _lines(document: SessionDocument) -> Iterator[str]:
+def _page(blocks: Sequence[Block]) -> Iterator[str]:
+    title = next((escape(block.text) for block in blocks if isinstance(block, Heading)), "")
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     yield '<meta name="referrer" content="no-referrer">'
-    yield f"<title>{escape(document.title)}</title><style>{_style()}</style></head><body>"
-    yield f'<h1>{escape(document.title)}</h1><p class="made">{escape(document.made)}</p>'
-    for section in document.sections:
-        yield from _section(section)
-    yield "</body></html>"
+    yield f"<title>{title}</title><style>{_style()}</style></head><body>"
+    is_open = False
+    for kind, group in groupby(blocks, type):
+        if kind is Plot:
+            yield '<div class="charts">'
+            yield from map(_block, group)
+            yield "</div>"
+            continue
+        for block in group:
+            if isinstance(block, Heading) and block.level == SECTION:
+                yield "</section>" * is_open + f"<section><h2>{escape(block.text)}</h2>"
+                is_open = True
+            else:
+                yield _block(block)
+    yield "</section>" * is_open + "</body></html>"
 
 
-def _section(section: ReportSection) -> Iterator[str]:
-    yield f"<section><h2>{escape(section.title)}</h2>"
-    for note in section.notes:
-        yield f'<p class="note">{escape(note)}</p>'
-    for line in section.lines:
-        yield f'<p class="figures">{escape(line)}</p>'
-    for table in section.tables:
-        yield from _table(table)
-    if section.charts:
-        yield '<div class="charts">'
-        for chart in section.charts:
-            yield f"<div><h3>{escape(chart.title)}</h3>{svg_of(chart)}{legend_of(chart)}</div>"
-        yield "</div>"
-    yield "</section>"
+def _block(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"<h{block.level}>{escape(block.text)}</h{block.level}>"
+        case Line():
+            return f'<p class="{block.style}">{escape(block.text)}</p>'
+        case Item():
+            return f'<p class="{"note" if block.sign == "warning" else "figures"}">{escape(block.text)}</p>'
+        case Table():
+            return "\n".join(_table(block))
+        case Plot():
+            return f"<div><h3>{escape(block.title)}</h3>{svg_of(block)}{legend_of(block)}</div>"
+        case _:
+            return "".join(f"<p>{escape(line.text)}</p>" for line in text_lines([block]))
 
 
-def _table(table: ReportTable) -> Iterator[str]:
+def _table(table: Table) -> Iterator[str]:
     title = escape(table.title)
     if table.folded:
         yield f"<details><summary>{title} ({len(table.rows)})</summary>"
     elif title:
         yield f"<h3>{title}</h3>"
-    is_pairs = table.columns == ("Name", "Value")
+    is_pairs = table.columns == PAIRS
     yield f'<div class="scroll"><table{" class=pairs" if is_pairs else ""}>'
     if not is_pairs:
         yield f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in table.columns)}</tr></thead>"

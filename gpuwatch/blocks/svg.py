@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from gpuwatch.report.sessions.charts import Chart, number_text, ticks
+from gpuwatch.blocks.plot import Plot, number_text, ticks
 
 WIDTH, HEIGHT = 720, 260
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 72, 24, 10, 34
@@ -13,7 +13,7 @@ COLOURS = 8
 """Number of CSS variables (--line-0, ...); further lines are dashed."""
 
 
-def svg_of(chart: Chart) -> str:
+def svg_of(chart: Plot) -> str:
     """Return the `<svg>` element of a chart."""
     drawing = _Drawing(chart)
     parts = [
@@ -25,7 +25,7 @@ def svg_of(chart: Chart) -> str:
     return "\n".join(parts)
 
 
-def legend_of(chart: Chart) -> str:
+def legend_of(chart: Plot) -> str:
     """Return an HTML list of the lines' names in their colours; empty for a single line."""
     if len(chart.series) < 2 and not chart.omitted:
         return ""
@@ -45,7 +45,7 @@ def legend_of(chart: Chart) -> str:
 class _Drawing:
     """Draws one chart: converts its values to coordinates."""
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, chart: Plot) -> None:
         self.chart = chart
         self.x_low, self.x_high = chart.x_range
         low, high = chart.y_range

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from gpuwatch.report.sessions.charts import Chart, ChartSeries, number_text
+from gpuwatch.blocks.plot import Plot, PlotSeries, number_text
 
 COLOURS = ("#66b2ff", "#fff699", "#ff9b52", "#f0a3cf", "#3fd0a4", "#bfa3ff")
 BRAILLE = 0x2800
@@ -16,7 +16,7 @@ MIN_WIDTH, MAX_WIDTH, ROWS = 20, 110, 10
 MAX_SERIES = len(COLOURS)
 
 
-def plot_lines(chart: Chart, width: int, *, has_unicode: bool, has_colour: bool) -> Iterator[Text]:
+def plot_lines(chart: Plot, width: int, *, has_unicode: bool, has_colour: bool) -> Iterator[Text]:
     """Yield a chart that fits into `width` columns; without colours, each line gets its own plot."""
     groups = [chart.series] if has_colour else [(one,) for one in chart.series]
     for group in groups:
@@ -28,7 +28,7 @@ def plot_lines(chart: Chart, width: int, *, has_unicode: bool, has_colour: bool)
             yield _legend(chart, group, drawn)
 
 
-def _plot(chart: Chart, drawn: Sequence[ChartSeries], width: int, *, has_unicode: bool) -> Iterator[Text]:
+def _plot(chart: Plot, drawn: Sequence[PlotSeries], width: int, *, has_unicode: bool) -> Iterator[Text]:
     low, high = chart.y_range
     labels = {0: number_text(high), ROWS // 2: number_text((low + high) / 2), ROWS - 1: number_text(low)}
     margin = max(map(len, labels.values()))
@@ -49,7 +49,7 @@ def _plot(chart: Chart, drawn: Sequence[ChartSeries], width: int, *, has_unicode
     yield Text(left + right.rjust(max(1, columns + margin + 2 - len(left))), style="dim")
 
 
-def _legend(chart: Chart, group: Sequence[ChartSeries], drawn: Sequence[ChartSeries]) -> Text:
+def _legend(chart: Plot, group: Sequence[PlotSeries], drawn: Sequence[PlotSeries]) -> Text:
     line = Text("  ")
     for number, one in enumerate(drawn):
         line.append("― ", COLOURS[number])
@@ -69,7 +69,7 @@ class _Canvas:
         self._lines: dict[tuple[int, int], int] = {}
 
     def draw(
-        self, one: ChartSeries, across: tuple[float, float], up: tuple[float, float], number: int
+        self, one: PlotSeries, across: tuple[float, float], up: tuple[float, float], number: int
     ) -> None:
         """Draw a line through its points, scaled from the ranges `across` (x) and `up` (y)."""
         width, height = self._columns * self._wide - 1, self._rows * self._high - 1
