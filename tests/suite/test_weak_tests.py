@@ -21,6 +21,7 @@ CLOCK_USERS = {
     "runs/scan/cost/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
     "suite/test_module_patterns.py": "compares the CPU time of a text with that of a quarter of it",
     "rules/compiling/test_ambiguity.py": "chooses the costliest word; the limit is a timer of seconds",
+    "cli/run/test_relay.py": "counts how often a command wakes the process that passes on its output",
     "rules/compiling/test_hostile_lines.py": "compares the CPU time of a line with that of a quarter of it",
 }
 SLEEPERS = {

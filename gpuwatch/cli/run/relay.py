@@ -19,6 +19,11 @@ CHUNK = 65_536
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 DRAIN_S = 2.0
 """Maximum seconds to pass on the remaining output after the command's end."""
+PAUSE_S, FEW_BYTES = 0.02, 2_048
+"""Seconds that output waits for more if other output came just before, and the bytes above which it does not.
+
+A command that logs a thousand lines a second wakes this process, and is interrupted by it, a hundred times.
+"""
 LOOK_S = 1.0
 """Seconds between two looks at the command's state and calls of `on_idle` without a signal."""
 
@@ -43,6 +48,9 @@ class Relay:
         self._on_output = on_output
         self._on_idle = on_idle
         self._selector = selectors.DefaultSelector()
+        self._urgent = selectors.DefaultSelector()
+        """Signals and keys, which end a pause of output."""
+        self._pause_until = 0.0
         self._received: list[int] = []
         """Received signals, in order."""
         self._was_woken = False
@@ -62,7 +70,7 @@ class Relay:
             self._selector.register(number, selectors.EVENT_READ)
         with self._signals(), self._raw_terminal() as reads_keys:
             if reads_keys:
-                self._selector.register(0, selectors.EVENT_READ)
+                self._listen(0)
             look_at = 0.0
             while not child.has_ended:
                 self._wait(sources, LOOK_S)
@@ -78,6 +86,9 @@ class Relay:
     def _wait(self, sources: dict[int, int], timeout: float) -> bool:
         """Wait up to `timeout` seconds and pass on what came; return False if nothing did."""
         events = self._selector.select(timeout)
+        pause_s = self._pause_until - time.monotonic()
+        if timeout and pause_s > 0 and any(key.fd in sources for key, _ in events):
+            self._urgent.select(pause_s)
         for key, _ in events:
             if key.fd == 0:
                 self._pass_keys()
@@ -88,6 +99,16 @@ class Relay:
                     os.read(key.fd, 4096)  # signals: their handlers have noted them
                 self._was_woken = True
         return bool(events)
+
+    def _listen(self, number: int) -> None:
+        """Wake for what comes on this descriptor, also during a pause of output."""
+        for selector in (self._selector, self._urgent):
+            selector.register(number, selectors.EVENT_READ)
+
+    def _unlisten(self, number: int) -> None:
+        for selector in (self._selector, self._urgent):
+            with contextlib.suppress(KeyError, ValueError):
+                selector.unregister(number)
 
     def _pass_output(self, number: int, sources: dict[int, int]) -> None:
         try:
@@ -101,6 +122,7 @@ class Relay:
             return
         self._write(sources[number], data)
         self._on_output(data)
+        self._pause_until = time.monotonic() + PAUSE_S if len(data) < FEW_BYTES else 0.0
 
     def _write(self, stream: int, data: bytes) -> None:
         """Write all data to our stream. If its reader is gone, send the command SIGPIPE (or SIGHUP), once."""
@@ -124,7 +146,7 @@ class Relay:
         except OSError:
             data = b""
         if not data or master is None:
-            self._selector.unregister(0)
+            self._unlisten(0)
             return
         if self.interrupted_by is None and self._interrupts(master, data):
             self.interrupted_by = signal.SIGINT
@@ -199,8 +221,7 @@ class Relay:
     def _drain(self, sources: dict[int, int]) -> None:
         """Pass on what the command has written, at most 2 s, without waiting for processes it left behind."""
         until = time.monotonic() + DRAIN_S
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(0)
+        self._unlisten(0)
         while time.monotonic() < until and self._wait(sources, 0.0):
             pass
 
@@ -217,7 +238,7 @@ class Relay:
                 self._received.append(number)
 
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(reading, selectors.EVENT_READ)
+        self._listen(reading)
         forwarded = [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
         numbers = (*forwarded, signal.SIGWINCH, signal.SIGCHLD)
         before = {number: signal.signal(number, note) for number in numbers}
@@ -228,7 +249,7 @@ class Relay:
             signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self._selector.unregister(reading)
+            self._unlisten(reading)
             os.close(reading)
             os.close(writing)
 

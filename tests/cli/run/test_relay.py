@@ -5,16 +5,19 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import resource
 import signal
 import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from gpuwatch.cli.run.relay import PAUSE_S
 from tests.cli.running import ROOT, environment, read_until
 
 ALONE = [sys.executable, "-m", "tests.cli.run.relay_alone"]
@@ -129,6 +132,32 @@ def test_signals_to_us_reach_the_command(number: signal.Signals) -> None:
     child.send_signal(number)
     assert child.stdout.read() == b"got\n"
     assert child.wait() == 7
+
+
+def test_a_command_that_logs_much_wakes_us_seldom() -> None:
+    """Each wake-up costs both of us; a thousand lines a second come together, twice in 20 ms at most."""
+    script = (
+        "import sys, time\nfor line in range(1000):\n    print(line, flush=True)\n    time.sleep(0.0005)\n"
+    )
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+    done = piped(sys.executable, "-c", script)
+    took, switches = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - before
+    assert done.stdout.split() == [b"%d" % line for line in range(1000)]
+    assert switches - 1000 < 200 * took + 100, "the command's own 1000 sleeps are counted, too"
+
+
+def test_a_command_that_writes_much_is_not_held_back() -> None:
+    """No pause between the pieces that a terminal passes on, of 4 kB at most."""
+    pieces, command = 500, (sys.executable, "-c", "print(('x' * 79 + '\\n') * 25_600, end='')")
+    began = time.monotonic()
+    subprocess.run(command, capture_output=True, check=True)
+    alone = time.monotonic() - began
+    with on_pty(*command) as (child, ours):
+        written = rest(ours)
+        assert child.wait() == 0
+    took = time.monotonic() - began - alone
+    assert written.count(b"\n") == 25_600
+    assert took - alone < pieces * PAUSE_S / 2
 
 
 def test_the_command_has_a_terminal_of_the_same_size() -> None:
