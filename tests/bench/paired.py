@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 
@@ -21,7 +21,11 @@ class Comparison:
     @property
     def text(self) -> str:
         """The change with its bounds."""
-        return f"{self.change:+.2%}, 95 %: {self.low:+.2%} to {self.high:+.2%} ({self.pairs} pairs)"
+        return f"{self.change:+.3%}, 95 %: {self.low:+.3%} to {self.high:+.3%} ({self.pairs} pairs)"
+
+    def over(self, count: int) -> Comparison:
+        """The change by one of `count` equal causes that were measured together."""
+        return replace(self, change=self.change / count, low=self.low / count, high=self.high / count)
 
     def is_at_most(self, limit: float) -> bool | None:
         """True or False where both bounds are on one side of the limit; None: these pairs cannot tell."""

@@ -41,8 +41,8 @@ PARTS = {
     "scan": "tests.bench.log_reading.scan",
     "probe": "tests.bench.probe",
     "hang": "tests.bench.hang",
-    "telemetry": "tests.bench.telemetry",
-    "run": "tests.bench.run",
+    "telemetry": "tests.bench.training.telemetry",
+    "run": "tests.bench.training.run",
     "recording": "tests.bench.live.recording",
 }
 LIMIT_S = 1200.0

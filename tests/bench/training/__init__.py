@@ -1,0 +1,1 @@
+"""Benchmarks of a training: the library inside of it, `gpuwatch run` beside it."""
