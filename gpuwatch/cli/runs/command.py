@@ -85,7 +85,7 @@ def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     from gpuwatch.blocks.model import Line
     from gpuwatch.report.sessions.details import detail_facts, detail_lines
 
-    sessions = read_sessions(names, logs)
+    sessions = with_curves(read_sessions(names, logs))
     if as_json:
         return print_json({"sessions": [detail_facts(each) for each in sessions]})
     lines: list[Line] = []
@@ -140,6 +140,15 @@ def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
     if not found.sessions:
         raise Refusal([NO_SESSION.format(logs=plain(str(logs)))])
     return found.sessions
+
+
+def with_curves(sessions: list[TrainingSession]) -> list[TrainingSession]:
+    """Return the sessions with the steps that only their consoles have."""
+    from gpuwatch.runs.sessions.sources.console_curves import take_console_curves
+
+    for session in sessions:
+        take_console_curves(session)
+    return sessions
 
 
 def find(names: tuple[str, ...], logs: Path) -> FoundSessions:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from gpuwatch.cli.runs.command import read_sessions, runs, session_options
+from gpuwatch.cli.runs.command import read_sessions, runs, session_options, with_curves
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import write_output, writing
 from gpuwatch.cli.shared.source import Refusal
@@ -34,7 +34,7 @@ def report(names: tuple[str, ...], logs: Path, html: Path | None, markdown: Path
     from gpuwatch.blocks.markdown import markdown as as_markdown
     from gpuwatch.report.sessions.document import build_document
 
-    sessions = read_sessions(names, logs)
+    sessions = with_curves(read_sessions(names, logs))
     document = build_document(sessions)
     if html is not None:
         write_output(html, as_html(document).encode())
@@ -64,7 +64,7 @@ def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
     if output is not None and ending not in PICTURES:
         raise Refusal([f"-o {plain(str(output))}: the file name must end in .png or .svg"])
-    sessions = read_sessions(names, logs)
+    sessions = with_curves(read_sessions(names, logs))
     charts = charts_of(sessions)
     if not charts:
         raise Refusal(["no session has values to plot; `gpuwatch runs show` lists what is missing"])

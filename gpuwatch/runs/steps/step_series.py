@@ -34,7 +34,7 @@ WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
 """Keys of `wire.Finding` that distinguish the writers of a file."""
 MAX_DEFERRED = 8_192
 """Last lines of ranks that wait for the end of the file."""
-CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
+CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s", "lr")
 
 
 class StepPoint(NamedTuple):
@@ -50,6 +50,7 @@ class StepPoint(NamedTuple):
     tokens_per_s: float | None = None
     samples_per_s: float | None = None
     step_time_s: float | None = None
+    lr: float | None = None
 
 
 class StepSeries(Struct):

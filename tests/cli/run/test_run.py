@@ -121,6 +121,13 @@ def test_after_sigterm_the_summary_is_there(tmp_path: Path) -> None:
     )
 
 
+def test_the_monitor_interrupts_no_rank_when_it_wakes(tmp_path: Path) -> None:
+    children = "$(cat /proc/$PPID/task/$PPID/children)"
+    script = f"{WATCHED}; for each in {children}; do cut -d ' ' -f 41 /proc/$each/stat; done"
+    done = run_in(tmp_path, "sh", "-c", script)
+    assert done.stdout.split() == [str(os.SCHED_OTHER), str(os.SCHED_BATCH)], "the command, the monitor"
+
+
 def test_a_hang_up_that_nohup_ignores_interrupts_nothing(tmp_path: Path) -> None:
     child = subprocess.Popen(
         [*COMMAND, "run", "--", "sh", "-c", "echo ready; read go; exit 3"],

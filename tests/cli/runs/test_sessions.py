@@ -162,3 +162,23 @@ def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_shown(tmp_path: Pa
     for name, path in closed.items():
         assert any(path.name in problem for problem in found[name]["problems"]), path.name
         assert found[name]["world_size"] == 2
+
+
+STEP = "Step {:>4}/100 | Loss: 2.5 | LR: 1.00e-04"
+
+
+@pytest.mark.parametrize(
+    ("writer", "parts", "count"),
+    [("gpuwatch run 1", [], 100), ("gpuwatch run 1", ["rank_0000.json"], 2), ("other", [], 2)],
+)
+def test_steps_that_only_the_console_has_are_in_the_curves(
+    tmp_path: Path, writer: str, parts: list[str], count: int
+) -> None:
+    """Document 002, line 137: the main log has a step every two seconds, which is little of a short run."""
+    main = "".join(f"{STEP.format(step)}\n" for step in (50, 100))
+    made = write_session(tmp_path / "logs", SINGLE, {"writer": writer, "parts": parts}, main=main)
+    (made / "ranks").mkdir()
+    console = [f"step {step}/100 loss: {100 / step:.3f} lr: 0.001" for step in range(1, 101)]
+    (made / "ranks" / "console_a.log").write_text("\n".join(console) + "\n")
+    found = {each["name"]: each["points"] for each in facts("show", cwd=tmp_path)["sessions"][0]["curves"]}
+    assert (found["loss"], found["learning_rate"]) == (count, count)

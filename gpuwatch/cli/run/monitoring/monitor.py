@@ -11,8 +11,6 @@ import contextlib
 import json
 import os
 import platform
-import select
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -23,6 +21,7 @@ from msgspec.structs import replace
 
 from gpuwatch.cli.run.end_state import final_text
 from gpuwatch.cli.run.monitoring.library_log import LibraryLog
+from gpuwatch.cli.run.monitoring.messages import MonitorInput, say
 from gpuwatch.cli.run.monitoring.other_nodes import final_parts
 from gpuwatch.cli.run.monitoring.own_rows import OwnRows
 from gpuwatch.cli.run.monitoring.samples import NodeSamples, memory_pct
@@ -274,13 +273,6 @@ class Monitor:
         return final_text(summary, end)
 
 
-def say(facts: dict[str, Any]) -> None:
-    """Send `gpuwatch run` one JSON line on stdout; do nothing if it has ended."""
-    with contextlib.suppress(OSError):
-        sys.stdout.write(json.dumps(facts) + "\n")
-        sys.stdout.flush()
-
-
 def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
     """Return the plan: this machine, and the rank logs of the session; no other logs are searched for."""
     logs = f"{config['folder']}/ranks/*.log"
@@ -288,34 +280,15 @@ def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
     return replace(local_plan(), discover=False, log_options=(logs,), interval_s=interval_s)
 
 
-class MonitorInput:
-    """Reads the JSON objects that `gpuwatch run` sends on stdin, one per line."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._more: list[dict[str, Any]] = []
-
-    def first(self) -> dict[str, Any]:
-        first, *self._more = self.new(None)
-        return first
-
-    def new(self, wait_s: float | None) -> list[dict[str, Any]]:
-        """Return the objects received within `wait_s` seconds; at the input's end an "interrupted" `end`."""
-        if self._more:
-            found, self._more = self._more, []
-            return found
-        ready, _, _ = select.select([0], [], [], wait_s)
-        if not ready:
-            return []
-        data = os.read(0, 65_536)
-        if not data:
-            return [{"end": {"status": "interrupted", "exit_code": None, "exit_signal": None}}]
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+def let_others_run() -> None:
+    """Ask the kernel not to interrupt a rank when this process or its agent wakes (Linux: SCHED_BATCH)."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def main() -> None:
     """Read the settings from stdin, monitor the run until its end, write the summary."""
+    let_others_run()
     incoming = MonitorInput()
     config = incoming.first()
     named = config.get("output")

@@ -38,7 +38,7 @@ LIST_PACKAGES = (
 OF_LOGS = (
     "steps", "last_step", "total_steps", "steps_per_s", "steady_steps_per_s", "samples_per_s", "tokens_per_s",
     "step_time_s", "error", "final_loss", "non_finite_loss_step", "best_loss", "final_learning_rate",
-    "final_grad_norm", "world_size", "warnings",
+    "final_grad_norm", "world_size", "warnings", "evaluation", "evaluations",
 )  # fmt: skip
 """Keys that come from the console and the logs of the ranks."""
 

@@ -17,11 +17,13 @@ from gpuwatch.runs.sessions.folders.process_logs import add_warning, profile_of
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import (
+    EvaluationResults,
     SessionProfile,
     SessionRank,
     SessionSummary,
     SessionWarning,
 )
+from gpuwatch.runs.sessions.sources.evaluation_lines import evaluations_of
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 from gpuwatch.telemetry.session.summary import OF_A_PEER
 from gpuwatch.whole_file import read_bounded
@@ -38,6 +40,7 @@ QUANTITIES = (
     ("grad_norm", "grad_norm"),
     ("tokens_per_s", "tokens_per_s"),
     ("samples_per_s", "samples_per_s"),
+    ("lr", "learning_rate"),
 )
 """Field of a step -> curve."""
 
@@ -61,6 +64,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
     take_warnings(summary, result)
     summary.error = first_exception(result)
     summary.profile = newest_profile([log.path for log in result.files])
+    take_evaluations(session, evaluations_of(result.files))
     complete_rates(summary, step_times)
     complete_losses(session)
     return session
@@ -101,8 +105,6 @@ def add_curves(session: TrainingSession, one: StepSeries, writer: str) -> list[f
             times.append(took)
             session.curves.add("steps_per_s", point.step, point.at, 1 / took, writer)
         before = point
-    if "lr" in one.values and one.points:
-        session.curves.add("learning_rate", one.points[-1].step, one.points[-1].at, one.values["lr"], writer)
     return times
 
 
@@ -165,6 +167,15 @@ def newest_profile(paths: Sequence[Path]) -> SessionProfile | None:
             texts = (line.decode(errors="replace") for line in lines if b"Profiler | step" in line)
             found += [profile for profile in map(profile_of, texts) if profile is not None][-1:]
     return max(found, key=lambda profile: profile.step or 0, default=None)
+
+
+def take_evaluations(session: TrainingSession, evaluations: list[EvaluationResults]) -> None:
+    """Set the results of the evaluations, and their loss as a curve."""
+    if evaluations:
+        session.summary.evaluations = evaluations
+        session.summary.evaluation = dict(evaluations[-1].results)
+    for each in evaluations:
+        session.curves.add("eval_loss", each.step, None, each.results.get("eval_loss"))
 
 
 def take_warnings(summary: SessionSummary, result: Scan) -> None:

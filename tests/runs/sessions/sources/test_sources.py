@@ -231,6 +231,36 @@ def test_signs_of_progress_are_no_warnings(tmp_path: Path) -> None:
     assert not one(tmp_path).summary.warnings
 
 
+def test_evaluations_that_a_trainer_prints_are_kept(tmp_path: Path) -> None:
+    """Document 002, lines 40 to 42, and what HF Trainer prints, with its bar and quoted numbers."""
+    bar = "\r 50%|#####     | 30/60 [00:03<00:03, 9.80it/s]"
+    lines = [
+        f"{bar}                    {{'loss': '2.5', 'learning_rate': '0.005', 'epoch': '1'}}",
+        f"{bar}\x1b[A{{'eval_loss': '2.25', 'eval_accuracy': 0.5, 'eval_runtime': '0.04', 'epoch': '1'}}\r",
+        "Step   60/60 (100.0%) | Loss: 2.0 | LR: 1.00e-04 | Speed: 2.5 steps/s | ETA: 0.0min",
+        "EVALUATION RESULTS:",
+        "  * eval_loss: 1.8765",
+        "  * eval_perplexity: 6.5432",
+        "done",
+    ]
+    write(tmp_path / "rank_0.log", "\n".join(lines) + "\n")
+    session = one(tmp_path)
+    found = [(each.step, each.results) for each in session.summary.evaluations or ()]
+    assert found == [
+        (30, {"eval_loss": 2.25, "eval_accuracy": 0.5, "eval_runtime": 0.04}),
+        (60, {"eval_loss": 1.8765, "eval_perplexity": 6.5432}),
+    ]
+    assert session.summary.evaluation == found[-1][1]
+    assert points(session, "eval_loss") == [(30, 2.25), (60, 1.8765)]
+    assert points(session, "learning_rate") == [(30, 0.005), (60, 0.0001)]
+
+
+@pytest.mark.parametrize("text", ["'eval_" * 50_000, "EVALUATION RESULTS\n" * 20_000, "{'eval_x': 'nan'}\n"])
+def test_what_only_looks_like_an_evaluation_is_none(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "rank_0.log", f"step 1/1 loss: 1.0\n{text}")
+    assert not one(tmp_path).summary.evaluations
+
+
 def test_a_folder_without_a_training_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0")
     found = find_sessions((str(tmp_path),), tmp_path)
