@@ -7,7 +7,7 @@ modules of this folder write them as text and Markdown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
@@ -136,11 +136,21 @@ def numbered(steps: Iterable[str]) -> list[Item]:
     return [Item(step, number, copy=command_in(step)) for number, step in enumerate(steps, 1)]
 
 
+def checks(texts: Iterable[str]) -> list[Item]:
+    """Return what would confirm a verdict, each with its first command to copy."""
+    return [Item(text, number, "pointer", copy=command_in(text)) for number, text in enumerate(texts, 1)]
+
+
 def commands(steps: Iterable[tuple[str, str]]) -> list[Item]:
     """Return (what, command) as a numbered list, each with its command to copy."""
     return [
         Item(f"{what}: {command}", number, copy=command) for number, (what, command) in enumerate(steps, 1)
     ]
+
+
+def titled(title: str, blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Return the blocks below a heading; empty if there are none."""
+    return [Heading(title), *blocks] if blocks else []
 
 
 def command_in(text: str) -> str:

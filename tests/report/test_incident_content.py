@@ -32,7 +32,7 @@ def undated() -> Incident:
 def test_an_undated_incident_has_no_time_in_any_output(undated: Incident) -> None:
     text = "\n".join(line.text for line in incident_lines(undated, lambda _: "file"))
     events, look = content.events(undated), build_styles()
-    items = [part for part in painted(events, 120, look, "key") if isinstance(part, PageItem)]
+    items = [part for part in painted(events, 120, look) if isinstance(part, PageItem)]
     copied = "\n".join(item.text for item in items)
     page = as_markdown(undated)
     for shown in (
@@ -48,7 +48,7 @@ def test_an_undated_incident_has_no_time_in_any_output(undated: Incident) -> Non
 def test_every_output_quotes_the_same_evidence() -> None:
     incident = demo_incident()
     quotes, look = content.quotes(incident), build_styles()
-    rows = [part.rows[0] for part in painted(quotes, 400, look, "key") if isinstance(part, PageItem)]
+    rows = [part.rows[0] for part in painted(quotes, 400, look) if isinstance(part, PageItem)]
     assert [text_of(row).strip() for row in rows] == [quote.text for quote in quotes]
     for quote in quotes:
         assert quote.text in markdown([quote])

@@ -13,7 +13,6 @@ from gpuwatch.blocks.model import (
     Quote,
     SeveritySign,
     TimelineEvent,
-    command_in,
     numbered,
 )
 from gpuwatch.diagnose.incidents.evidence import evidence, undated_incident
@@ -104,13 +103,6 @@ def last_checkpoint(incident: Incident) -> list[Item]:
 def steps(incident: Incident) -> list[Item]:
     """Return what to do, with the commands to copy."""
     return numbered(incident.do)
-
-
-def checks(incident: Incident) -> list[Item]:
-    """Return what would confirm the verdict."""
-    return [
-        Item(text, number, "pointer", copy=command_in(text)) for number, text in enumerate(incident.settle, 1)
-    ]
 
 
 def meaning(incident: Incident) -> list[Line | Item]:

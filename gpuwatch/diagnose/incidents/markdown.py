@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.blocks.markdown import markdown
-from gpuwatch.blocks.model import Block, Heading, Item, Property
+from gpuwatch.blocks.model import Block, Heading, Item, Property, titled
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.number_text import plural
@@ -29,14 +29,9 @@ def _blocks(incident: Incident, *, recorded: bool) -> Iterator[Block]:
     yield from (fact for fact in content.facts(incident) if fact.label not in NOT_HERE)
     if recorded:
         yield Property("source", content.RECORDED)
-    if incident.do:
-        yield Heading("What to do")
-        yield from content.steps(incident)
-    if found := content.quotes(incident):
-        yield Heading("Evidence")
-        yield from found[:MAX_QUOTES]
-    if events := content.events(incident):
-        yield Heading("Timeline")
-        yield from events[:MAX_EVENTS]
+    yield from titled("What to do", content.steps(incident))
+    yield from titled("Evidence", content.quotes(incident)[:MAX_QUOTES])
+    events = content.events(incident)
+    yield from titled("Timeline", events[:MAX_EVENTS])
     if (left := len(events) - MAX_EVENTS) > 0:
         yield Item(f"and {plural(left, 'more event')}")

@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.blocks.model import Item, TextBlock, checks, titled
+
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
 """Lowest first."""
@@ -37,3 +39,9 @@ class Verdict(Struct, frozen=True):
     """The basis of the verdict: number and age of the dumps."""
     job: str | None = None
     """The job of the culprits; None: unknown."""
+
+
+def grounds(verdict: Verdict) -> list[TextBlock]:
+    """Return the evidence of a verdict, and the checks that would confirm it."""
+    evidence = [Item(text, sign="dot") for text in verdict.evidence]
+    return [*titled("Evidence", evidence), *titled("To confirm", checks(verdict.settle))]

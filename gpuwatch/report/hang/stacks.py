@@ -9,7 +9,7 @@ from typing import TextIO
 
 from gpuwatch import __version__
 from gpuwatch.blocks.lines import INDENT, text_lines
-from gpuwatch.blocks.model import Line, commands
+from gpuwatch.blocks.model import Line, commands, titled
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     NO_PIPES,
@@ -27,7 +27,6 @@ from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
 from gpuwatch.report.hang.verdict import verdict_lines
 from gpuwatch.report.incidents.json_output import verdict_facts
-from gpuwatch.report.incidents.text import titled
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.renamed_keys import with_new_names

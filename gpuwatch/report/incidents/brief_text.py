@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuwatch.blocks.lines import HANG, INDENT, text_lines
-from gpuwatch.blocks.model import Line, Property, TextBlock
+from gpuwatch.blocks.model import Line, Property, TextBlock, titled
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
-from gpuwatch.report.incidents.text import numbered_code, titled
+from gpuwatch.report.incidents.text import numbered_code
 
 MAX_KEY_LINE = 400
 """Characters shown of the key line."""

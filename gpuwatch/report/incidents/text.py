@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from gpuwatch.blocks.lines import INDENT, text_lines
-from gpuwatch.blocks.model import Heading, Item, Line, TextBlock, commands
+from gpuwatch.blocks.model import Heading, Item, Line, TextBlock, checks, commands, titled
 from gpuwatch.diagnose.alerts.deduplication.unexplained import headless
 from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.incidents import content
@@ -53,14 +53,7 @@ def _blocks(incident: Incident, place: Place) -> Iterator[TextBlock]:
     if incident.hang_check is not None:
         yield from _hang_check(incident.hang_check)
     yield from titled("What to do", content.steps(incident))
-    yield from titled("To confirm", content.checks(incident))
-
-
-def titled(title: str, blocks: Sequence[TextBlock]) -> Iterator[TextBlock]:
-    """Yield the blocks below a heading; nothing if there are none."""
-    if blocks:
-        yield Heading(title)
-        yield from blocks
+    yield from titled("To confirm", checks(incident.settle))
 
 
 def _shown_events(incident: Incident) -> list[TextBlock]:

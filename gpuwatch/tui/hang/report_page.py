@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
+from gpuwatch.blocks.model import commands, titled
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     NO_PIPES,
@@ -15,12 +16,13 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 )
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, StackGroup
 from gpuwatch.diagnose.model.text import ranks_text
-from gpuwatch.diagnose.model.verdict import Verdict
+from gpuwatch.diagnose.model.verdict import Verdict, grounds
 from gpuwatch.number_text import age_text, plural, ranges
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, command_things, hanging
+from gpuwatch.tui.toolkit.lines.block_rows import painted
+from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -53,8 +55,9 @@ class HangReportPage(ItemPage):
             return
         if hang_check.verdict is not None:
             yield from self._verdict(hang_check.verdict, width, answered=hang_check.answered)
-            yield from self._commands(hang_check, width)
-            yield from self._grounds(hang_check.verdict, width)
+            notes = {"What to do": f"{self.cockpit.key_of('app.copy')} copies the command"}
+            do = titled("What to do", commands(hang_check.do))
+            yield from painted([*do, *grounds(hang_check.verdict)], width, look, notes)
         if hang_check.dumps is not None:
             yield from self._dumps(hang_check.dumps, width)
         for job in hang_check.jobs:
@@ -89,28 +92,6 @@ class HangReportPage(ItemPage):
         if stated.wrong:
             mark, words = CONFIDENCE_TEXT[stated.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
-
-    def _grounds(self, stated: Verdict, width: int) -> Iterator[Row | PageItem]:
-        """Yield the evidence of the verdict, and the checks that would confirm it."""
-        look = self.look
-        if stated.evidence:
-            yield heading("Evidence", width, look)
-        for number, line in enumerate(stated.evidence):
-            dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
-            yield PageItem(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
-        if stated.settle:
-            yield heading("To confirm", width, look)
-        for number, line in enumerate(stated.settle):
-            slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
-            yield PageItem(
-                ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
-            )
-
-    def _commands(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        if hang_check.do:
-            copy = self.cockpit.key_of("app.copy")
-            yield heading("What to do", width, self.look, f"{copy} copies the command")
-        yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
         """Yield the dumps that were read, the ranks without one, and the item that requests fresh dumps."""

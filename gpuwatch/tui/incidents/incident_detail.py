@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.blocks.model import Item, Line, Quote, commands
+from gpuwatch.blocks.model import Heading, Item, Line, TextBlock, checks, commands, titled
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock, when
@@ -18,10 +18,11 @@ from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.lines.block_rows import painted
 from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.lines.rows import Row, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
 MAX_QUOTES = 6
+HANG = "Hang analysis (stacks)"
 CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
     "medium": ("warning", "Confidence: medium"),
@@ -120,33 +121,30 @@ class IncidentDetail(ItemPage):
         incident = self.incident()
         if incident is None:
             return
-        now, view = self.view_state.wall(), self.view_state
-        copies, opens = self.cockpit.key_of("app.copy"), self.cockpit.key_of("move.open")
-        yield from self._section("Notes", content.notes(incident, now), width)
-        yield from self._waited_for(incident, width)
-        yield from self._section("Checkpoint", content.last_checkpoint(incident), width)
-        warned = [Line(content.RECORDED, "muted")] if view.replay is not None and incident.do else []
-        steps: list[Line | Item] = [*warned, *content.steps(incident)]
-        yield from self._section("What to do", steps, width, f"{copies} copies")
+        notes = {
+            "What to do": f"{self.cockpit.key_of('app.copy')} copies",
+            "Evidence": f"{self.cockpit.key_of('move.open')} opens the line" if width >= 50 else "",
+            HANG: f"{self.cockpit.key_of('app.waiting')}: refresh",
+        }
+        yield from painted(self._blocks(incident), width, self.look, notes, self.view_state.ago)
         if self.with_moments:
-            yield heading("Timeline", width, self.look)
-            yield from painted(content.events(incident), width, self.look, "moment")
-        quotes = content.quotes(incident)[:MAX_QUOTES]
-        yield from self._section("Evidence", quotes, width, f"{opens} opens the line" if width >= 50 else "")
-        yield from self._section("To confirm", content.checks(incident), width)
-        yield from self._section("What it means", content.meaning(incident), width)
+            yield from rank_rows(incident, self.view_state.fleet, width, self.look)
+
+    def _blocks(self, incident: Incident) -> Iterator[TextBlock]:
+        yield from titled("Notes", content.notes(incident, self.view_state.wall()))
+        yield from self._waited_for(incident)
+        yield from titled("Checkpoint", content.last_checkpoint(incident))
+        warned = [Line(content.RECORDED, "muted")] if self.view_state.replay is not None else []
+        steps = content.steps(incident)
+        yield from titled("What to do", [*warned, *steps] if steps else [])
         if self.with_moments:
-            yield from rank_rows(incident, view.fleet, width, self.look)
+            yield Heading("Timeline")
+            yield from content.events(incident)
+        yield from titled("Evidence", content.quotes(incident)[:MAX_QUOTES])
+        yield from titled("To confirm", checks(incident.settle))
+        yield from titled("What it means", content.meaning(incident))
 
-    def _section(
-        self, title: str, blocks: Sequence[Line | Item | Quote], width: int, note: str = ""
-    ) -> Iterator[Row | PageItem]:
-        """Yield the blocks below a heading; nothing if there are none."""
-        if blocks:
-            yield heading(title, width, self.look, note)
-            yield from painted(blocks, width, self.look, title, self.view_state.ago)
-
-    def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
+    def _waited_for(self, incident: Incident) -> Iterator[TextBlock]:
         hang_check, question = incident.hang_check, self.view_state.questions.get(incident.id)
         if question is not None and (hang_check is None or hang_check.at < question.at):
             at, sentence, sure = question.at, question.sentence, ""
@@ -156,10 +154,8 @@ class IncidentDetail(ItemPage):
             sure = f"{CONFIDENCE_TEXT[verdict.confidence][1].lower()}; " if verdict.wrong else ""
         else:
             return
-        look = self.look
-        yield heading("Hang analysis (stacks)", width, look, f"{self.cockpit.key_of('app.waiting')}: refresh")
         age = age_text(max(0.0, self.view_state.wall() - at))
-        item = Item(f"{sentence} ({sure}sampled {age} ago)", sign="pointer", copy=sentence)
-        yield from painted([item], width, look, "waited-for")
+        yield Heading(HANG)
+        yield Item(f"{sentence} ({sure}sampled {age} ago)", sign="pointer", copy=sentence)
         if hang_check is not None:
-            yield from painted(commands(hang_check.do), width, look, "waited-do")
+            yield from commands(hang_check.do)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from rich.segment import Segment
 
+from gpuwatch.blocks.model import Heading
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.failure_classes import TOOK_PART
 from gpuwatch.diagnose.model.incident import Incident
@@ -127,6 +128,6 @@ class IncidentMoments(ItemPage):
         incident = self.incident()
         if incident is None:
             return
-        yield heading("Timeline", width, self.look, f"{self.cockpit.key_of('move.open')} opens the line")
-        yield from painted(content.events(incident), width, self.look, "moment")
+        notes = {"Timeline": f"{self.cockpit.key_of('move.open')} opens the line"}
+        yield from painted([Heading("Timeline"), *content.events(incident)], width, self.look, notes)
         yield from rank_rows(incident, self.view_state.fleet, width, self.look)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.blocks import model
-from gpuwatch.blocks.model import Item, Line, Quote, TimelineEvent
+from gpuwatch.blocks.model import Heading, Item, Line, Property, Quote, TextBlock, TimelineEvent
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, text_of, wrapped
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 MAX_QUOTED_LINES = 3
 """Lines shown of evidence that is not the cause's; Enter opens all of it."""
 CLOCK_COLUMNS = 8
 SINCE_COLUMNS = 7
+NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 
 def style_of(style: model.Style, look: StyleSet) -> Style:
@@ -27,31 +29,38 @@ def style_of(style: model.Style, look: StyleSet) -> Style:
 
 
 def painted(
-    blocks: Iterable[Line | Item | Quote | TimelineEvent],
+    blocks: Iterable[TextBlock],
     width: int,
     look: StyleSet,
-    key: str,
+    notes: Mapping[str, str] = NO_NOTES,
     ago: Callable[[float], str] = str,
 ) -> Iterator[Row | PageItem]:
-    """Yield blocks as lines and items.
+    """Yield blocks as lines and items; the key of an item is its section and its number there.
 
     Args:
         blocks: What to paint.
         width: Columns.
         look: Styles and glyphs.
-        key: With the number of the block, the key of its item.
+        notes: The title of a section -> a note at the end of its heading.
         ago: Returns the age of a time in unix seconds as text.
     """
-    for number, block in enumerate(blocks):
+    section, number = "", 0
+    for block in blocks:
+        number += 1
         match block:
+            case Heading():
+                section, number = block.text, 0
+                yield heading(clean(section), width, look, notes.get(section, ""))
             case Line():
                 yield from wrapped(block.text, width, style_of(block.style, look), indent=3)
             case Item():
-                yield _item(block, width, look, (key, number))
+                yield _item(block, width, look, (section, number))
             case Quote():
-                yield _quote(block, width, look, (key, number, block.place), ago)
+                yield _quote(block, width, look, (section, number, block.place), ago)
             case TimelineEvent():
-                yield _event(block, width, look, (key, number))
+                yield _event(block, width, look, (section, number))
+            case Property():
+                yield from wrapped(f"{block.label}: {block.text}", width, look.text, indent=3)
 
 
 def _item(item: Item, width: int, look: StyleSet, key: tuple[object, ...]) -> PageItem:

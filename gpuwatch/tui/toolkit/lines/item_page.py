@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -11,7 +11,6 @@ from rich.style import Style
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.tui.toolkit.lines.rows import Row, highlighted, wrapped
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
-from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
@@ -36,16 +35,6 @@ class PageItem(Struct, frozen=True):
     """The text to copy; "": the first line."""
     more: tuple[Row, ...] = ()
     """Lines that are shown below `rows` while the cursor is on the item and the page has the focus."""
-
-
-def command_things(
-    steps: Sequence[tuple[str, str]], width: int, look: StyleSet, key: str = "do"
-) -> Iterator[PageItem]:
-    """Yield numbered items, each a command to copy after what it does."""
-    for number, (what, command) in enumerate(steps, 1):
-        head = (Segment(f" {number} ", look.title),)
-        rows = hanging(head, f"{what}: {command}", width, look.text)
-        yield PageItem((key, number), rows, text=clean(command))
 
 
 class MultiLinePage(RebuiltPage):
