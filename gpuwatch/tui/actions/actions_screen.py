@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
@@ -18,13 +17,13 @@ from gpuwatch.diagnose.actions.action import Action
 from gpuwatch.tui.actions.action_text import described
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.styles import clean
 
 CLOSES = ("app.back", "app.quit", "app.actions")
 
 
-class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
+class ActionsScreen(Dialog["Action | None"]):
     """A list of actions above a description of the selected one. Its result is the chosen action, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,15 +59,10 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
 
     @on(OptionList.OptionSelected)
     def _take(self, event: OptionList.OptionSelected) -> None:
-        self._leave(self._actions[event.option_index])
+        self.dismiss(self._actions[event.option_index])
 
     def action_close(self) -> None:
-        self._leave(None)
-
-    def _leave(self, chosen: Action | None) -> None:
-        """Close the dialog with this result; does nothing if it is already closed by an earlier key press."""
-        if self.is_current:
-            self.dismiss(chosen)
+        self.dismiss(None)
 
     def action_choose(self) -> None:
         self.choice.action_select()

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from gpuwatch.diagnose.actions.action import MAX_REASON_CHARS, Action, ActionOutcome, ActionTarget
@@ -19,7 +18,7 @@ from gpuwatch.tui.actions.action_text import described
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.session_protocol import Acting
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.styles import clean
 
 LOOK_EVERY_S = 0.1
@@ -31,7 +30,7 @@ WHAT = {
 }
 
 
-class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
+class ConfirmScreen(Dialog[None]):
     """A dialog that runs an action once, after the user has typed exactly its name, and shows the result."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"}, {"app.back": "Close"})]
@@ -122,8 +121,7 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     def action_close(self) -> None:
         """Close the dialog; a running action continues."""
-        if self.is_current:
-            self.dismiss()
+        self.dismiss()
 
 
 def _result_text(action: Action, outcome: ActionOutcome) -> str:

@@ -11,13 +11,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.lines.item_page import hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
@@ -114,7 +113,7 @@ ACTIONS = {
 HINTS = {"app.find": "Search", "app.back": "Close"}
 
 
-class HelpScreen(ErrorBoundary, ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """The dialog with the help, over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS, HINTS)]

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from gpuwatch.tui.chrome.jobs_screen import JobsScreen
 from textual.command import CommandPalette
 from textual.notifications import Notification
 from textual.widget import Widget
@@ -17,6 +18,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.toolkit.dialog import Dialog
 from tests.tui.still import StillSession, demo_session, judged_session, still_app
 
 WAYS = {
@@ -111,6 +113,25 @@ async def test_a_palette_that_is_closed_twice_closes_once(list_of: str) -> None:
         await pilot.pause()
         await pilot.pause()
         assert not isinstance(app.screen, CommandPalette)
+
+
+@pytest.mark.parametrize("opens", ["J", "C", "i", "?", "A"])
+async def test_a_dialog_that_two_keys_close_leaves_the_screen_below(opens: str) -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2")
+        below = app.screen
+        await pilot.press(opens)
+        dialog = app.screen
+        assert isinstance(dialog, Dialog)
+        if isinstance(dialog, JobsScreen):
+            dialog.action_choose()  # the choice arrives when the dialog is closed
+        dialog.dismiss(None)
+        dialog.dismiss(None)
+        await pilot.pause()
+        await pilot.pause()
+        assert app.screen is below
+    assert (app.crash, app.faults.count) == (None, 0)
 
 
 async def test_the_palette_opens_again_while_the_closed_one_is_taken_away() -> None:

@@ -10,14 +10,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Label, SelectionList
 from textual.widgets.selection_list import Selection
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 
 CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
 
@@ -34,7 +33,7 @@ class ColumnChoice(SelectionList[str]):
         return Strip([left, Segment(" " * mark.cell_length, mark.style), *rest])
 
 
-class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
+class ColumnsScreen(Dialog[None]):
     """A dialog with one line per column, to show or hide it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

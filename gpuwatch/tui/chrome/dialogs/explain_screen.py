@@ -10,14 +10,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches, find
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.lines.item_page import hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, wrapped
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
@@ -84,7 +83,7 @@ class ExplainPage(RebuiltPage):
         return rows
 
 
-class ExplainScreen(ErrorBoundary, ModalScreen[None]):
+class ExplainScreen(Dialog[None]):
     """The dialog with an explanation, over the screen that opened it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS, HINTS)]

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
@@ -19,14 +18,14 @@ from gpuwatch.number_text import plural
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.job_scope import JobSummary
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 NAME_COLUMNS = 24
 CLOSES = ("app.back", "app.quit", "app.jobs")
 
 
-class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
+class JobsScreen(Dialog["str | None"]):
     """A dialog with one line per job. Its result is the chosen job, "" for all jobs, or None if closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,17 +9,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 
 MAX_CHARS = 2000
 
 
-class NoteScreen(ErrorBoundary, ModalScreen[None]):
+class NoteScreen(Dialog[None]):
     """A dialog with a one-line text field; an empty text adds no note."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]

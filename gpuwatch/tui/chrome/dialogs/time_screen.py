@@ -8,16 +8,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.time_input import TimeError, clock_text, time_typed
 
 
-class TimeScreen(ErrorBoundary, ModalScreen["float | None"]):
+class TimeScreen(Dialog["float | None"]):
     """The dialog that asks for a time in a recording.
 
     Its result is the time in unix seconds, or None if it was closed.
