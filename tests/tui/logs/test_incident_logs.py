@@ -194,6 +194,17 @@ async def test_an_undated_traceback_of_a_launcher_stands_where_it_was_written(ke
         last = [index for index, text in enumerate(texts) if "step 99" in text]
         assert last[0] < view.index < len(texts) - 2
         assert [row.at for row in view.sheet.rows[-3:]] == [NOON + 99.5, NOON + 110.0, NOON + 130.0]
+        await workspace.pilot.resize_terminal(80, 24)
+        await workspace.press("home")
+        assert re.search(r" launcher +\S", workspace.text())
+
+
+async def test_each_line_of_a_kernel_pane_has_its_time_as_the_lines_of_a_rank_have() -> None:
+    async with demo_desk((80, 24)) as workspace:
+        await workspace.press("4", "enter")
+        kernel, rank = (pane.render_line(2).text for pane in workspace.panes[:2])
+        assert re.match(r"..\W\d\d:\d\d:\d\d\.\d{3} ", kernel)
+        assert re.match(r"..\d\d:\d\d:\d\d ", rank)
 
 
 async def _message_before_its_prefix(workspace: Desk) -> None:

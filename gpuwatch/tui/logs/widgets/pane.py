@@ -36,11 +36,12 @@ from gpuwatch.tui.toolkit.lines.line_view import LineView
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 from gpuwatch.tui.toolkit.time_input import clock_text
+from gpuwatch.wire import KERNEL_LOG
 
 WHEEL_LINES = 3
 SIDEWAYS_CELLS = 16
 """Cells that an arrow key scrolls sideways."""
-MAX_NAME_WIDTH, NARROW_NAME_WIDTH, WIDE_COLUMNS = 18, 7, 100
+MAX_NAME_WIDTH, NARROW_NAME_WIDTH, WIDE_COLUMNS = 18, 8, 100
 """Cells of the column with each line's source: on a pane from `WIDE_COLUMNS` on, and on a narrower one."""
 MIN_MESSAGE_WIDTH = 32
 """Cells that the message keeps before the text after it."""
@@ -112,9 +113,12 @@ class LogPane(LineView, can_focus=True):
         return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
 
     def _before(self, view: View) -> int:
-        return (
-            GUTTER_CELLS + (CLOCK_CELLS if self.workspace.clocks or view.merged else 0) + self._gutter_cells
-        )
+        return GUTTER_CELLS + (CLOCK_CELLS if self._is_timed(view) else 0) + self._gutter_cells
+
+    def _is_timed(self, view: View) -> bool:
+        """Return True if each line's time is shown in front of it; kernel lines have no time of their own."""
+        kernel = not view.merged and view.buffers[0].source.file == KERNEL_LOG
+        return self.workspace.clocks or view.merged or kernel
 
     def _names(self, view: View) -> int:
         """Return the width of the column with each line's source; 0 for a single log."""
@@ -167,7 +171,7 @@ class LogPane(LineView, can_focus=True):
             out.append(Segment(" " * self._before(view)))
         else:
             out += mark(severity, look, bookmarked=shown.bookmarked, wanted=shown.wanted)
-            if self.workspace.clocks or view.merged:
+            if self._is_timed(view):
                 out.append(self._clock(shown))
             if view.merged:
                 out += self._gutter(shown, self._gutter_cells)
@@ -213,7 +217,7 @@ class LogPane(LineView, can_focus=True):
         rank = shown.line.rank if source.rank is None else source.rank
         name = f"r{rank}" if rank is not None else f"{source.node} {source.name}"
         if cell_len(name) >= width:
-            name = source.name
+            name = source.name if cell_len(source.name) < width else source.name.removesuffix(".log")
         return [Segment(fit(name, width - 1), self.look.title), Segment(" ")]
 
     # ---- the header
