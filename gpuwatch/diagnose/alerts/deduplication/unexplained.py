@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -162,7 +163,11 @@ def message_of(line: str) -> str:
 
 
 def without_general(alerts: list[Alert]) -> list[Alert]:
-    """Return the alerts without those of generic rules whose lines were also matched by a specific rule."""
+    """Return the alerts without those of generic rules whose lines were also matched by a specific rule.
+
+    General words in the message of an exception (`RuntimeError: shard 17 was not found`) are no such match.
+    """
+    alerts = _without_raised_losses(alerts)
     general = {alert.id: alert for alert in alerts if alert in EXITS or alert in GENERIC_EXCEPTIONS}
     if not general:
         return alerts
@@ -184,6 +189,16 @@ def without_general(alerts: list[Alert]) -> list[Alert]:
             for line in lines
         )
     }
+    return [alert for alert in alerts if alert.id not in gone]
+
+
+def _without_raised_losses(alerts: list[Alert]) -> list[Alert]:
+    """Return the alerts without losses, named by general words, that a line of an exception states."""
+    stated = [alert for alert in alerts if SIGN in alert.fields and alert.severity == "warning"]
+    if not stated:
+        return alerts
+    raised = {line for alert in alerts if alert in GENERIC_EXCEPTIONS for line in _lines(alert)}
+    gone = {alert.id for alert in stated if (lines := _lines(alert)) and raised.issuperset(lines)}
     return [alert for alert in alerts if alert.id not in gone]
 
 

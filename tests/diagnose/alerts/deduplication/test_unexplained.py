@@ -44,6 +44,19 @@ def test_an_error_that_the_rank_outlives_is_a_note_but_the_log_is_not_called_cle
     assert report["unexplained_errors"] == 1
 
 
+@pytest.mark.parametrize(
+    "what",
+    ["shape mismatch in shard 17: expected 4096, got 4095", "shard 17 was not found", "shard 17 is gone"],
+)
+def test_an_exception_whose_message_states_a_loss_stays_an_exception(tmp_path: Path, what: str) -> None:
+    raised = [*TRACEBACK.splitlines()[:-1], f"RuntimeError: {what}"]
+    report = scan_of(tmp_path, rank_3="\n".join([*STEPS[:30], *raised]))
+    (incident,) = report["incidents"]
+    assert (incident["class"], incident["rank"], incident["severity"]) == ("python.exception", 3, "error")
+    assert what in incident["headline"]
+    assert list(severities(report)) == ["python.exception"]
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_an_error_line_beside_a_known_error_is_explained(tmp_path: Path, before: bool) -> None:
     lines = [ERROR.format(31, 4), TRACEBACK] if before else [TRACEBACK, ERROR.format(31, 4)]
