@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from msgspec import structs
+
 from gpuwatch.blocks.model import (
     Item,
     Line,
@@ -143,7 +145,7 @@ def _quote(incident: Incident, alert: Alert, proof: Proof, place: Place) -> Quot
         at=proof.at,
         timed=proof.timed,
         of_cause=of_cause,
-        about=alert,
+        about=structs.replace(alert, proof=(proof, *alert.proof)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 
@@ -12,13 +13,18 @@ MAX_EVIDENCE = 40
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
     """Return the incident's proofs, each with its alert: all of the cause, then one per further class.
 
-    Alerts of the cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
+    The exception that ended the cause's rank comes before its end. Of the further classes, alerts of the
+    cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
     """
     cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []
     kinds: set[str] = set()
     others = [alert for alert in incident.alerts if cause is None or alert.id != cause.id]
     if cause is not None:
+        raised = raised_by(cause, others)
+        if raised is not None:
+            kinds.add(raised.code)
+            chosen += [(raised, proof) for proof in raised.proof[:1]]
         chosen += [(cause, proof) for proof in cause.proof]
         others.sort(key=lambda each: (each.is_remark, cause.rank is None or each.rank != cause.rank))
     for alert in others:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 
@@ -33,10 +34,13 @@ def location_of(alert: Alert) -> LogLocation | None:
 def alert_with_line(incident: Incident) -> Alert | None:
     """Return the alert whose log line proves an incident: its cause, else another one about its rank.
 
-    An exit status proves that a rank ended, and its log line why. The cause if no alert has a line.
+    An exit status proves that a rank ended, and the line of its exception why. The cause if no alert has a
+    line.
     """
     about = [each for each in incident.alerts if each.rank in (None, incident.rank) and each.role != "echo"]
-    alerts = [incident.cause, *about] if incident.cause else about
+    cause = incident.cause
+    raised = raised_by(cause, incident.alerts) if cause else None
+    alerts = [*(each for each in (raised, cause) if each), *about]
     return next((each for each in alerts if location_of(each)), incident.cause)
 
 

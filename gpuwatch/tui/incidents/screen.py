@@ -16,7 +16,7 @@ from gpuwatch.tui.actions.action_targets import about_alert, about_incident
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
-from gpuwatch.tui.incidents.evidence_location import alert_with_line, location_after
+from gpuwatch.tui.incidents.evidence_location import alert_with_line, location_after, location_of
 from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.incidents.incident_list import IncidentList
 from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
@@ -113,12 +113,14 @@ class IncidentsScreen(LiveScreen):
 
     def alert(self) -> Alert | None:
         """Return the alert under the cursor, else the cause of the shown incident, else None."""
+        incident = self.incident()
+        return self._listed_alert() or (incident.cause if incident else None)
+
+    def _listed_alert(self) -> Alert | None:
+        """Return the alert of the item under the cursor; None if it has none, such as the headline."""
         part = self.focused
         thing = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
-        if thing is not None and thing.alert is not None:
-            return thing.alert
-        incident = self.incident()
-        return incident.cause if incident else None
+        return thing.alert if thing is not None else None
 
     def explained(self) -> str:
         thing = self.alert() or self.incident()
@@ -150,8 +152,8 @@ class IncidentsScreen(LiveScreen):
 
     @on(SelectableLines.Chosen, "#incident-head, #incident, #moments")
     def _open(self) -> None:
-        alert, incident = self.alert(), self.incident()
-        if incident is not None and alert == incident.cause:
+        alert, incident = self._listed_alert(), self.incident()
+        if incident is not None and (alert is None or (alert == incident.cause and not location_of(alert))):
             alert = alert_with_line(incident)
         if alert is not None:
             self.cockpit.show_alert(alert, incident)
@@ -233,6 +235,5 @@ class IncidentsScreen(LiveScreen):
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """Open the logs of all ranks of the shown incident, at the time of the item under the cursor."""
-        incident, alert = self.incident(), self.alert()
-        if incident is not None:
-            self.cockpit.show_ranks_of(incident, alert)
+        if (incident := self.incident()) is not None:
+            self.cockpit.show_ranks_of(incident, self._listed_alert() or alert_with_line(incident))

@@ -11,6 +11,7 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from gpuwatch import wire
+from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
@@ -125,6 +126,32 @@ async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
     assert everyone[1]["merged"]
     assert everyone[1]["ranks"][0] == 85
     assert len(everyone[1]["ranks"]) == 128
+
+
+async def test_enter_on_the_end_of_a_rank_leads_to_its_exception_and_on_a_proof_to_that_proof(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base, offsets = xid_alert(), {"own.log": 70, "launcher.log": 7, "table.log": 9}
+    own, launcher, table = (
+        Proof("line", file, base.first, node="gpu-011", file=file, offset=offset)
+        for file, offset in offsets.items()
+    )
+    raised = structs.replace(base, id="a-raised", code="python.exception", proof=(own,))
+    ended = structs.replace(base, id="a-end", code="rank.exit_error", proof=(launcher, table))
+    incident = structs.replace(demo_incident(), cause=ended, alerts=(ended, raised))
+    app = incident_app(StillBook([incident]))
+    opened: list[tuple[str, int]] = []
+    monkeypatch.setattr(app, "show_logs", lambda _node, file, **named: opened.append((file, named["offset"])))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "enter", "m")
+        detail = incidents_of(app).detail
+        detail.focus()
+        shown = [number for number, thing in enumerate(detail.things) if thing.text in offsets]
+        for number in shown:
+            detail.go(number)
+            await pilot.press("enter")
+    expected = [*offsets.items()]
+    assert opened == [expected[0], expected[0], *expected]
 
 
 async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens() -> None:

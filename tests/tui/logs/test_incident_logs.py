@@ -64,6 +64,28 @@ async def test_three_shows_the_cause_the_culprit_and_the_first_followers_on_ever
         assert [rank for _, rank in files(workspace)] == [0, 1]  # what the person chose since stays
 
 
+async def test_empty_files_of_ranks_get_no_pane_and_are_not_called_unread() -> None:
+    session = story()
+    session.files["gpu-001"] += [FakeFile(f"/run/attempt_0/{rank}/stdout.log", [rank]) for rank in range(4)]
+    session.report("gpu-001", wire.Logs(t=1.0, seq=2, files=[f.reported() for f in session.files["gpu-001"]]))
+    culprit = structs.replace(demo_incident(), alerts=(), cause=None, rank=1, silent=(), job=None)
+    session.book = StillBook([culprit])
+    async with log_desk(session, press="") as workspace:
+        await workspace.press("4", "3")
+        assert [rank for _, rank in files(workspace)] == [1]
+        await workspace.press("4", "m")
+        await workspace.frames(6)
+        view = workspace.screen.pane.view
+        assert view is not None
+        assert all(buffer.lines for buffer in view.buffers)
+        await workspace.type("c", "stdout")
+        await workspace.type("t", clock(30))
+        assert "not read" not in workspace.text()
+        await workspace.press("M")
+        assert "no line yet" in workspace.text()
+        assert "has a time" not in workspace.text()
+
+
 async def test_an_incident_without_a_log_leaves_the_chosen_logs() -> None:
     session = story()
     unlogged = structs.replace(demo_incident(), alerts=(), cause=None, rank=None, silent=(), job="x")

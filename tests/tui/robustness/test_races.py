@@ -6,7 +6,6 @@ import asyncio
 import time
 
 import pytest
-from gpuwatch.tui.chrome.jobs_screen import JobsScreen
 from textual.command import CommandPalette
 from textual.notifications import Notification
 from textual.widget import Widget
@@ -15,6 +14,7 @@ from textual.widgets._toast import Toast
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen

@@ -104,15 +104,27 @@ class Occurrence:
         )
 
 
-def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
+def _states(alert: Alert) -> tuple[bool, bool, bool, int, tuple[bool, int]]:
     """Return the sort key for how specific an alert is; the most specific one has the highest."""
     named = alert.code not in LOST
-    return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
+    return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), _is_own(alert)
+
+
+def _is_own(alert: Alert) -> tuple[bool, int]:
+    """Return the sort key for copies of one line: a timed one is higher, then one with a shorter prefix.
+
+    A launcher puts its own prefix before each line of a rank, and no time.
+    """
+    return alert.timed, -len(alert.proof[0].text)
 
 
 def _chained(reported: Sequence[Alert]) -> Alert:
-    """Return the last alert of an exception chain; its text names the first exception as the origin."""
-    first, last = reported[0].fields.get("exception"), reported[-1]
+    """Return the last alert of an exception chain; its text names the first exception as the origin.
+
+    Of several copies of the last exception the rank's own line is returned.
+    """
+    first, end = reported[0].fields.get("exception"), reported[-1].text
+    last = max((alert for alert in reported if alert.text == end), key=_is_own)
     if first is None or first == last.fields.get("exception"):
         return last
     return structs.replace(last, text=f"{last.text}, from {first}")

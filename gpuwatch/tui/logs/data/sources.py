@@ -44,6 +44,8 @@ class LogSource:
     """True if other ranks write to it too: only this rank's lines are shown."""
     job: str | None = field(default=None, compare=False)
     """The job that writes it; None: unknown, or several."""
+    empty: bool = field(default=False, compare=False)
+    """True if the file had no bytes when it was listed."""
 
     @property
     def name(self) -> str:
@@ -65,7 +67,8 @@ def _gpu_of(node: Node, rank: int | None) -> int | None:
 def _source(node: Node, file: LogFile) -> LogSource:
     rank = file.ranks[0] if len(file.ranks) == 1 else None
     how = file.rank_from if file.ranks else None
-    return LogSource(node.name, file.path, rank, _gpu_of(node, rank), how, tuple(file.ranks), job=file.job)
+    gpu, ranks = _gpu_of(node, rank), tuple(file.ranks)
+    return LogSource(node.name, file.path, rank, gpu, how, ranks, job=file.job, empty=file.size == 0)
 
 
 def _rank_order(source: LogSource) -> tuple[bool, int, bool, str]:
@@ -109,6 +112,11 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
         for source in listed
         if rank in source.ranks and source.file != KERNEL_LOG
     ]
+
+
+def with_content(sources: Sequence[LogSource]) -> list[LogSource]:
+    """Return the files that are not empty, as the unused stdout of a rank is; all if there is no other."""
+    return [source for source in sources if not source.empty] or list(sources)
 
 
 def of_job(sources: Iterable[LogSource], job: str | None) -> list[LogSource]:

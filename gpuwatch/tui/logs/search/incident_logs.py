@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.incidents.evidence_location import LogLocation, alert_with_line, location_of
-from gpuwatch.tui.logs.data.sources import LogSource, of_job, rank_sources
+from gpuwatch.tui.logs.data.sources import LogSource, of_job, rank_sources, with_content
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 
 MAX_FOLLOWERS = 2
@@ -45,7 +45,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
         found |= dict.fromkeys(listed or [LogSource(spot.node, spot.file)])
     ranks = [*_suspects(incident), *(alert.rank for alert in _followers(incident))]
     for rank in [rank for rank in dict.fromkeys(ranks) if rank is not None][: 1 + MAX_FOLLOWERS]:
-        found |= dict.fromkeys(rank_sources(of_job(sources, incident.job), rank))
+        found |= dict.fromkeys(with_content(rank_sources(of_job(sources, incident.job), rank)))
     return list(found)
 
 

@@ -50,6 +50,8 @@ def header(
 
 def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
     """Return the seconds since the newest line was written or received; None if unknown."""
+    if file is not None and file.size == 0:
+        return None
     grown = None if file is None else file.grown_at
     if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
         grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
@@ -60,13 +62,20 @@ def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]
     """Return the segments that state why lines are not shown; empty if nothing is wrong."""
     buffer = view.buffers[0]
     if view.merged:
-        failed = sum(bool(each.error) for each in view.buffers)
+        failed = sum(bool(_error(each, view_state)) for each in view.buffers)
         return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
     file = file_of(view_state.fleet, buffer.source)
     if file is not None and file.state in ("unreadable", "gone"):
         words = file.reason or ("deleted; waiting for a new file" if file.state == "gone" else "unreadable")
         return [Segment(f" {clean(words)} ", look.badge["warning"])]
-    return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])] if buffer.error else []
+    error = _error(buffer, view_state)
+    return [Segment(f" {clean(error)} ", look.badge["warning"])] if error else []
+
+
+def _error(buffer: Buffer, view_state: ViewState) -> str:
+    """Return why a file's lines could not be read; "" also for an empty file, which has none."""
+    file = file_of(view_state.fleet, buffer.source) if buffer.error else None
+    return "" if file is not None and file.size == 0 else buffer.error
 
 
 def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:

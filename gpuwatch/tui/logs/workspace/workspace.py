@@ -20,6 +20,7 @@ from gpuwatch.tui.logs.data.sources import (
     known_ranks,
     of_job,
     rank_sources,
+    with_content,
 )
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
@@ -140,7 +141,7 @@ class LogWorkspace:
         incident = self.view_state.snapshot.incident(wanted.incident or "")
         job = incident.job if incident else self.view_state.scope.job
         for rank in wanted.ranks:
-            own += rank_sources(of_job(known, job), rank)
+            own += with_content(rank_sources(of_job(known, job), rank))
         about = incident_logs(incident, known) if incident else []
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
         if incident is not None:
@@ -242,7 +243,7 @@ class LogWorkspace:
         wanted = self.sources
         if self.mode == "everyone":
             job = self._about.job if self._about else self.view_state.scope.job
-            ranks = every_rank(of_job(all_sources(self.view_state.fleet), job))[:MAX_FILES]
+            ranks = with_content(every_rank(of_job(all_sources(self.view_state.fleet), job)))[:MAX_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
         self.opened.merge(wanted, lead)
 

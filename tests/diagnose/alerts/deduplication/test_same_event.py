@@ -108,3 +108,23 @@ def test_two_events_of_one_subject_stay_apart_by_a_mark(name: str) -> None:
     assert subject_of(one) == subject_of(other)
     assert row.of(one) and row.values(one) != row.values(other)
     assert len(joined((one, other))) == 2
+
+
+@pytest.mark.parametrize("code", ["python.exception", "oom.cuda"])
+@pytest.mark.parametrize(("stamp", "timed"), [("", False), ("2026-03-02 10:00:00 ", True)])
+def test_the_rank_s_own_line_is_the_first_proof_not_the_launcher_s_copy(
+    code: str, stamp: str, timed: bool
+) -> None:
+    own, copied = "/logs/rank_3.log", "/logs/launcher.log"
+    texts = {own: f"{stamp}[rank3]: RuntimeError: x", copied: "[default3]:[rank3]: RuntimeError: x"}
+    proofs = {
+        file: (Proof("line", text, T0, node="n1", file=file, offset=0),) for file, text in texts.items()
+    }
+    reported = [
+        alert(code, copied, proof=proofs[copied], timed=False),
+        alert(code, own, proof=proofs[own], timed=timed, first=T0 + 0.5),
+    ]
+    for order in (reported, reported[::-1]):
+        (one,) = joined(order)
+        assert one.proof[0].file == own
+        assert (len(one.proof), one.id) == (2, reported[0].id)
