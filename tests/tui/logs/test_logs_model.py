@@ -11,6 +11,7 @@ from gpuwatch.number_text import folded
 from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.folding import normal
+from gpuwatch.tui.logs.data.line_prefix import message_at
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import RowModel
 from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, all_sources, choose, rank_sources
@@ -471,3 +472,14 @@ def test_a_page_on_its_way_does_not_undo_a_later_jump() -> None:
     assert buffer.target is not None
     assert buffer.line(buffer.target).text.endswith("line 990")
     assert buffer.live
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2026-03-02 10:00:00,123 INFO [rank 3] a message of a rank", "a message of a rank"),
+        ("  time      : 2026-03-02_10:00:00", "  time      : 2026-03-02_10:00:00"),
+    ],
+)
+def test_the_prefix_of_a_line_is_no_mere_indentation(line: str, message: str) -> None:
+    assert line[message_at(line) :] == message

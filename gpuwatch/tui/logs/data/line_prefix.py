@@ -26,6 +26,8 @@ def message_at(text: str) -> int:
         if found is None:
             break
         at = found.end()
+    if at == 0:
+        return 0  # an indentation is no prefix
     while text[at : at + 1] in (" ", "\t"):
         at += 1
     return at if at and len(text) - at >= MIN_MESSAGE_WIDTH else 0
