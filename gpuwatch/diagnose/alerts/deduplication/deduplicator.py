@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from gpuwatch.diagnose.alerts.deduplication.occurrence import Occurrence
+from gpuwatch.diagnose.alerts.deduplication.occurrence import Attempt, Occurrence
 from gpuwatch.diagnose.alerts.deduplication.same_event import Key, marks_of, subject_of
 from gpuwatch.diagnose.alerts.deduplication.unexplained import (
     without_explained,
@@ -117,6 +117,6 @@ class Deduplicator:
                 things.append(Occurrence(alert, marks, attempt))
         return [known.alert() for known in things]
 
-    def _attempt(self, alert: Alert) -> tuple[int, int]:
-        again = number_at(alert, self._resumed.get(alert.job or "", ()))
+    def _attempt(self, alert: Alert) -> Attempt:
+        again = None if alert.job is None else number_at(alert, self._resumed.get(alert.job, ()))
         return attempt_of(alert, self._ends) if self._ends else 0, again

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -33,25 +33,31 @@ WORDING_CHARS = 1000
 MAX_PROOFS = 12
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 Value = TypeVar("Value")
+Attempt: TypeAlias = tuple[int, int | None]
+"""How often launchers had restarted, and how often the job had resumed; None: the job is not known."""
 
 
 class Occurrence:
     """One event and all alerts that report it, which `alert` merges into one."""
 
-    def __init__(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> None:
+    def __init__(self, alert: Alert, marks: Marks, attempt: Attempt) -> None:
         self.reported = [alert]
         self._marks = marks
         self._attempt = attempt
         lasts = LOST_SAME_S if alert in GPU_GONE else CHAIN_S if alert in GENERIC_EXCEPTIONS else SAME_S
         self._until = alert.first + lasts
 
-    def takes(self, alert: Alert, marks: Marks, attempt: tuple[int, int]) -> bool:
+    def takes(self, alert: Alert, marks: Marks, attempt: Attempt) -> bool:
         """Add the alert and return True if it reports this event; return False if it is about another one."""
-        if attempt != self._attempt or (alert.first > self._until and not self._is_still_lost(alert)):
+        restarts, again = self._attempt
+        if restarts != attempt[0] or (None not in (again, attempt[1]) and again != attempt[1]):
+            return False
+        if alert.first > self._until and not self._is_still_lost(alert):
             return False
         if any(self._marks.get(name, value) != value for name, value in marks.items()):
             return False
         self._marks = {**marks, **self._marks}
+        self._attempt = restarts, attempt[1] if again is None else again
         self.reported.append(alert)
         return True
 

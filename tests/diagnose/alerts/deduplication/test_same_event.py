@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
+from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator, joined
 from gpuwatch.diagnose.alerts.deduplication.same_event import MARKS, SUBJECTS, subject_of
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.timing import Resumption
 from tests.diagnose.finding import T0
 
 
@@ -128,3 +129,17 @@ def test_the_rank_s_own_line_is_the_first_proof_not_the_launcher_s_copy(
         (one,) = joined(order)
         assert one.proof[0].file == own
         assert (len(one.proof), one.id) == (2, reported[0].id)
+
+
+def test_a_line_of_no_job_is_of_the_same_event_after_the_job_has_resumed() -> None:
+    began = (Resumption(T0 - 60, T0 - 50),)
+    limit = kernel("oom.host.cgroup", rank=3, job="run7", fields={"victim": "python", "pid": 9})
+    joiner = Deduplicator()
+    joiner.take_resumed({"run7": began})
+    for each in (kernel(KILL, fields={"process": "python"}), limit):
+        joiner.put(each)
+    (one,) = joiner.joined()
+    assert (one.code, one.rank, one.job) == ("oom.host.cgroup", 3, "run7")
+    earlier = kernel("oom.host.cgroup", job="run7", first=T0 - 61, last=T0 - 61, fields={"victim": "python"})
+    joiner.put(earlier)
+    assert len(joiner.joined()) == 2
