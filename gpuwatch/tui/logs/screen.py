@@ -11,6 +11,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.layout import LogsLayout
 from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.widgets.pane import LogPane
@@ -161,9 +162,17 @@ class LogsScreen(LogsLayout):
         some = len(self.workspace.sources) > 1 and not self.workspace.led
         modes = [mode for mode in MODES if mode != "merged" or some]
         at = modes.index(self.workspace.mode) if self.workspace.mode in modes else 0
-        self.workspace.set_mode(modes[(at + step) % len(modes)])
+        self.workspace.set_mode(modes[(at + step) % len(modes)], self._line_gone_to())
         self.grid.panes[0].focus()
         self.pull()
+
+    def _line_gone_to(self) -> tuple[LogSource, int] | None:
+        """Return file and byte offset of the line under the cursor; None for a pane that follows its file."""
+        view = self.view
+        line = None if view is None or view.following else view.line()
+        if view is None or line is None:
+            return None
+        return view.feed.place(view.sheet.rows[view.index].key)[0], line.offset
 
     def action_next_rank(self) -> None:
         """Open the log line of the next rank of the incident that led here, else of the leading one."""

@@ -229,6 +229,21 @@ async def test_each_line_of_a_kernel_pane_has_its_time_as_the_lines_of_a_rank_ha
         assert re.match(r"..\d\d:\d\d:\d\d ", rank)
 
 
+async def test_m_keeps_the_cursor_on_its_line_though_no_time_of_it_is_known() -> None:
+    launcher = FakeFile("/job/launcher.log")
+    launcher.write("\n".join(f"undated {number}" for number in range(40)))
+    rank = FakeFile("/job/rank_0.log", [0])
+    rank.write("\n".join(f"{clock(second)} step {second}" for second in range(100)))
+    async with log_desk(LogSession({"gpu-001": [launcher, rank]}), press="") as workspace:
+        workspace.app.show_logs("gpu-001", launcher.path, offset=launcher.lines[17].offset, ranks=(0,))
+        await workspace.frames(6)
+        for mode in ("everyone", "panes"):
+            await workspace.press("m")
+            await workspace.frames(6)
+            assert workspace.screen.workspace.mode == mode
+            assert workspace.under_cursor() == "undated 17"
+
+
 async def _message_before_its_prefix(workspace: Desk) -> None:
     """In 80 columns."""
     row = next(line for line in workspace.text().splitlines() if "127 ranks:" in line)

@@ -217,10 +217,13 @@ class LogWorkspace:
             ranks = silent_ranks(self.view_state)[:SLOWEST_RANKS]
         return [source for rank in ranks for source in rank_sources(known, rank)]
 
-    def set_mode(self, mode: Mode) -> None:
-        """Show one pane per file, the files merged, or all ranks of all jobs merged."""
+    def set_mode(self, mode: Mode, lead: tuple[LogSource, int] | None = None) -> None:
+        """Show one pane per file, the files merged, or all ranks of all jobs merged.
+
+        `lead` is a file and the byte offset of a line to put the cursor on, if the file is shown.
+        """
         self.mode = mode
-        self._arrange()
+        self._arrange(lead)
 
     def panes(self, room: int) -> list[LogSource]:
         """Return the sources that have a pane now, if `room` panes fit."""
@@ -237,7 +240,7 @@ class LogWorkspace:
         """Open the files that the mode needs, close the others, and jump to the line `lead`."""
         if self.mode == "panes":
             self.opened.keep(self.sources)
-            if lead is not None:
+            if lead is not None and lead[0] in self.sources:
                 self.opened.lead(*lead)
             return
         wanted = self.sources
@@ -245,7 +248,7 @@ class LogWorkspace:
             job = self._about.job if self._about else self.view_state.scope.job
             ranks = with_content(every_rank(of_job(all_sources(self.view_state.fleet), job)))[:MAX_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
-        self.opened.merge(wanted, lead)
+        self.opened.merge(wanted, lead if lead is None or lead[0] in wanted else None)
 
     def pull(self) -> None:
         """Process what was received, request what is due, and update the marks; called once per frame."""
