@@ -103,7 +103,7 @@ def training_rows(one: SessionSummary) -> Rows:
         (
             "step time p50, p95, p99",
             f"{fixed(times.p50, 3, 's')}, {fixed(times.p95, 3, 's')}, {fixed(times.p99, 3, 's')}"
-            if times
+            if times and times.p50 is not None
             else "",
         ),
         ("MFU, step", percent(one.mfu_step) if one.mfu_step is not None else ""),

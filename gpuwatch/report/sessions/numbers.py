@@ -9,6 +9,8 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 DASH = "-"
 HALF_UP = 1 + 1e-12
 """Binary fractions of averages such as 81.95 are slightly too low; this rounds them up."""
+SMALL_LOSS = 0.01
+"""Four decimals show little of a loss below this."""
 UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 """Powers of ten, as in the logs of a session."""
 
@@ -20,7 +22,7 @@ def fixed(value: float | None, digits: int, unit: str = "") -> str:
 
 def loss_cell(summary: SessionSummary) -> str:
     """Return the last loss for a table column; `NaN/Inf` if any loss was not finite."""
-    return "NaN/Inf" if summary.has_non_finite_loss else fixed(summary.final_loss, 4)
+    return "NaN/Inf" if summary.has_non_finite_loss else loss_text(summary.final_loss)
 
 
 def loss_words(summary: SessionSummary) -> str:
@@ -28,7 +30,12 @@ def loss_words(summary: SessionSummary) -> str:
     since = summary.non_finite_loss_step
     if summary.has_non_finite_loss:
         return "NaN or Inf" if since is None else f"NaN or Inf since step {since}"
-    return fixed(summary.final_loss, 4)
+    return loss_text(summary.final_loss)
+
+
+def loss_text(value: float | None) -> str:
+    """Return a loss with four decimals, a small one with four digits, `3.21e-05`; a dash for None."""
+    return significant(value) if value and abs(value) < SMALL_LOSS else fixed(value, 4)
 
 
 def significant(value: float | None, digits: int = 4) -> str:

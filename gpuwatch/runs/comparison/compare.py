@@ -11,6 +11,9 @@ from gpuwatch.runs.comparison.configuration import Difference, configuration_dif
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
+TIMED = {"gpuwatch run": "the command", "gpuwatch.telemetry": "the training"}
+"""Writer of a session -> what its duration covers; a command includes imports and the loading of a model."""
+
 
 class SessionGroup(Struct, frozen=True):
     """The averages over sessions with one worker count; None: no session has the value."""
@@ -170,12 +173,19 @@ def differences(sessions: Sequence[TrainingSession]) -> Iterable[Difference]:
         ("sequence_length", lambda one: one.batch and one.batch.sequence_length),
         ("precision", lambda one: one.mixed_precision),
         ("gpu_model", lambda one: ", ".join(sorted({gpu.name for gpu in one.gpus or () if gpu.name}))),
+        ("duration_of", lambda one: timed(one.writer)),
         ("device", lambda one: None if one.gpu_count is None else "GPU" if one.gpu_count else "CPU"),
     )
     for what, of in facts:
         values = {each.name: str(value) for each in sessions if (value := of(each.summary))}
         if len(set(values.values())) > 1:
             yield Difference(what, values)
+
+
+def timed(writer: str | None) -> str | None:
+    """Return what the duration of a session covers, by its writer; None: unknown."""
+    named = ((name, what) for name, what in TIMED.items() if writer and writer.startswith(name))
+    return next((what for _, what in named), None)
 
 
 def average(values: Iterable[float | None]) -> float | None:

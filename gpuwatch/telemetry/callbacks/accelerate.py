@@ -8,7 +8,9 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 from ..base.json_files import as_number
+from ..base.records import record_names
 from ..base.settings import TelemetrySettings
+from ..tracker.run_facts import RunFacts
 from ..tracker.tracker import TelemetryTracker
 
 STEP_VALUES: Mapping[str, str] = {
@@ -36,7 +38,7 @@ class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]  # the framewor
         *,
         output_dir: str | None = None,
         logs_dir: str | None = "logs",
-        **facts: Any,
+        **options: Any,
     ) -> None:
         """Create a tracker.
 
@@ -44,11 +46,20 @@ class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]  # the framewor
             settings: What is collected.
             output_dir: The folder of the `telemetry_callback_*` files.
             logs_dir: Where session folders are created; None: none.
-            **facts: The fields of `RunFacts`: `total_steps`, `model_name`, ...
+            **options: Fields of `TelemetrySettings`, instead of `settings`, and of `RunFacts`: `total_steps`,
+                `model_name`, ...
+
+        Raises:
+            TypeError: An option is neither.
         """
         super().__init__()
-        self._telemetry = TelemetryTracker(settings, output_dir=output_dir, logs_dir=logs_dir)
-        self._facts = facts
+        names = record_names(TelemetrySettings)
+        chosen = {name: value for name, value in options.items() if name in names}
+        self._facts = {name: value for name, value in options.items() if name not in names}
+        RunFacts(**self._facts)  # a wrong name is refused here, not in the middle of a script
+        self._telemetry = TelemetryTracker(
+            settings or TelemetrySettings(**chosen), output_dir=output_dir, logs_dir=logs_dir
+        )
 
     @property
     def tracker(self) -> TelemetryTracker:

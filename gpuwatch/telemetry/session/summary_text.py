@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 RULE = "=" * 60
+SMALL_LOSS = 0.01
+"""Four decimals show little of a loss below this."""
 LARGEST_NUMBER = 1e30
 """JSON has numbers that no float can hold."""
 
@@ -59,11 +61,17 @@ def _facts(summary: Mapping[str, Any]) -> list[str]:
         ("Tokens/sec", shown(summary.get("tokens_per_s"), "{:.6g}")),
         ("Step time", times_text),
         ("MFU", mfu_text),
-        ("Final loss", shown(summary.get("final_loss"), "{:.4f}")),
+        ("Final loss", _loss(summary.get("final_loss"))),
         ("Loss", f"NaN or Inf since step {shown(lost)}" if lost is not None else None),
-        ("Best loss", shown(summary.get("best_loss"), "{:.4f}")),
+        ("Best loss", _loss(summary.get("best_loss"))),
     )  # fmt: skip
     return [f"{name + ':':<14}{value}" for name, value in rows if value is not None]
+
+
+def _loss(value: Any) -> str:
+    """Return a loss with four decimals, a small one with four digits."""
+    is_small = isinstance(value, (int, float)) and 0 < abs(value) < SMALL_LOSS
+    return shown(value, "{:.4g}" if is_small else "{:.4f}")
 
 
 def _gpus(summary: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from gpuwatch.runs.comparison.compare import compare
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionBatch, SessionModel, SessionSummary
+from gpuwatch.telemetry.session.summary_text import summary_text
 from tests.runs.sessions.written import write_documented_pair
 
 
@@ -82,6 +83,32 @@ def test_different_models_and_batches_are_named() -> None:
         "model": {"a": "m", "b": "n"},
         "global_batch_size": {"a": "8", "b": "16"},
     }
+
+
+def test_durations_of_a_command_and_of_a_training_alone_are_not_alike() -> None:
+    """`gpuwatch run` times the whole command with its imports, the library from the start of the training."""
+    writers = {"a": "gpuwatch run 0.2.0", "b": "gpuwatch.telemetry 0.2.0", "c": None}
+    found = compare([session(name, 1, 1.0, writer=writer) for name, writer in writers.items()])
+    assert {each.what: each.values for each in found.differences} == {
+        "duration_of": {"a": "the command", "b": "the training"}
+    }
+    assert not compare([session(name, 1, 1.0, writer=writers["a"]) for name in "ab"]).differences
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (1.2345, "1.2345"),
+        (0.0321, "0.0321"),
+        (0.0, "0.0000"),
+        (-0.00123456, "-0.001235"),
+        (3.2e-6, "3.2e-06"),
+    ],
+)
+def test_a_small_loss_is_not_shown_as_zero(loss: float, text: str) -> None:
+    one = session("a", 1, 1.0, final_loss=loss)
+    assert any(each.text == f"  Final Loss: {text}" for each in comparison_lines(compare([one])))
+    assert f"Final loss:   {text}\n" in summary_text({"final_loss": loss})
 
 
 def test_settings_that_differ_are_named() -> None:

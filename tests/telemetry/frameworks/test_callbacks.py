@@ -115,9 +115,11 @@ def test_a_trainer_of_lightning(tmp_path: Path, end: str, status: str, steps: in
 ACCELERATE = """
 import torch
 from accelerate import Accelerator
-from gpuwatch.telemetry import TelemetrySettings
 from gpuwatch.telemetry.callbacks.accelerate import AccelerateTelemetry
-telemetry = AccelerateTelemetry(TelemetrySettings(log_interval_steps=5), total_steps=10, model_name="tiny")
+telemetry = AccelerateTelemetry(log_interval_steps=5, total_steps=10, model_name="tiny")
+try: AccelerateTelemetry(log_interval=5)
+except TypeError as error: assert "log_interval" in str(error)
+else: raise AssertionError
 accelerator = Accelerator(log_with=telemetry, cpu=True)
 accelerator.init_trackers("project", config={"lr": 0.1})
 for step in range(1, 11):
