@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey
 from gpuwatch.diagnose.missing_ranks.vanished import (
     CODE,
     EVERY_S,
     names_ranks,
     vanished_alert,
-    was_done,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
@@ -78,7 +78,7 @@ class EndOrderWatch(PeriodicWatch):
         jobs: dict[str, list[ListedRank]] = defaultdict(list)
         for (job, _), each in self._seen.items():
             jobs[job].append(each)
-        changed = False
+        changed, training = False, None
         for job, ranks in jobs.items():
             ends = [each.gone_by for each in ranks if each.gone_by is not None]
             if len(ends) < len(ranks) or wall - max(ends) < COMPLETE_S:
@@ -86,7 +86,8 @@ class EndOrderWatch(PeriodicWatch):
             for each in ranks:
                 del self._seen[job, each.rank]
             first = first_gone(ranks)
-            if first and not any(was_done(fleet, job, each.rank, {each.node}) for each in ranks):
+            training = training or FinishedTraining(fleet)
+            if first and not any(each.rank in training.done(job, {each.node}) for each in ranks):
                 alert = _alert(job, first, [each for each in ranks if each not in first], wall)
                 self.alerts[alert.id] = alert
                 changed = True

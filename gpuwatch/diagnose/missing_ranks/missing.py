@@ -7,12 +7,15 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Member, Running
-from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, stepped_since, was_done
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, stepped_since
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
 
+MAX_LOCAL_RANKS = 1024
+"""Most ranks of one node: more than any machine has GPUs. A process states what it likes."""
 STARTED_S = 30.0
 """If one rank of a job is younger than this, the others may still be starting (seconds)."""
 STEPS_NOW_S = 15.0
@@ -43,9 +46,10 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
     from a rank's own log there. Jobs that are starting, jobs on unreachable nodes, and ranks that reached the
     announced last step are left out, and jobs that step now: a rank that is not seen there runs without a
-    rank in its environment.
+    rank in its environment. At most `MAX_LOCAL_RANKS` are returned of a node.
     """
-    found = []
+    found: list[MissingRank] = []
+    training, left = FinishedTraining(fleet), dict.fromkeys(fleet.nodes, MAX_LOCAL_RANKS)
     running = ListedRanks().update(fleet.nodes.values()) if running is None else running
     for job, listed in members_by_job(fleet).items():
         members, ended = _believed(listed, running)
@@ -61,13 +65,13 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
         for node, process in ended:
             if names_ranks(node, now) and process.rank is not None and process.rank not in anywhere:
                 dues.setdefault(node.name, set()).add(process.rank)
-        found += [
-            missing_rank(fleet.nodes[name], job, rank, world)
-            for name, due in dues.items()
-            for rank in sorted(due - present)
-            if rank < world and not was_done(fleet, job, rank, {name, *dues})
-            if not stepped_since(fleet, job, {name, *dues}, now - STEPS_NOW_S)
-        ]
+        if stepped_since(fleet, job, dues, now - STEPS_NOW_S):
+            continue
+        done = training.done(job, dues)
+        for name, due in dues.items():
+            lacking = [rank for rank in sorted(due - present) if rank < world and rank not in done]
+            found += [missing_rank(fleet.nodes[name], job, rank, world) for rank in lacking[: left[name]]]
+            left[name] -= min(left[name], len(lacking))
     return found
 
 
@@ -149,10 +153,12 @@ def _block(process: Process, world: int) -> tuple[int, int] | None:
         return None
     size = process.variables.get("LOCAL_WORLD_SIZE", "")
     if size.isdecimal() and len(size) < 7 and local < int(size) <= world:
-        return rank - local, rank - local + int(size)
-    if not size and process.on_loopback:
-        return 0, world
-    return None
+        return _range(rank - local, rank - local + int(size))
+    return _range(0, world) if not size and process.on_loopback else None
+
+
+def _range(first: int, end: int) -> tuple[int, int] | None:
+    return (first, end) if end - first <= MAX_LOCAL_RANKS else None
 
 
 def _is_own_log(file: LogFile, job: str) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.missing import members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.unstarted import are_idle, silent_s
-from gpuwatch.diagnose.missing_ranks.vanished import was_done
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -48,16 +48,15 @@ class UnendedRanks(Struct, frozen=True):
 
 def unended_ranks(fleet: Fleet, now: float) -> list[UnendedRanks]:
     """Return the jobs of which some ranks ended with the training and the others stay. `now`: monotonic s."""
-    found = []
+    found, training = [], FinishedTraining(fleet)
     for job, members in members_by_job(fleet).items():
         world = members[0][1].world_size or 0
         present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
-        gone = set(range(world)) - present
-        if not present or not gone or not seen_whole(members, now) or not are_idle(members):
+        if not 0 < len(present) < world or not seen_whole(members, now) or not are_idle(members):
             continue
         quiet_s = min(silent_s(node, process, now) for node, process in members)
         nodes = {node.name for node, _ in members}
-        if quiet_s < UNENDED_S or not any(was_done(fleet, job, rank, nodes) for rank in gone):
+        if quiet_s < UNENDED_S or not training.done(job, nodes).has_one_beyond(present, world):
             continue
         first = min(members, key=lambda member: member[1].rank or 0)[0]
         found.append(UnendedRanks(job, tuple(sorted(present)), world, first, quiet_s))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_rank
-from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, nodes_of, was_done
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, nodes_of
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
@@ -16,12 +17,13 @@ def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRa
     Other ranks need not be known. Ranks that reached the announced last step are left out.
     """
     found: dict[tuple[str, int], MissingRank] = {}
+    training = FinishedTraining(fleet)
     for node in fleet.nodes.values():
         for process in node.processes if names_ranks(node, now) else ():
             job, rank = process.job, process.rank
             if job is None or rank is None or not is_unreaped(process) or (job, rank) in running:
                 continue
-            if not was_done(fleet, job, rank, nodes_of(job, running) | {node.name}):
+            if rank not in training.done(job, nodes_of(job, running) | {node.name}):
                 found[job, rank] = missing_rank(node, job, rank, process.world_size or 0)
     return list(found.values())
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.observed_end import status_of
-from gpuwatch.diagnose.error_outcome.step_track import reached
+from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
-from gpuwatch.diagnose.model.failure_classes import FINISHED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import plural
@@ -83,7 +82,7 @@ class VanishedWatch(PeriodicWatch):
         return self._judge(running, fleet, now, wall)
 
     def _judge(self, running: Running, fleet: Fleet, now: float, wall: float) -> bool:
-        changed = False
+        changed, training = False, None
         for ((job, rank), _), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
             known = self.alerts.get(name)
@@ -102,7 +101,8 @@ class VanishedWatch(PeriodicWatch):
             there = nodes_of(job, running) | {seen.node}
             if not left or stepped_since(fleet, job, there, seen.at + STEPPED_S - (wall - now)):
                 continue
-            if not was_done(fleet, job, rank, there):
+            training = training or FinishedTraining(fleet)
+            if rank not in training.done(job, there):
                 ended = how_ended(fleet.nodes.get(seen.node), job, rank)
                 self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
                 changed = True
@@ -151,42 +151,9 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
-def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
-    """Return True if the last step of the rank (or of its job if it logs none) is the announced last one.
-
-    Also if it has logged that the training finished.
-
-    If one of `nodes`, which run the job, reports steps of it, only those count; else those of nodes that run
-    its launcher, or read a log that several nodes see.
-    """
-    every = [each for each in fleet.progress.writers.values() if each.job == job]
-    writers = [each for each in every if each.node in nodes]
-    writers = writers or [each for each in every if _may_log(fleet.nodes.get(each.node), each.file, job)]
-    own = [each for each in writers if each.rank == rank] or writers
-    for each in own:
-        step, total = each.value("step"), each.value("total_steps")
-        if step is not None and total is not None and reached(int(step), int(total)):
-            return True
-    return any(
-        each.finding.rule in FINISHED
-        and each.finding.job == job
-        and each.finding.rank == rank
-        and each.node in nodes
-        for each in fleet.findings.values()
-    )
-
-
 def has_status(node: Node | None, process: Process) -> bool:
     """Return True if the agent read the exit status of a process when it ended."""
     return node is not None and status_of(node.events, process.pid, process.start) is not None
-
-
-def _may_log(node: Node | None, file: str, job: str) -> bool:
-    """Return True if steps of a job may arrive from a node that runs none of its ranks."""
-    if node is None:
-        return False
-    launches = any(each.job == job and each.rank is None for each in node.processes)
-    return launches or any(each.path == file and each.identity is not None for each in node.logs)
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:

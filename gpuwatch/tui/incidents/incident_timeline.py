@@ -11,6 +11,7 @@ from gpuwatch.blocks.model import Heading
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.failure_classes import TOOK_PART
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.incidents.evidence_location import ranks_of
@@ -70,12 +71,13 @@ def part_mark(part: Part, look: StyleSet) -> Segment:
 def world_of(incident: Incident, fleet: Fleet) -> int:
     """Return the job's world size as its processes report it, or the highest rank in the incident plus 1.
 
-    The larger of both; 0 if neither is known.
+    The larger of both; 0 if neither is known, or above `MAX_WORLD`.
     """
     processes = [p for node in fleet.nodes.values() for p in node.processes if p.world_size is not None]
     sizes = [p.world_size or 0 for p in processes if incident.job is None or p.job == incident.job]
     ranks = [rank for moment in incident.timeline for rank in moment.ranks]
-    return max([*sizes, *(rank + 1 for rank in (*ranks, *incident.silent))], default=0)
+    world = max([*sizes, *(rank + 1 for rank in (*ranks, *incident.silent))], default=0)
+    return world if world <= MAX_WORLD else 0
 
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
