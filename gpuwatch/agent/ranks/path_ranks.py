@@ -12,7 +12,7 @@ _GLOBAL = (
     re.compile(r"(?<![a-z])(?<!local[-_.])(?<!group[-_.])(?<!node[-_.])rank[-_.=]?(\d{1,6})(?!\d)", re.I),
     re.compile(r"/slurm-\d+[_.-](\d{1,6})\.(?:out|err|log)$"),
     re.compile(r"/\d{2,12}(?:_\d{1,8})?_(\d{1,6})_log\.(?:out|err)$"),
-    re.compile(r"(?<![a-z])task[-_.=](\d{1,6})\.(?:out|err|log|txt)$", re.IGNORECASE),
+    re.compile(r"(?<![a-z])task[-_.=]?(\d{1,6})\.(?:out|err|log|txt)$", re.IGNORECASE),
 )
 _LOCAL = (
     re.compile(r"/attempt_\d+/(\d{1,4})/[^/]{1,80}$"),

@@ -9,6 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding, place_of
@@ -38,6 +39,10 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Role, Severity
 
 UNKNOWN_FINDING = "unknown_finding"
 """Code of a finding whose rule this program does not have."""
+EXCEPTION = pattern_of(
+    r"(?:\[rank\d{1,6}\]: ?)?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): "
+)
+"""A line as Python prints it for an exception that ends the process: no time and no level in front."""
 
 
 def alerts_of(
@@ -77,7 +82,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         claim = kernel_claim(finding, node or found.node, where.places, at if finding.timed else None)
     gpu = None if place is None else place.gpu
     is_elsewhere = (kernel and where.places.live) or rank_from == "field"  # not of the rank that logs it
-    if place is None:
+    if gpu is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)
     if not kernel:
         title = for_device(title, device_kind(key_line))
@@ -210,9 +215,10 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _is_raised(finding: Finding) -> bool:
-    """Return True if a grave finding is the exception of a traceback: it ended its process."""
+    """Return True if a grave finding is an exception that nothing caught: it ended its process."""
     above = finding.lines[: finding.key]
-    return finding.severity in ("error", "critical") and any(TRACEBACK in line for line in above)
+    raised = EXCEPTION.match(finding.key_line) or any(TRACEBACK in line for line in above)
+    return finding.severity in ("error", "critical") and bool(raised)
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:

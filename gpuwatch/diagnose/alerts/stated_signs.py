@@ -19,12 +19,14 @@ from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks
-from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
+from gpuwatch.diagnose.stated_loss.statement import REPORTED, SIGNED, stated_loss
 from gpuwatch.runs.placement.owners import may_be_host
 from gpuwatch.wire import KERNEL_LOG, Finding
 
 OF_MACHINES = ("gpu.", "host.", "net.", "storage.")
 """Prefixes of the classes of parts of a machine."""
+OF_STATE = (REPORTED, "ckpt.corrupt")
+"""Classes of a state of the job that is lost for good."""
 _ON_HOST = re.compile(
     r"(?i)\b(?:on|of|at) (?:(?:node|host) )?"
     r"(?P<name>(?!(?:mlx|bnxt|ens|enp|eno|eth|ib|bond|nvme|sd|md|gpu|cuda|port|rank|dev)[a-z]?\d)"
@@ -42,10 +44,18 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     finding = found.finding
     if finding.rule == SIGNED:
         lost = _lost(found, packs)
-        return None if lost is None else _on_its_host(lost)
+        return None if lost is None else _on_its_host(_by_level(lost))
     if SIGN not in finding.fields or _is_stated(finding):
-        return found if SIGN not in finding.fields else _on_its_host(found)
+        return found if SIGN not in finding.fields else _on_its_host(_by_level(found))
     return _as_error(found, packs)
+
+
+def _by_level(found: LocatedFinding) -> LocatedFinding:
+    """Return the finding; a loss of the job's state that its writer calls an error is one."""
+    finding = found.finding
+    if finding.rule not in OF_STATE or own_level(finding.key_line) not in GRAVE:
+        return found
+    return replace(found, finding=structs.replace(finding, severity="error"))
 
 
 def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:

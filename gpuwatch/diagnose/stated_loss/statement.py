@@ -66,6 +66,7 @@ _CLAUSE = re.compile(r"[;]\s|\.\s(?=[A-Z])|\)\s?[.:]\s")
 
 _WAS_THERE = re.compile(
     r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled|vanish|disappear|recover"
+    r"|\b(?:is|are|was|were) (?:lost|gone)\b"
 )
 """Predicates of a state that was written before it was lost."""
 

@@ -12,6 +12,7 @@ from gpuwatch.runs.placement.owners import ATTEMPT
 from gpuwatch.runs.placement.rank_facts import Census
 
 BARE = "bare"
+MAX_RANK = 1 << 16
 NODE_RANKS = 8
 """Ranks of a usual node; a multiple of it may be the first of several ranks in one log."""
 _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
@@ -103,7 +104,9 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
         announced = max(found.worlds, default=None)
         agrees = found.world == len(members) or (announced is None and (word != BARE or found.one_per_host))
-        if word != "local" and whole and alone and agrees:
+        stated = word != BARE and any(found.ranks.get(file) == {number} for file, number in members.items())
+        stated = stated and max(numbers) < (announced or MAX_RANK)
+        if word != "local" and alone and ((whole and agrees) or stated):
             ranks |= members
     return ranks
 

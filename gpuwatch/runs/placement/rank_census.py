@@ -14,6 +14,7 @@ from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
@@ -95,6 +96,7 @@ def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
     """Record which ranks a node's launcher starts, by local rank."""
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()
+    found.clues.update(clues_of_deepspeed(file, lines))
     for raw in lines:
         if b"global_ranks=[" in raw:
             given |= {

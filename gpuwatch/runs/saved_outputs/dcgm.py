@@ -8,7 +8,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from gpuwatch.agent.kernel.xid_table import meaning
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
@@ -17,6 +20,7 @@ from gpuwatch.wire import Severity
 MARKS = ("| Diagnostic  ", "| Health Monitor Report")
 HEADING = re.compile(r"\| Diagnostic\s{2,40}\| Result|\| Health Monitor Report")
 SUMMARY = "Overall Health"
+HEAT, FAILED = "gpu.throttled", "gpu.diag_failed"
 MAX_TEXT = 600
 _FAILED = re.compile(
     r"(?:GPUs?:? ?(?P<before>\d{1,6}): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})"
@@ -31,7 +35,7 @@ _CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
     (r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", "gpu.xid.ecc", "critical", {}),
     (r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", "gpu.lost", "critical", {}),
     (r"nvlink|nvswitch", "gpu.xid.nvlink", "error", {}),
-    (r"thermal|throttl|slowdown|power brake|temperature", "gpu.throttled", "error", {}),
+    (r"thermal|throttl|slowdown|power brake|temperature", HEAT, "error", {}),
 )
 """(pattern, class, severity, fields); the first match decides, else it is an unspecific failure."""
 
@@ -75,7 +79,7 @@ class Dcgm:
             if test.failed or test.warned:
                 found += _reported(test)
         single = [each for each in found if each.fields["test"] != SUMMARY]
-        return single or found
+        return [_of_several(each, single) for each in single] or found
 
     def _row(self, name: str, value: str, line: ToolLine) -> None:
         index = re.fullmatch(r"->\s*(?:GPU ?)?(\d{1,6})", name)
@@ -108,13 +112,20 @@ def _reported(test: _Test) -> list[ToolFinding]:
         gpus = {test.gpu}
     rule, severity, fields = _class_of(f"{test.name} {test.text}")
     if not test.failed:
-        if rule == "gpu.diag_failed":
+        if rule == FAILED:
             return []  # a warning about settings
         severity = "warning"
     fields = {"test": test.name, **fields}
     line = ToolLine(f"{test.line.text.strip()} {' '.join(test.text.split())}".strip(), test.line.offset)
     each_gpu: list[Fields] = [{"gpu": gpu} for gpu in sorted(gpus)] or [{}]
     return [ToolFinding(rule, severity, line, {**own, **fields}) for own in each_gpu]
+
+
+def _of_several(found: ToolFinding, every: Sequence[ToolFinding]) -> ToolFinding:
+    """Return a failed test; heat alone does not explain a GPU that fails other tests for other reasons."""
+    others = (each for each in every if each.fields.get("gpu") == found.fields.get("gpu"))
+    alone = found.rule != HEAT or all(each.rule == HEAT or each.severity == "warning" for each in others)
+    return found if alone else replace(found, rule=FAILED)
 
 
 def _class_of(text: str) -> tuple[str, Severity, Fields]:
@@ -125,4 +136,4 @@ def _class_of(text: str) -> tuple[str, Severity, Fields]:
     for pattern, rule, severity, fields in _CLASSES:
         if re.search(pattern, text, re.IGNORECASE):
             return rule, severity, fields
-    return "gpu.diag_failed", "error", {}
+    return FAILED, "error", {}

@@ -221,6 +221,16 @@ DIAGS = [
         "gpu.throttled",
         [1],
     ),
+    (
+        dcgm.diag(
+            [
+                ("GPU Memory", "Fail - GPU: 2", "Thermal violations of GPU 2: 88 s"),
+                ("Targeted Power", "Fail - GPU: 2", ""),
+            ]
+        ),
+        "gpu.diag_failed",
+        [2, 2],
+    ),
     (dcgm.diag_4("memory", 3, REMAP), "gpu.remap_pending", [3]),
     (dcgm.diag_4("pcie", 2, "Error counters are above their limits"), "gpu.diag_failed", [2]),
     (dcgm.health(4, "Memory system", REMAP.replace("GPU 3", "GPU 4")), "gpu.remap_pending", [4]),

@@ -149,7 +149,7 @@ def _thrown_out(group: AlertGroup) -> bool:
         and alert.proof
         and RAISED.search(alert.proof[0].text)
     }
-    return len(raised - {None}) > 1
+    return len(raised - {None}) > 0
 
 
 def _in_time(

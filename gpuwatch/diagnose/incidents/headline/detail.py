@@ -42,10 +42,11 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{why}",),
     ("after it began to save {saving}",),
     ("{signal}",),
-    ("iteration {iteration}",),
+    ("iteration {iteration}", "epoch {epoch}"),
 )  # fmt: skip
 """For each group, the first form whose fields are all known is used."""
 FIELD = pattern_of(r"\{(\w+)\}")
+EPOCH = pattern_of(r"(?i)\bepoch[ :=#\[(]{1,3}(\d{1,6})\b(?!\.\d)")
 MAX_FORMS = 3
 _ONE = pattern_of(r"^1 (process|error)(?:es|s)\b")
 PORT = pattern_of(r"<\d+>$")
@@ -108,6 +109,8 @@ def pci_address(cause: Alert) -> str:
 def known_forms(cause: Alert) -> Iterator[str]:
     """Yield for each group of FORMS its first form whose fields are all known, filled in."""
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
+    if cause.code.startswith("num.") and (found := EPOCH.search(cause.proof[0].text)) is not None:
+        values.setdefault("epoch", found[1])
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
         if form is not None:

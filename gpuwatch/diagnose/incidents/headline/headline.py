@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import structs
 from msgspec.structs import replace
 
@@ -27,6 +29,7 @@ from gpuwatch.number_text import plural, ranges
 
 NODE_S = 5.0
 A_RANK = "a rank "
+LOCAL_RANK = "local rank "
 SUBJECTS = (A_RANK, "a node of the job ", "the job ")
 """Subjects in a title that the headline replaces with the name of the rank or node."""
 
@@ -35,7 +38,11 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     """Return the headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, ... 12:03:11`. `now`: unix seconds."""
     if reported.cause is None:
         return unknown_cause(reported, where, now)
-    cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
+    explained = _with_reason(reported.cause, reported.alerts)
+    cause = structs.replace(explained, text=with_detail(explained, reported.gpu))
+    local = cause.fields.get("local_rank")
+    if reported.rank is None and isinstance(local, int) and cause.text.startswith(A_RANK):
+        cause = structs.replace(cause, text=f"{LOCAL_RANK}{local} {cause.text.removeprefix(A_RANK)}")
     named = reported.rank is not None or reported.votes > 0
     likely = cause.code == UNKNOWN and cause.rank is None and named
     together = killed_together(cause, reported.alerts) if reported.rank is None else set()
@@ -45,6 +52,19 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     tail = followed(reported, where)
     text = f"{head}; {tail}" if tail else head
     return f"{text}; {likely_culprit(reported, where)}" if likely else text
+
+
+def _with_reason(cause: Alert, alerts: Iterable[Alert]) -> Alert:
+    """Return the cause with the reason that another line of its class states, where it states none itself.
+
+    That a script (Slurm's prolog) failed is no reason.
+    """
+    why = cause.fields.get("why")
+    if why is not None and not str(why).lower().endswith("prolog failed"):
+        return cause
+    stated = (alert.fields["why"] for alert in alerts if alert.code == cause.code and "why" in alert.fields)
+    reason = next((each for each in stated if each != why), why)
+    return cause if reason is None else structs.replace(cause, fields={**cause.fields, "why": reason})
 
 
 def _killed(reported: HeadlineFacts, cause: Alert, ranks: set[int], now: float) -> str:
@@ -96,10 +116,18 @@ def _stated(who: str, text: str, node: str | None) -> str:
     If `who` is the node, `a rank` becomes `a rank on NODE`.
     """
     subject = next((each for each in SUBJECTS if text.startswith(each)), None)
+    if text.startswith(LOCAL_RANK) and who == node and node is not None:
+        return _of_local_rank(text, node)
     if subject is None:
         return f"{who}: {text}"
     name = f"{A_RANK}on {who}" if subject == A_RANK and who == node else who
     return f"{name} {text[len(subject) :]}"
+
+
+def _of_local_rank(text: str, node: str) -> str:
+    """Return `local rank 3 of gpu-7 ended with an error` for `local rank 3 ended with an error`."""
+    number, _, rest = text.removeprefix(LOCAL_RANK).partition(" ")
+    return f"{LOCAL_RANK}{number} of {node} {rest}"
 
 
 def _tasks(reported: HeadlineFacts, cause: Alert) -> str:

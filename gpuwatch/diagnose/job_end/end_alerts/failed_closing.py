@@ -10,9 +10,13 @@ neither a good end nor ordinary work, has a word of trouble, and nothing follows
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import structs
+
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.matching.text_form import MAX_NEAR, is_in_text
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
@@ -37,6 +41,8 @@ CLOSING_LINES = 2
 """Last lines of a log that are examined: a failure, and what a launcher adds to it."""
 MIN_STEPS = 3
 """Logged steps that show that a log is one of a training."""
+REQUEST = pattern_of(r"(?i)\bHTTP/\d|\brequests?\b")
+"""A line of a server, whose log may end with the error of a single request."""
 
 
 def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterable[Alert]) -> list[Alert]:
@@ -60,6 +66,43 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
         if not file.kernel and file.name not in known and not any(map(_is_settled, file.last_lines[-1:]))
         for alert in _of(file)
     ]
+
+
+def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
+    """Return the alerts; an error line without a rule with which a log of steps ends is an error.
+
+    It ended the work of its log: no step and no other line follows, and nothing states how the job ended.
+    Unchanged if the job finished, is still being written, or a signal ended it.
+
+    Args:
+        alerts: What the lines of the job state, with what followed them.
+        files: The logs of the job.
+        end: How the job ended.
+    """
+    if end.state not in ("unknown", "stopped") or end.signal is not None:
+        return list(alerts)
+    worked = {file.name: file for file in files if not file.kernel and _has_worked(file)}
+    return [
+        structs.replace(alert, severity="error") if _is_final(alert, worked) else alert for alert in alerts
+    ]
+
+
+def _has_worked(file: LogScan) -> bool:
+    """Return True if a log has steps, or numbered lines of one form among its last, in any language."""
+    lines = {line for line in file.last_lines[:-1] if REQUEST.search(line) is None}
+    forms = Counter(form(line) for line in lines if NUMBER.search(line))
+    return bool(below_last_step(file)) or max(forms.values(), default=0) >= MIN_STEPS
+
+
+def _is_final(alert: Alert, worked: Mapping[str, LogScan]) -> bool:
+    """Return True if the last line of a log of steps is an error line without a rule."""
+    if alert.code != UNEXPLAINED or alert.severity != "warning" or alert.recovered or not alert.proof:
+        return False
+    line, file = alert.proof[-1].text, worked.get(alert.proof[-1].file or "")
+    if file is None or not file.last_lines or own_level(line) not in GRAVE:
+        return False
+    last = file.last_lines[-1]
+    return line.rstrip().endswith(last) and not is_foreign(last) and not _is_settled(last)
 
 
 def last_words_of(file: LogScan) -> str | None:

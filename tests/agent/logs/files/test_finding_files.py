@@ -77,6 +77,8 @@ def test_the_host_is_each_of_the_names_of_the_node() -> None:
         ("/j/slurm-81234_5.out", 5, None),
         ("/j/slurm-81234.out", None, None),
         ("/t/none_abc123/attempt_0/3/stdout.log", None, 3),
+        ("/t/task11.err", 11, None),
+        ("/t/subtask4.log", None, None),
         ("/t/local_rank_2.log", None, 2),
         ("/t/localrank2.log", None, 2),
         ("/home/frank2/train.log", None, None),
