@@ -11,6 +11,9 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.runs.steps.epochs import EPOCH_OF, EpochSpan
 
 NUMBER = pattern_of(r"\d[\d,]*")
+WHOLE = pattern_of(r"(?<![\d,./])(\d[\d,]{0,12}) ?(?:/|of) ?\1(?![\d/]|[.,]\d)")
+MIN_TOTAL = 10
+"""A smaller number may count other things than steps, such as epochs or ranks."""
 FAILED_END = pattern_of(
     r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
@@ -108,6 +111,15 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
         ]
         found += lines[at[-1] if at else 0 :]
     return found
+
+
+def states_whole(tracks: Sequence[StepTrack], total: int | None, closings: Mapping[str, LogEnd]) -> bool:
+    """Return True if a line below the last step of a log states all steps: `reached 1200/1200`."""
+    if total is None or total < MIN_TOTAL:
+        return False
+    lines = below_steps(tracks, closings)
+    found = (whole for line in lines for whole in WHOLE.finditer(line) if not is_failed_end(line))
+    return any(int(each[1].replace(",", "")) == total for each in found)
 
 
 def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:

@@ -22,6 +22,7 @@ from gpuwatch.diagnose.job_end.closing import (
     epoch_of,
     has_stalled,
     signal_of,
+    states_whole,
 )
 from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose, place_in_epoch
 from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED, leave_of, with_interruption
@@ -166,7 +167,8 @@ def job_end(
     ranks = rank_ends(main)
     behind = _left_behind(main, ranks, closings)
     ends = [alert for alert in alerts if alert in FINISHED]
-    complete = furthest is not None and reached(furthest, total) and epoch is None
+    complete = furthest is not None and epoch is None
+    complete = complete and (reached(furthest or 0, total) or states_whole(main, total, closings))
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
     run = run or (whole and settled and begins_at_start(main))
     stopped = furthest is not None and bool(behind or ((total or epoch) is not None and run))

@@ -105,7 +105,7 @@ def judge(
         not_over = {alert.id: alert for alert in with_later_lines(again, around_in(scan.files), own, tracks)}
         alerts = [not_over.get(alert.id, alert) for alert in alerts]  # that end is not true of all ranks
     judged_tracks = jobs[0].tracks if jobs else tracks
-    alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
+    alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end, judged_tracks)
     saved_last = saved_at_end(main_tracks(tracks), closings)
     alerts = _with_consequences(alerts, scan, end, closings, saved_last=saved_last)
     alerts += of_progress(alerts, scan.files, end)

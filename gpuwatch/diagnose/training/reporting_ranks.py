@@ -19,6 +19,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 
 NAMES_RANKS = of_kinds("compares_replicas")
 """Conditions that compare ranks."""
+NAN_GRADIENT = "num.grad_nan"
 FOLLOWS = 2
 """`end_weight` from which the end of a rank usually follows from another failure."""
 
@@ -48,10 +49,22 @@ def with_reporting_ranks(
         for alert in asked
         if sizes.get(alert.job) != 1 and not _is_cause(alert, alerts, losses, first)
     }
-    return [
-        structs.replace(alert, fields={**alert.fields, REPORTED_FOR_JOB: 1}) if alert.id in ids else alert
-        for alert in alerts
-    ]
+    begun = {alert.job for alert in asked if alert.code == NAN_LOSS and first.get(alert.job) == alert.rank}
+    return [_marked(_without_spread(alert, begun), ids) for alert in alerts]
+
+
+def _marked(alert: Alert, ids: Collection[str]) -> Alert:
+    return structs.replace(alert, fields={**alert.fields, REPORTED_FOR_JOB: 1}) if alert.id in ids else alert
+
+
+def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
+    """Return the alert; a gradient that is NaN is a note where the loss of one rank was NaN first.
+
+    `begun`: the jobs in which the rank of the first NaN loss is known.
+    """
+    if alert.code != NAN_GRADIENT or alert.job not in begun or alert.rank_from == "field":
+        return alert
+    return structs.replace(alert, severity="info", role="hint")
 
 
 def _is_condition(alert: Alert) -> bool:

@@ -11,6 +11,8 @@ from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
+MIN_CONFIRMED = 2
+"""Numbers after a word that are the rank on their lines, which make all its numbers ranks."""
 INTERLEAVED_FALLS = 2
 """A number that falls this often between consecutive lines identifies writers; steps and epochs rise."""
 
@@ -22,6 +24,8 @@ def ranks_counted_by(found: Census) -> frozenset[str]:
 
 def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     if word == "worker" and found.ray_train and word not in found.disproved:
+        return True
+    if len(found.confirmed[word]) >= MIN_CONFIRMED and word not in found.disproved:
         return True
     if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
         return False
@@ -47,6 +51,12 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     if "task" not in words and not alike:
         return []
     return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def several_on_a_node(found: Census) -> bool:
+    """Return True if `srun` ran several of the job's tasks on one node: none is a node's launcher."""
+    nodes = [node for node, _ in found.tasks.values()]
+    return len(set(nodes)) < len(nodes)
 
 
 def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:

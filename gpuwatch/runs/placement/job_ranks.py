@@ -15,6 +15,7 @@ from gpuwatch.runs.placement.census_clues import (
     clues_of_processes,
     clues_of_tasks,
     ranks_counted_by,
+    several_on_a_node,
 )
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
 from gpuwatch.runs.placement.rank_facts import Census
@@ -35,6 +36,8 @@ def with_census(
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
     """Add what sample lines show about ranks and their number; return also the words that count ranks."""
     words = ranks_counted_by(found)
+    if several_on_a_node(found) and clues_of_tasks(found, words):
+        words |= {TASK}
     more = [
         *clues_of_processes(found, words),
         *clues_of_tasks(found, words),

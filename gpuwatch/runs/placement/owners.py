@@ -123,7 +123,7 @@ POD_FILE = pattern_of(
 """Kubelet's container log: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is not a node."""
 MIN_FAMILY_FILES = 2
 """Files of one name with different numbers that make the numbers nodes: `n1.log`, `n2.log`."""
-LETTERED = pattern_of(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
+LETTERED = pattern_of(r"(?:node|host|ws|srv|server|box|rig|machine|dgx|hgx)-[A-Za-z]|(?:node|host)[A-Z]")
 """Nodes that differ by a letter."""
 PADDED = pattern_of(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = pattern_of(

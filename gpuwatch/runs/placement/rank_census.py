@@ -173,6 +173,8 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
         found.numbered[reading.word].update(_identities(file, text, reading.index, by))
         if rank is not None and rank != reading.index:
             found.disproved.add(reading.word)
+        if reading.word == "letter" and reading.index in _mentioned(text):
+            found.confirmed[reading.word].add(reading.index)
         if by.host is not None:
             found.hosts[reading.word, reading.index].add(by.host)
     if by.host is not None:

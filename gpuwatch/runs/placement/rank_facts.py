@@ -26,6 +26,8 @@ class Census(Struct):
 
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Word -> numbers after it."""
+    confirmed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> numbers after it that the rank on the same line equals."""
     disproved: set[str] = field(default_factory=set)
     """Words whose number differed from the rank on the same line."""
     ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))

@@ -132,6 +132,8 @@ HOST_NAMED = _forms(
     r"(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10}):\d{2,10} \[\d{1,3}\] "
     r"(?!NCCL|\S{1,160}:\d{1,6} NCCL)(?=\S)",
     r"(?P<host>node[_-]?\d{1,4}): (?=\[(?:rank|RANK |default)\d|\[?\d{4}-\d\d-\d\d|Traceback \()",
+    r"(?P<host>(?:worker|trainer|master)-\d{1,4}): (?=\[(?:rank|RANK |default)\d"
+    r"|\[\d{4}-\d\d-\d\d [\d:,]{8,12}\] \[[A-Z]{4,8}\] \[(?:launch|runner)\.py:)",
     r"(?P<host>(?=[A-Z0-9-]{0,40}\d)[A-Z][A-Z0-9-]{2,40}): "
     r"(?=\[?\d{4}-\d\d-\d\d[ T]|Traceback \(|\s{2,8}File \")",
     _DEVICE + r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60}): (?=\S)",  # pdsh

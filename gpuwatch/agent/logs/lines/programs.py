@@ -13,6 +13,7 @@ DEFAULT = (JOB, KERNEL)
 _NAMES = """
     acpid agetty anacron apache2 atd audit auditd automount avahi-daemon bluetoothd chronyd containerd crio
     cron crond dhclient dhcpd dnsmasq dockerd earlyoom etcd filebeat firewalld fluent-bit fluentd fwupd
+    gitlab-runner
     gmond haproxy httpd ibacm ipmievd irqbalance iscsid kauditd keepalived kubelet lightdm lldpd login
     logrotate mariadbd mcelog mdadm modemmanager multipathd munged mysqld nagios named networkmanager nginx
     nmbd node_exporter nrpe nscd nslcd ntpd ntpdate nv-fabricmanager nv- hostengine nvidia-fabricmanager
@@ -23,7 +24,8 @@ _NAMES = """
 _EXACT = frozenset(_NAMES.split())
 _BEGINS = (
     "systemd", "(systemd", "pam_", "sshd-", "dbus", "postfix", "exim", "dovecot", "syslog-ng", "sssd", "rpc.",
-    "kube-", "containerd-shim", "calico", "puppet", "chef", "ansible", "salt-", "zabbix", "grafana", "udev",
+    "kube-", "containerd-shim", "prometheus-", "jenkins", "buildkite",
+    "calico", "puppet", "chef", "ansible", "salt-", "zabbix", "grafana", "udev",
     "udisks", "gdm", "gnome-", "gsd-", "gvfs", "goa-", "tracker-", "evolution", "pulseaudio", "pipewire",
     "wireplumber", "xdg-", "plasma", "kwin", "nautilus",
     "cups", "fail2ban", "kdump", "abrt", "dcgm", "proftpd",

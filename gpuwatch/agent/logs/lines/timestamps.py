@@ -34,7 +34,7 @@ _CLOCK = r"(?P<{0}H>\d\d):(?P<{0}M>\d\d):(?P<{0}S>\d\d)"
 _MONTH = r"(?P<{0}m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _ZONE = r"\s?(?P<{0}z>Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d(?!\d))?"
 _STAMP = re.compile(
-    r"(?P<iso>(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]"
+    r"(?P<iso>(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _-]"
     + _CLOCK.format("")
     + r"(?P<f>[.,]\d{1,9})?"
     + _ZONE.format("")
@@ -72,7 +72,8 @@ _STAMP = re.compile(
     r"|(?<![\d:.-])(?P<vllm>(?P<vm>\d\d)(?:-|(?<=\[\d\d)/)(?P<vd>\d\d) "
     + _CLOCK.format("v")
     + r"(?P<vf>[.,]\d{1,6})?)(?=[ \]])"
-    r"|(?:^(?:[-A-Z_]{1,12} )?|^\d{1,5}: |\[|\]: ?)(?P<unix>1[4-9]\d{8}(?:\.\d{1,9}|\d{3})?)(?=[\] :]|$)"
+    r"|(?:^(?:[-A-Z_]{1,12} )?|^\d{1,5}: |\[|\]: ?|\b(?:ts?|time)=)"
+    r"(?P<unix>1[4-9]\d{8}(?:\.\d{1,9}|\d{3})?)(?=[\] :]|$)"
 )
 _JSON = re.compile(
     r'"(?:time|timestamp|ts|@timestamp|asctime|t|datetime|eventTime|__REALTIME_TIMESTAMP)"\s{0,4}:\s{0,4}'

@@ -23,6 +23,7 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
+    ABOUT_ANOTHER,
     EXITS,
     LAUNCHER,
     NAMES_CULPRIT,
@@ -81,7 +82,7 @@ class Candidates:
         """Rank -> time of its last own error, among lines that have a time (unix seconds)."""
         alive: dict[int, float] = {}
         for alert in self.left:
-            own = alert not in EXITS and alert not in LAUNCHER and alert not in PEER_CONNECTION_ERRORS
+            own = alert not in EXITS | LAUNCHER | PEER_CONNECTION_ERRORS | ABOUT_ANOTHER
             if alert.rank is not None and alert.timed and own and not alert.kernel:
                 alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
         return alive
@@ -118,10 +119,15 @@ def listed(alert: Alert) -> tuple[int, ...]:
     ranks = absent_ranks(alert)
     if ranks:
         return ranks
-    if alert in BARRIER and alert.rank in (0, None):
+    if alert in BARRIER and _barrier_reporter(alert) in (0, None):
         peer = alert.fields.get("peer_rank")
         return (peer,) if isinstance(peer, int) else ()
     return ()
+
+
+def _barrier_reporter(alert: Alert) -> object:
+    """Return the rank that reports a monitored barrier; None: unknown."""
+    return alert.fields.get("group_rank") if alert.rank is None else alert.rank
 
 
 def _is_mild(alert: Alert, _among: Candidates) -> bool:
@@ -131,7 +137,7 @@ def _is_mild(alert: Alert, _among: Candidates) -> bool:
 
 def _is_other_sides_barrier(alert: Alert, _among: Candidates) -> bool:
     """Return True for a monitored barrier's report of another rank than 0, which knows the missing ranks."""
-    return alert in BARRIER and alert.rank not in (0, None) and not listed(alert)
+    return alert in BARRIER and _barrier_reporter(alert) not in (0, None) and not listed(alert)
 
 
 def _is_torn_down(alert: Alert, among: Candidates) -> bool:

@@ -23,6 +23,9 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.")
 """Prefixes of classes about starting, placing and ending processes; a scheduler retries these."""
+ACTORS = ("ray.",)
+TEARDOWN = (*ACTORS, "jax.", "c10d.", "nccl.", "gloo.", "peer.", "env.file_missing")
+"""Prefixes of classes about peers, and about files that another process has removed already."""
 PROGRAM_FAULT = of_kinds("program_fault")
 """The driver ended a program because of what that program did on a GPU."""
 
@@ -62,28 +65,38 @@ def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
     ]
 
 
-def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
-    """Return the alerts; below the line about the end, what a normal end also prints becomes `info`."""
+def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
+    """Return the alerts; below the line about the end, what a normal end also prints becomes `info`.
+
+    Below the last step of a complete run, too, where Ray reports that its actors ended.
+    """
     alerts = list(alerts)
-    ends = [alert for alert in alerts if alert in FINISHED]
-    if end.state != "finished" or not ends:
+    ends = {(alert.proof[0].file, alert.proof[0].offset or 0) for alert in alerts if alert in FINISHED}
+    steps = {(track.file, track.marks[-1].offset or 0) for track in main_tracks(tracks)}
+    steps = steps if is_complete(tracks) else set()
+    if end.state != "finished" or not (ends or steps):
         return alerts
     return [
         structs.replace(alert, severity="info", recovered=True)
-        if alert.severity != "info" and alert in QUIET_ALONE and _is_below(alert, ends)
+        if alert.severity != "info"
+        and (
+            (_ends_with_job(alert) and _is_below(alert, ends))
+            or (alert.code.startswith(ACTORS) and _is_below(alert, steps))
+        )
         else alert
         for alert in alerts
     ]
 
 
-def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
-    """Return True if an alert stands below the line of one of `ends` in its file."""
+def _ends_with_job(alert: Alert) -> bool:
+    """Return True if processes that end one after the other report this of each other, or clean up after."""
+    return not alert.kernel and (alert in QUIET_ALONE or alert.code.startswith(TEARDOWN))
+
+
+def _is_below(alert: Alert, ends: Iterable[tuple[str | None, int]]) -> bool:
+    """Return True if an alert stands below one of the (file, offset) of `ends`."""
     proof = alert.proof[0]
-    return any(
-        (each.proof[0].file, each.proof[0].node) == (proof.file, proof.node)
-        and (each.proof[0].offset or 0) < (proof.offset or 0)
-        for each in ends
-    )
+    return any(file == proof.file and offset < (proof.offset or 0) for file, offset in ends)
 
 
 def is_complete(tracks: Sequence[StepTrack]) -> bool:
