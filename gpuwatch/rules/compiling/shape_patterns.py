@@ -82,10 +82,20 @@ def shape_pattern(pattern: str) -> ShapePattern | None:
         return None
     tree = parsed(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
-    text = "".join(trimmed(_sequence(list(tree), folded=folded)))
+    text = _alternatives(list(tree), folded=folded)
     if folded:
         text = _BOTH_CASES.sub(r"\1", text)
     return ShapePattern(text.encode(), folded) if text else None
+
+
+def _alternatives(items: list[tuple[Any, Any]], *, folded: bool) -> str:
+    """Return a pattern for shapes; each alternative begins and ends with a part that it requires."""
+    items = _opened(items)
+    branches = items[0][1][1] if len(items) == 1 and items[0][0] is op.BRANCH else [items]
+    texts = dict.fromkeys("".join(trimmed(_sequence(list(each), folded=folded))) for each in branches)
+    if not all(texts):
+        return ""
+    return next(iter(texts)) if len(texts) == 1 else f"(?:{'|'.join(texts)})"
 
 
 _BOTH_CASES = re.compile(r"\[[A-Z]([a-z])\]")

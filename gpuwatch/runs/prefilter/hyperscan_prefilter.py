@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
 from gpuwatch.runs.prefilter.hyperscan_database import database_of
+from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
-from gpuwatch.runs.prefilter.shape_filter import patterns_of
 from gpuwatch.runs.prefilter.whole_lines import is_tried
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 MANY_BYTES = 16 << 10
 """Bytes of new shapes that are looked up by words before a kept database is loaded: that takes as long."""
-WORTH_BYTES = 8 << 20
-"""Bytes of new shapes that are looked up by words before a database is compiled: that takes as long."""
+WORTH_BYTES = 16 << 20
+"""Bytes of new shapes that are looked up by words before a database is compiled, which is then kept."""
+AGAIN_BYTES = 1 << 20
+"""Bytes of new shapes after which it is looked for again, while another process compiles it."""
 LARGE_REPEAT = 8
 """Repeats that are bounded by more become unbounded in the database, which is then compiled in a tenth of the
 time; what it finds is compared with the pattern itself."""
@@ -53,25 +55,24 @@ class HyperSieve(PieceSieve):
         self._looked, self._ask_at = 0, MANY_BYTES
         """Bytes of new shapes so far, while there is no database, and at how many it is asked for next."""
 
+    def prepare(self) -> None:
+        """Load or compile the database if enough new shapes were looked up; it may take seconds."""
+        if self._database is not None or self._looked < self._ask_at:
+            return
+        may_compile = self._looked >= WORTH_BYTES
+        if not self._expressions:
+            self._prepare()
+        self._database = database_of(self._expressions, may_compile=may_compile)
+        self._ask_at = self._looked + AGAIN_BYTES if may_compile else WORTH_BYTES
+
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        if self._ruleset.suspended or not self._is_ready(sum(map(len, shapes))):
+        if self._database is None or self._ruleset.suspended:
+            self._looked += sum(map(len, shapes))
             return super()._phrases_in(shapes)
         escaped = self._escaped
         tried = [shape for shape in shapes if shape not in escaped and is_tried(shape, shape.lower())]
         others = set(shapes).difference(tried) if len(tried) < len(shapes) else set[bytes]()
         return {**(super()._phrases_in(list(others)) if others else {}), **self._matched(tried)}
-
-    def _is_ready(self, size: int) -> bool:
-        """Return True if there is a database; `size`: bytes of the new shapes that it is for."""
-        if self._database is None:
-            self._looked += size
-            if self._looked < self._ask_at:
-                return False
-            self._ask_at = max(WORTH_BYTES, 2 * self._looked)
-            if not self._expressions:
-                self._prepare()
-            self._database = database_of(self._expressions, may_compile=self._looked >= WORTH_BYTES)
-        return self._database is not None
 
     def _prepare(self) -> None:
         texts = {phrase: [text for _, text in patterns_of(phrase)] for phrase in self._ruleset.phrases}

@@ -33,6 +33,9 @@ class PieceSieve(Sieve):
         self._escaped: set[bytes] = set()
         """Shapes of the piece's lines with escapes of JSON, which are blanks and a character in them."""
 
+    def prepare(self) -> None:
+        """Make ready for the next piece what takes long; call it outside of any time limit."""
+
     def shapes(self, data: bytes) -> list[bytes]:
         """Return the shape of each line."""
         if data is not self._piece:
@@ -70,8 +73,4 @@ class PieceSieve(Sieve):
         self._plain_shapes.update(short)
 
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        found = super()._phrases_in(shapes)
-        for shape, phrases in found.items():
-            if shape not in self._escaped:
-                found[shape] = self._filter.kept(phrases, shape)
-        return found
+        return self._filter.kept(super()._phrases_in(shapes), self._escaped)

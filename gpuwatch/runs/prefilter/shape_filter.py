@@ -8,36 +8,58 @@ shape, once for all lines of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import accumulate
 
-from gpuwatch.agent.logs.lines.levels import FIELD, FOREIGN_LEVELS, FORMS, GRAVE, LETTER, LEVELS
-from gpuwatch.agent.logs.matching.event_form import GAVE_UP
-from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet
+from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
 from gpuwatch.rules.compiling.shape_parts import BORDER
 from gpuwatch.rules.compiling.shape_patterns import ShapePattern, shape_pattern
+from gpuwatch.runs.prefilter.phrase_patterns import LiteralOwners, Literals
 from gpuwatch.runs.prefilter.whole_lines import is_tried
 
-_ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
-"""Values of levels in `FIELD`."""
-_BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
+TOGETHER = 64
+"""Shapes searched at once: many, as a call costs as much as a search; few, as each has a time limit."""
 
 
 class ShapeSearch:
     """A pattern for shapes, searched without the word border at its begin first: that takes a fifth."""
 
     def __init__(self, pattern: ShapePattern) -> None:
-        self._text, self._folded = pattern
+        self._text, self.folded = pattern
         self._search = re.compile(self._text.removeprefix(BORDER.encode())).search
         self._whole: re.Pattern[bytes] | None = None
 
-    def matches(self, shape: bytes, lowered: bytes) -> bool:
-        """Return True if a shape matches; `lowered`: the shape in lower case."""
-        text = lowered if self._folded else shape
-        if self._search(text) is None:
-            return False
+    def matches(self, text: bytes) -> bool:
+        """Return True if a shape matches; in lower case if the pattern is `folded`."""
+        return self._search(text) is not None and self._is_whole(text)
+
+    def matched(self, texts: Sequence[bytes], places: Sequence[int]) -> set[int]:
+        """Return the places of the shapes that match, of those at `places`.
+
+        A pattern for shapes matches no line end, so all shapes are searched as one text.
+        """
+        some = [texts[place] for place in places]
+        starts = list(accumulate((len(text) + 1 for text in some), initial=0))
+        together = b"\n".join(some)
+        found: set[int] = set()
+        match = self._search(together)
+        while match is not None:
+            index = bisect_right(starts, match.start()) - 1
+            if self._is_whole(some[index]):
+                found.add(places[index])
+            match = self._search(together, starts[index + 1]) if index + 1 < len(some) else None
+        return found
+
+    def _is_whole(self, text: bytes) -> bool:
         if self._whole is None:
             self._whole = re.compile(self._text)
         return self._whole.search(text) is not None
+
+
+Searches = list[tuple[str, ShapeSearch, Literals]]
+"""Searches of which one matches each line that a phrase leads to, with their rules and literals."""
 
 
 class ShapeFilter:
@@ -45,45 +67,64 @@ class ShapeFilter:
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._ruleset = ruleset
-        self._patterns: dict[Phrase, list[tuple[str, ShapeSearch]] | None] = {}
+        self._patterns: dict[Phrase, Searches | None] = {}
         self._known: dict[str, ShapeSearch | None] = {}
         self._searches: dict[ShapePattern, ShapeSearch] = {}
+        self._literals = LiteralOwners(ruleset)
 
-    def kept(self, phrases: list[Phrase], shape: bytes) -> list[Phrase]:
-        """Return the phrases of a shape of which a rule or dialect may match its lines."""
-        lowered = shape.lower()
-        if not phrases or not is_tried(shape, lowered):
-            return phrases
-        tried: dict[ShapeSearch, bool] = {}
-        return [phrase for phrase in phrases if self._may_match(phrase, shape, lowered, tried)]
+    def kept(
+        self, found: dict[bytes, list[Phrase]], untried: AbstractSet[bytes]
+    ) -> dict[bytes, list[Phrase]]:
+        """Return the phrases of each shape of which a rule or dialect may match its lines.
 
-    def _may_match(
-        self, phrase: Phrase, shape: bytes, lowered: bytes, tried: dict[ShapeSearch, bool]
-    ) -> bool:
-        """Return True if a pattern of a phrase matches a shape; `tried`: results for this shape so far."""
+        `untried`: shapes whose phrases are all kept.
+        """
+        alike: dict[tuple[Phrase, ...], list[bytes]] = {}
+        for shape, phrases in found.items():
+            if phrases and shape not in untried and is_tried(shape, shape.lower()):
+                alike.setdefault(tuple(phrases), []).append(shape)
+        for each, shapes in alike.items():
+            for at in range(0, len(shapes), TOGETHER):
+                found.update(self._kept(each, shapes[at : at + TOGETHER]))
+        return found
+
+    def _kept(self, phrases: Sequence[Phrase], shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
+        """Return the phrases that are kept of shapes with the same ones."""
+        lowered = b"\n".join(shapes).lower().split(b"\n")
+        every = range(len(shapes))
+        suspended = self._ruleset.suspended
+        matched: dict[tuple[ShapeSearch, Literals], set[int]] = {}
+        for phrase in phrases:
+            for rule, search, literals in self._searches_of(phrase) or ():
+                if rule in suspended or (search, literals) in matched:
+                    continue
+                if self._ruleset.entered is not None:  # a hung search suspends its rule
+                    self._ruleset.entered(rule)
+                places = with_literals(literals, shapes, lowered) if literals else every
+                matched[search, literals] = search.matched(lowered if search.folded else shapes, places)
+                if self._ruleset.left is not None:
+                    self._ruleset.left()
+        kept: list[list[Phrase]] = [[] for _ in shapes]
+        for phrase in phrases:
+            searches = self._searches_of(phrase)
+            if searches is None or any(rule in suspended for rule, _, _ in searches):
+                indexes: Iterable[int] = every
+            else:
+                indexes = {index for _, search, literals in searches for index in matched[search, literals]}
+            for index in indexes:
+                kept[index].append(phrase)
+        return dict(zip(shapes, kept, strict=True))
+
+    def _searches_of(self, phrase: Phrase) -> Searches | None:
+        """Return the searches of a phrase; None: it may lead to a match in any shape."""
         if phrase not in self._patterns:
-            compiled = [(rule, self._compiled(text)) for rule, text in patterns_of(phrase)]
-            every = [(rule, each) for rule, each in compiled if each is not None]
+            compiled = [
+                (rule, self._compiled(text), literals)
+                for rule, text, literals in self._literals.patterns_of(phrase)
+            ]
+            every = [(rule, search, literals) for rule, search, literals in compiled if search is not None]
             self._patterns[phrase] = every if len(every) == len(compiled) else None
-        patterns = self._patterns[phrase]
-        if patterns is None:
-            return True
-        ruleset = self._ruleset
-        for rule, pattern in patterns:
-            if rule in ruleset.suspended:
-                return True
-            if (known := tried.get(pattern)) is not None:
-                if known:
-                    return True
-                continue
-            if ruleset.entered is not None:  # a hung search suspends its rule
-                ruleset.entered(rule)
-            found = tried[pattern] = pattern.matches(shape, lowered)
-            if ruleset.left is not None:
-                ruleset.left()
-            if found:
-                return True
-        return False
+        return self._patterns[phrase]
 
     def _compiled(self, text: str) -> ShapeSearch | None:
         """Return the pattern for shapes, None: any shape may match."""
@@ -94,7 +135,7 @@ class ShapeFilter:
 
     def matches(self, pattern: ShapePattern, shape: bytes, lowered: bytes) -> bool:
         """Return True if a pattern matches a shape; `lowered`: the shape in lower case."""
-        return self._search_of(pattern).matches(shape, lowered)
+        return self._search_of(pattern).matches(lowered if pattern.folded else shape)
 
     def _search_of(self, pattern: ShapePattern) -> ShapeSearch:
         found = self._searches.get(pattern)
@@ -103,39 +144,12 @@ class ShapeFilter:
         return found
 
 
-def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
-    """Yield the patterns of which one matches each line that the phrase leads to, with their rules."""
-    for rule in phrase.rules:
-        for text in unexplained_patterns() if rule.fallback else rule_patterns(rule):
-            yield rule.id, text
-    for rule in phrase.recoveries:
-        if rule.recovery is not None:
-            yield rule.id, rule.recovery.text
-    for dialect in phrase.dialects:
-        for text in dialect.patterns:
-            yield dialect.id, text
-
-
-def rule_patterns(rule: CompiledRule) -> Iterator[str]:
-    """Yield the patterns of which one matches each line that a rule finds."""
-    for pattern in rule.match + rule.general:
-        yield pattern.text
-
-
-def unexplained_patterns() -> Iterator[str]:
-    """Yield patterns; every line that is an error by its level, or states an end, matches one of them."""
-    grave = sorted(name for name, level in LEVELS.items() if level in GRAVE and name.isalpha())
-    yield "|".join(name.upper() for name in grave)
-    yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
-    yield _BRACKETED % "|".join(grave)
-    yield from (grave_field(grave), LETTER.pattern, GAVE_UP.pattern)
-    yield from (form.pattern for level, form in FORMS if level in GRAVE)
-
-
-def grave_field(words: Sequence[str]) -> str:
-    """Return the pattern of a field with a level that is one of these words, or a number that stands for one.
-
-    A shape has no digits: what follows the number shows that the value is one.
-    """
-    named = FIELD.pattern.replace(_ANY_WORD, f"(?i:{'|'.join(words)})", 1)
-    return named.replace(_ANY_NUMBER, r"\d\d\s?[,}\]]", 1)
+def with_literals(literals: Literals, shapes: Sequence[bytes], lowered: Sequence[bytes]) -> list[int]:
+    """Return the places of the shapes that contain one of some literals; `lowered`: them in lower case."""
+    places = []
+    for place, (shape, folded) in enumerate(zip(shapes, lowered, strict=True)):
+        for text, fold in literals:
+            if text in (folded if fold else shape):
+                places.append(place)
+                break
+    return places

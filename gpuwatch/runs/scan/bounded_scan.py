@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
@@ -27,12 +28,16 @@ class TooManySkippedError(Exception):
 class BoundedScan:
     """Scans one part of a file; `skipped` has the byte ranges (begin, end) that were not searched."""
 
-    def __init__(self, scanner: Scanner, ruleset: RuleSet, file: str) -> None:
+    def __init__(
+        self, scanner: Scanner, ruleset: RuleSet, file: str, prepare: Callable[[], None] = lambda: None
+    ) -> None:
+        """`prepare`: called before each piece, outside of the limits."""
         self.skipped: list[tuple[int, int]] = []
         self._scanner = scanner
         self._ruleset = ruleset
         self._file = file
         self._limit = TimeLimit(ruleset)
+        self._prepare = prepare
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
         """Scan bytes for findings and progress. `offset`: of the first byte.
@@ -44,6 +49,7 @@ class BoundedScan:
         """
         if not data:
             return
+        self._prepare()
         unfinished = self._scanner.unfinished
         try:
             self._scan(data, offset, arrived, SEARCH_S, PIECE_S)

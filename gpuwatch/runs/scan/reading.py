@@ -131,7 +131,7 @@ def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], Pa
             ruleset, name, count(1).__next__, speaker, sieve=searched, gather=recorder, progress=steps
         )
         sections = ToolSections(lambda data: marks.hold(data, sieve))
-        bounded = BoundedScan(scanner, ruleset, name)
+        bounded = BoundedScan(scanner, ruleset, name, sieve.prepare)
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)

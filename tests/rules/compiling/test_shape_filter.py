@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
@@ -19,6 +21,7 @@ from gpuwatch.rules.compiling.shape_patterns import has_other_digits, shape_patt
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
+from gpuwatch.runs.prefilter.phrase_patterns import LiteralOwners, patterns_of
 from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.prefilter.whole_lines import MAX_TRIED, is_tried
 from tests.corpus.score import CORPUS
@@ -155,12 +158,31 @@ def test_a_pattern_of_a_look_ahead_alone_leaves_nothing_out() -> None:
     assert shape_pattern(r"^\s*(?=[\w-]{3,60}$)") is None
 
 
+def test_a_pattern_is_tried_for_its_own_literals_only(ruleset: RuleSet) -> None:
+    owners = LiteralOwners(ruleset)
+    tried, every = Counter[str](), Counter[str]()
+    for phrase in ruleset.phrases:
+        every.update({text for _, text in patterns_of(phrase)})
+        tried.update({text for _, text, _ in owners.patterns_of(phrase)})
+    assert set(tried) == set(every)
+    assert tried.total() < 0.5 * every.total()
+
+
+def test_a_pattern_whose_literal_needs_other_words_for_another_pattern_is_tried_for_any() -> None:
+    """`other` leads to the rule with `lamps` only; `orb` leads to the lines of the second pattern."""
+    rule = load_packs().rules[0]
+    ruled = replace(rule, id="a.rule", match=(r"other lamps", r"other (?:orb|orbs)\b"), literals=("orb",))
+    ruleset = RuleSet(compiled([ruled]))
+    for line in (b"the other lamps", b"the other orb", b"the other orbs"):
+        assert {each for _, each in led_to(PieceSieve(ruleset), line)} == {"a.rule"}
+
+
 @pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
 def test_hyperscan_finds_the_phrases_that_the_words_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(hyperscan_prefilter, "MANY_BYTES", 1)
+    monkeypatch.setattr(hyperscan_prefilter, "MANY_BYTES", 0)
     monkeypatch.setattr(hyperscan_prefilter, "WORTH_BYTES", 0)
     few = RuleSet(compiled(load_packs().all[::12]))
     text = b"\n".join(
@@ -169,6 +191,7 @@ def test_hyperscan_finds_the_phrases_that_the_words_find(
     assert hyperscan_database.installed()
     for _ in range(2):  # compiled, and loaded from the cache folder
         fast = hyperscan_prefilter.HyperSieve(few)
+        fast.prepare()
         found = led_to(fast, text)
         assert fast._database is not None
         assert found == led_to(PieceSieve(few), text)

@@ -40,7 +40,8 @@ _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 SHAPELESS = _CONTROLS + _DIGITS
 """Bytes that are removed from a line to get its shape."""
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
-_LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
+_LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 or c == 10 else 32 for c in range(256))
+_HIGH = bytes(range(128, 256))
 
 
 class Sieve(object):
@@ -56,6 +57,8 @@ class Sieve(object):
         """First lower-case letters of word parts -> these parts."""
         self._sizes: list[int] = []
         self._anywhere: list[Phrase] = []
+        """Phrases without a word of ASCII letters; `_anywhere_high`: with characters beyond ASCII."""
+        self._anywhere_high: list[Phrase] = []
         self._bare: dict[Phrase, bytes] = {}
         self._plain_words: set[bytes] = set()
         self._literal_words: dict[bytes, list[Phrase]] = {}
@@ -125,7 +128,8 @@ class Sieve(object):
     def _place(self, phrase: "Phrase") -> None:
         self._bare[phrase] = phrase.text.translate(None, _DIGITS)
         if not phrase.lead:
-            self._anywhere.append(phrase)
+            is_ascii = not phrase.text.translate(None, bytes(range(128)))
+            (self._anywhere if is_ascii else self._anywhere_high).append(phrase)
         elif phrase.whole:
             (self._folded if phrase.fold else self._exact).setdefault(phrase.lead, []).append(phrase)
         else:
@@ -161,20 +165,26 @@ class Sieve(object):
 
     def _phrases_in(self, shapes: "Sequence[bytes]") -> "dict[bytes, list[Phrase]]":
         """Return the phrases of each of these shapes that has some."""
-        together = b" ".join(shapes)
-        anywhere = [each for each in self._anywhere if self._bare[each] in together]
-        literal = set(together.translate(_LETTERS).split()) - self._plain_words
+        together = b"\n".join(shapes)
+        worded = together.translate(_LETTERS)
+        is_ascii = len(together.translate(None, _HIGH)) == len(together)
+        texts = self._anywhere if is_ascii else self._anywhere + self._anywhere_high
+        anywhere = [each for each in texts if self._bare[each] in together]
+        literal = set(worded.split()) - self._plain_words
         if literal:
             self._learn(literal.difference(self._literal_words))
             literal -= self._plain_words
         few = self._few(literal, anywhere)
         held: dict[bytes, list[Phrase]] = {}
         if literal or anywhere:
-            for shape in shapes:
+            lines = worded.split(b"\n"), together.lower().split(b"\n")
+            for shape, letters, lowered in zip(shapes, *lines):  # noqa: B905 - strict needs Python 3.10
                 if few is None or _holds(shape, few):
-                    phrases = self._phrases(shape, literal, anywhere)
-                    if phrases:
-                        held[shape] = phrases
+                    words = literal.intersection(letters.split())
+                    if words or anywhere:
+                        phrases = self._phrases(shape, lowered, words, anywhere)
+                        if phrases:
+                            held[shape] = phrases
         return held
 
     def _few(self, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[bytes] | None":
@@ -185,15 +195,16 @@ class Sieve(object):
             return None
         return [self._bare[phrase] for phrase in phrases]
 
-    def _phrases(self, shape: bytes, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[Phrase]":
-        words = literal.intersection(shape.translate(_LETTERS).split())
-        if not words and not anywhere:
-            return []
-        lowered = shape.lower()
+    def _phrases(
+        self, shape: bytes, lowered: bytes, words: "set[bytes]", anywhere: "list[Phrase]"
+    ) -> "list[Phrase]":
+        bare = self._bare
         phrases: dict[Phrase, None] = {}
         for some in [self._literal_words[word] for word in words] + [anywhere]:
             for phrase in some:
-                if self._bare[phrase] in (lowered if phrase.fold else shape) and phrase.may_match(lowered):
+                if bare[phrase] in (lowered if phrase.fold else shape) and (
+                    phrase.needs is None or phrase.may_match(lowered)
+                ):
                     phrases[phrase] = None
         return list(phrases)
 

@@ -159,7 +159,7 @@ class Phrase(object):
         """Add a pattern with this literal and its groups of other words, if any."""
         if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
-        groups = [_forms(tuple(group)) for group in needs or ()]
+        groups = [word_forms(tuple(group)) for group in needs or ()]
         if not groups:
             self.needs = None
         elif groups not in (self.needs or ()):
@@ -282,7 +282,7 @@ def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) 
 
 
 @lru_cache(maxsize=1 << 14)
-def _forms(words: "tuple[str, ...]") -> "list[bytes]":
+def word_forms(words: "tuple[str, ...]") -> "list[bytes]":
     """Return the forms of words in a lower-case line without digits, also in a JSON string."""
     forms: list[bytes] = []
     for word in words:

@@ -17,6 +17,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.time_limit import EndlessError, TimeLimit
 from gpuwatch.rules.scoring.score import Excerpt, score
 from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
 from gpuwatch.runs.scan import bounded_scan
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import scan
@@ -33,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scanned(folder: Path, *rules: Rule) -> Scan:
-    return scan(gather([folder]), [BOOM, *rules])
+    return scan(gather([folder]), [BOOM, *rules], "agent")
 
 
 def codes(found: Scan) -> list[str]:
@@ -52,6 +53,23 @@ def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Pat
         "2",
         "3",
     ]
+
+
+def test_what_is_prepared_before_a_piece_has_no_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database of all patterns takes seconds to compile: the limit of a search would end that each time."""
+    (tmp_path / "a.log").write_text("BOOM code=1\n")
+
+    def prepare(_self: PieceSieve) -> None:
+        began = time.process_time()
+        while time.process_time() < began + 2 * bounded_scan.SEARCH_S:
+            pass
+        (tmp_path / "prepared").touch()
+
+    monkeypatch.setattr(PieceSieve, "prepare", prepare)
+    assert codes(scanned(tmp_path)) == ["1"]
+    assert (tmp_path / "prepared").exists()
 
 
 @pytest.mark.parametrize(("search_s", "blamed"), [(0.001, ""), (9.0, "a.rule")])

@@ -1,0 +1,108 @@
+"""Which patterns a line may match by each phrase that leads to their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpuwatch.agent.logs.lines.levels import FIELD, FOREIGN_LEVELS, FORMS, GRAVE, LETTER, LEVELS
+from gpuwatch.agent.logs.matching.event_form import GAVE_UP
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet, word_forms
+from gpuwatch.rules.compiling.literals import Literal, literals_of
+
+LiteralKey = tuple[bytes, bool]
+"""The text of a literal, in lower case if it is found in any case, and whether it is."""
+Literals = tuple[LiteralKey, ...]
+DIGITS = b"0123456789"
+_ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
+"""Values of levels in `FIELD`."""
+_BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
+
+
+class LiteralOwners:
+    """The literals of each rule and dialect, by which each of its patterns is tried for few phrases."""
+
+    def __init__(self, ruleset: RuleSet) -> None:
+        self._owned: dict[str, dict[LiteralKey, Phrase]] = {}
+        for phrase in ruleset.phrases:
+            key = (phrase.text, phrase.fold)
+            for rule in phrase.rules:
+                if not rule.fallback:  # of one, the same text may lead to the rule by several words
+                    self._owned.setdefault(rule.id, {})[key] = phrase
+            for dialect in phrase.dialects:
+                self._owned.setdefault(dialect.id, {})[key] = phrase
+
+    def patterns_of(self, phrase: Phrase) -> Iterator[tuple[str, str, Literals]]:
+        """Yield the patterns that a line may match by this phrase, with their rules and literals.
+
+        A line that matches a pattern contains one of the pattern's literals. So if all of these lead to the
+        rule, the pattern is left out for a phrase that is the literal of other patterns only. The literals
+        are those of which a shape must contain one, besides the phrase; empty: any may match.
+        """
+        key = (phrase.text, phrase.fold)
+        every = list(patterns_of(phrase))
+        literals = {text: {_key(each): each for each in literals_of(text)} for _, text in every}
+        for owner, text in every:
+            if key in literals[text]:
+                yield owner, text, ()
+                continue
+            is_others = any(key in literals[other] for rule, other in every if rule == owner)
+            if not is_others or not self._lead_to(owner, literals[text]):
+                yield (
+                    owner,
+                    text,
+                    tuple((each.translate(None, DIGITS), fold) for each, fold in literals[text]),
+                )
+
+    def _lead_to(self, owner: str, literals: Mapping[LiteralKey, Literal]) -> bool:
+        """Return True if each line with one of a pattern's literals leads to its rule."""
+        phrases = self._owned.get(owner, {})
+        return bool(literals) and all(
+            key in phrases and _takes(phrases[key], literal) for key, literal in literals.items()
+        )
+
+
+def _key(literal: Literal) -> LiteralKey:
+    return (literal.text.lower() if literal.fold else literal.text).encode(), literal.fold
+
+
+def _takes(phrase: Phrase, literal: Literal) -> bool:
+    """Return True if a line with a literal and the other words that its pattern needs has this phrase."""
+    return phrase.needs is None or [word_forms(group) for group in literal.needs] in phrase.needs
+
+
+def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
+    """Yield the patterns of which one matches each line that the phrase leads to, with their rules."""
+    for rule in phrase.rules:
+        for text in unexplained_patterns() if rule.fallback else rule_patterns(rule):
+            yield rule.id, text
+    for rule in phrase.recoveries:
+        if rule.recovery is not None:
+            yield rule.id, rule.recovery.text
+    for dialect in phrase.dialects:
+        for text in dialect.patterns:
+            yield dialect.id, text
+
+
+def rule_patterns(rule: CompiledRule) -> Iterator[str]:
+    """Yield the patterns of which one matches each line that a rule finds."""
+    for pattern in rule.match + rule.general:
+        yield pattern.text
+
+
+def unexplained_patterns() -> Iterator[str]:
+    """Yield patterns; every line that is an error by its level, or states an end, matches one of them."""
+    grave = sorted(name for name, level in LEVELS.items() if level in GRAVE and name.isalpha())
+    yield "|".join(name.upper() for name in grave)
+    yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
+    yield _BRACKETED % "|".join(grave)
+    yield from (grave_field(grave), LETTER.pattern, GAVE_UP.pattern)
+    yield from (form.pattern for level, form in FORMS if level in GRAVE)
+
+
+def grave_field(words: Sequence[str]) -> str:
+    """Return the pattern of a field with a level that is one of these words, or a number that stands for one.
+
+    A shape has no digits: what follows the number shows that the value is one.
+    """
+    named = FIELD.pattern.replace(_ANY_WORD, f"(?i:{'|'.join(words)})", 1)
+    return named.replace(_ANY_NUMBER, r"\d\d\s?[,}\]]", 1)
