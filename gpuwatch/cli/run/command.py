@@ -175,7 +175,8 @@ def run_child(
     title.restore()
     text = finish(child, monitor, relay.interrupted_by, config)
     if sys.stderr.isatty():
-        click.echo(f"gpuwatch: {text}; {shown_path(config['folder'])}", err=True)
+        own_line = "\n" * title.is_in_line
+        click.echo(f"{own_line}gpuwatch: {text}; {shown_path(config['folder'])}", err=True)
     return leave_as(child)
 
 

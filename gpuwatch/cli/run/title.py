@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 
 MAX_TITLE_CHARS = 120
+KEPT_BYTES = 4_096
+"""Bytes of the last output in which an unfinished sequence is searched."""
+UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*|[\]P_^X][^\x07\x1b]*\x1b?)?"
+    rb"|[\xc0-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf7][\x80-\xbf]{0,2})\Z"
+)
+"""The beginning of an escape sequence or of a character in UTF-8, at the end of the output."""
 PLAIN_TERMINALS = {"", "dumb", "linux"}
 
 
@@ -16,17 +24,22 @@ class TerminalTitle:
         has_title = os.environ.get("TERM", "") not in PLAIN_TERMINALS
         self._stream = stream if has_title else None
         self._is_saved = False
-        self._is_safe = True
+        self._last = b""
         self._shown = ""
         self.wanted = ""
 
     def passed(self, data: bytes) -> None:
-        """Note the output that the command wrote last. The title may be written only after a line's end."""
-        self._is_safe = data.endswith((b"\n", b"\r"))
+        """Note the output that the command wrote last: the title must not be written into a sequence."""
+        self._last = (self._last[-KEPT_BYTES:] + data)[-KEPT_BYTES:]
+
+    @property
+    def is_in_line(self) -> bool:
+        """True if the command's output ends within a line."""
+        return bool(self._last) and not self._last.endswith(b"\n")
 
     def show(self) -> None:
-        """Write `wanted` as the title if it has changed and the command's last output ends a line."""
-        if self._stream is None or not self._is_safe or self.wanted == self._shown:
+        """Write `wanted` as the title if it has changed, unless the output ends within a sequence."""
+        if self._stream is None or self.wanted == self._shown or UNFINISHED.search(self._last):
             return
         if not self._is_saved:
             self._write("\x1b[22;2t")

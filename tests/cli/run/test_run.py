@@ -145,6 +145,12 @@ def test_a_hang_up_that_nohup_ignores_interrupts_nothing(tmp_path: Path) -> None
     assert only_session(tmp_path)[1]["status"] == "failed"
 
 
+def test_the_last_line_is_a_line_of_its_own(tmp_path: Path) -> None:
+    _, written = on_a_terminal("run", "--logs", str(tmp_path / "logs"), "--", "printf", "100%%|##| 5/5")
+    assert written.replace("\r", "").splitlines()[0] == "100%|##| 5/5"
+    assert written.splitlines()[-1].endswith(only_session(tmp_path)[0].name)
+
+
 @pytest.mark.long
 def test_on_a_terminal_one_line_follows_and_the_title_is_brought_back(tmp_path: Path) -> None:
     code, written = on_a_terminal(

@@ -69,10 +69,14 @@ class MainLog:
 def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
     """Return the content of the main log of a session."""
     reader = MainLogReader(MainLog(begin=time_of_id(session)))
-    for line in log_lines(path, problems):
+    count = 0
+    for count, line in enumerate(log_lines(path, problems), 1):  # noqa: B007 - the number of lines
         reader.take(line)
     reader.close()
-    return reader.found
+    found = reader.found
+    if count and found.end is None and found.summary == SessionSummary() and not found.curves.by_name:
+        problems.append(f"{path.name}: has no line of a main log; damaged?")
+    return found
 
 
 class MainLogReader:

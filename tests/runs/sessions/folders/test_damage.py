@@ -55,6 +55,15 @@ UNREADABLE = frozenset(("empty", "folder", "link", "loop", "pipe", "sparse", "de
 """Damages after which nothing of a JSON file is left."""
 
 
+def test_a_main_log_of_noise_is_named(tmp_path: Path) -> None:
+    folder = write_session(tmp_path, MULTI, {"mode": "multi", "steps": 3}, main="\xff\xfe\0garbage\n" * 3)
+    (session,) = find_sessions((), tmp_path).sessions
+    assert any(problem.startswith(f"{MULTI}_main.log: ") for problem in session.problems)
+    (folder / f"{MULTI}_main.log").write_text(MAIN)
+    (session,) = find_sessions((), tmp_path).sessions
+    assert not any(problem.startswith(f"{MULTI}_main.log: ") for problem in session.problems)
+
+
 def whole_session(logs: Path) -> Path:
     """A complete session with a part, whose steps stand in its main log."""
     summary = {**empty_summary(), "mode": "multi", "world_size": 2, "steps": 100, "duration_s": 40.0}
