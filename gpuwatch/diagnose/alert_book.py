@@ -238,7 +238,7 @@ class AlertBook:
         return frozenset(self.hangs.suspected)
 
     def keep_lines(self, place: Place, around: Around) -> None:
-        """Store the lines around an error, as a node returned them."""
+        """Store the lines around an error, or the last of a file, as a node returned them."""
         self._outcomes.lines.put(place, around)
         self._dirty = True
 
@@ -333,11 +333,11 @@ class AlertBook:
                 order = self._marks.applied(order, wall)
                 group.add(order)
                 alerts.append(order)
-            incident = incident_of(group, where, self._packs, wall)
+            said = self._outcomes.lines.last_lines(group.job, where.places.ranks)
+            incident = incident_of(group, where, self._packs, wall, said)
             incident = with_unconfirmed_node(incident, where, self._node_reports)
-            if incident.job in self._ended.superseded:
-                incident = structs.replace(incident, over=True)
-            found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))
+            over = incident.over or incident.job in self._ended.superseded
+            found.append(structs.replace(incident, over=over, checkpoint=self.checkpoints.get(incident.job)))
         yield
         grouped_ids = {alert.id for incident in found for alert in incident.alerts}
         alerts = [alert if alert.id in grouped_ids else followed_nothing(alert) for alert in alerts]

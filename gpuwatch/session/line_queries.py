@@ -1,15 +1,24 @@
-"""Requests the lines below unresolved errors, and the end of their file, to see what followed them."""
+"""Requests lines of node files: those below unresolved errors, and the last ones of ranks that wait.
+
+The lines below an error, and the end of its file, show what followed it. The last lines of a rank that took
+no part in what the others timed out in show what it did last.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import Place, around_place, place_of
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import (
+    END,
+    Place,
+    around_place,
+    end_lines,
+    place_of,
+)
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.link.stream.limits import TokenBucket
@@ -97,7 +106,10 @@ class _Asked:
 
 
 class LineQueries:
-    """Queries what followed each unsettled error of the alert book. Call `update` after every poll."""
+    """Queries what followed each unsettled error of the alert book, and what silent ranks did last.
+
+    Call `update` after every poll.
+    """
 
     def __init__(
         self,
@@ -118,6 +130,9 @@ class LineQueries:
         self._open: dict[Place, _Question] = {}
         self._asked: dict[tuple[str, str, int], _Asked] = {}
         """Keys: node, file and offset of an error's first line."""
+        self._silent: dict[Place, str] = {}
+        """The ends of the logs of ranks that took no part, as of a version of the book."""
+        self._silent_version = -1
         self._budgets: dict[str, TokenBucket] = {}
         self.waiting = False
         """True while there are errors with outstanding or postponed requests."""
@@ -130,14 +145,17 @@ class LineQueries:
         now, book = self._clock(), self._book()
         for question in list(self._open.values()):
             self._take(question, book, now)
-        wanted = {place: alert for alert in book.unsettled if (place := place_of(alert)) is not None}
+        if book.version != self._silent_version:
+            self._silent, self._silent_version = dict.fromkeys(silent_ranks_ends(book), ""), book.version
+        placed = ((place_of(alert), alert) for alert in book.unsettled)
+        wanted = {place: alert.proof[0].text for place, alert in placed if place is not None} | self._silent
         self._forget(wanted)
         self.waiting = bool(self._open)
         sizes = self._sizes({place.node for place in wanted})
-        for place, alert in wanted.items():
+        for place, text in wanted.items():
             size = sizes.get((place.node, place.file))
             if size is not None and self._is_due(place, size, now):
-                self.waiting |= self._ask(place, alert, size, now)
+                self.waiting |= self._ask(place, text, size, now)
 
     def _take(self, question: _Question, book: AlertBook, now: float) -> None:
         if not question.over and now < question.at + MAX_REQUEST_S:
@@ -150,7 +168,9 @@ class LineQueries:
         rows = [row for stream in question.around for row in stream.lines]
         last = () if question.end is None else question.end.lines
         size = question.streams[-1].size or 0
-        around = around_place(question.place, question.text, rows, last, size)
+        at_end = question.place.first == END
+        place, text = question.place, question.text
+        around = end_lines(last) if at_end else around_place(place, text, rows, last, size)
         if around is not None:
             book.keep_lines(question.place, around)
 
@@ -176,28 +196,43 @@ class LineQueries:
         asked = self._asked.get(place[:3])
         return asked is None or (size > asked.size and now >= asked.at + asked.pause_s)
 
-    def _ask(self, place: Place, alert: Alert, size: int, now: float) -> bool:
-        """Request the lines around an error; return False if the node's budget is used up.
+    def _ask(self, place: Place, text: str, size: int, now: float) -> bool:
+        """Request the lines of a place; return False if the node's budget is used up.
 
         True also if the node has `MAX_OPEN` open requests, so that nothing is sent.
         """
         if sum(place.node == each.node for each in self._open) >= MAX_OPEN:
             return True
         node, file, first, last = place
-        long = size - last > BELOW_BYTES
+        long = first == END or size - last > BELOW_BYTES
         budget = self._budgets.setdefault(node, TokenBucket(PER_NODE_S, BURST))
         if not budget.spend(1.0 + (last > first) + long, now):
             return False
         read = self._session.read_lines
-        around = [read(node, file, offset=first, before=ABOVE_LINES, after=BELOW_LINES)]
+        around = []
+        if first != END:
+            around.append(read(node, file, offset=first, before=ABOVE_LINES, after=BELOW_LINES))
         if last > first:
             around.append(read(node, file, offset=last, after=BELOW_LINES))
         end = read(node, file, before=LAST_LINES) if long else None
-        self._open[place] = _Question(place, alert.proof[0].text, around, end, now)
+        self._open[place] = _Question(place, text, around, end, now)
         earlier = self._asked.get(place[:3])
         pause_s = FIRST_AGAIN_S if earlier is None else min(LAST_AGAIN_S, 2 * earlier.pause_s)
         self._asked[place[:3]] = _Asked(now, size, pause_s)
         return True
+
+
+def silent_ranks_ends(book: AlertBook) -> Iterator[Place]:
+    """Yield the ends of the logs of ranks that are named because they alone took no part."""
+    named = {
+        (incident.job, incident.rank)
+        for incident in book.incidents
+        if incident.cause is None and incident.rank is not None and not incident.over
+    }
+    for place in book.places.ranks if named else ():
+        if (place.job, place.rank) in named:
+            for file in place.logs:
+                yield Place(place.node, file, END, END)
 
 
 def is_readable(file: LogFile) -> bool:

@@ -6,10 +6,10 @@ Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log
 the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
 attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
 `FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`; it writes nothing while
-its first word is `load`. `print` writes the lines below it and trains on; `worker` starts a child, writes its
-pid to `FOLDER/worker.pid`, and fails when the child ends; `finish` ends well, `linger` never. `--tag`: each
-line begins with the time and the rank. `--inside`: the launcher is rank 0, as in Lightning: its environment
-has no rank.
+its first word is `load`. `print` writes the lines below it and trains on; `do` runs the Python below it;
+`worker` starts a child, writes its pid to `FOLDER/worker.pid`, and fails when the child ends; `finish` ends
+well, `linger` never. `--tag`: each line begins with the time and the rank. `--first 2 --world 4`: the ranks
+are 2 and 3 of 4. `--inside`: the launcher is rank 0, as in Lightning: its environment has no rank.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ while step < total:
         os.remove(control)
         for each in word.split("\\n")[1:]:
             line(each)
+    if word.startswith("do\\n"):
+        os.remove(control)
+        exec(word[3:])
     if word == "hang":
         time.sleep(3600)
     if word == "worker":
@@ -80,14 +83,15 @@ def head() -> str:
 def start(args: argparse.Namespace, attempt: int) -> list[subprocess.Popen[bytes]]:
     """The ranks of one attempt."""
     found = []
-    for rank in range(1 if args.inside else 0, args.nproc):
+    for local in range(1 if args.inside else 0, args.nproc):
+        rank = args.first + local
         log = Path(args.folder) / f"attempt_{attempt}" / str(rank) / "stdout.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         env = {
             **os.environ,
             "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(args.nproc),
+            "LOCAL_RANK": str(local),
+            "WORLD_SIZE": str(args.world or args.nproc),
             "STUB_TAG": "1" if args.tag else "",
             "TORCHELASTIC_RUN_ID": args.run_id,
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
@@ -125,6 +129,8 @@ def main() -> int:
     parser.add_argument("folder")
     parser.add_argument("--run-id", default="none")
     parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--world", type=int)
     parser.add_argument("--max-restarts", type=int, default=0)
     parser.add_argument("--total", type=int, default=100_000)
     parser.add_argument("--inherit", action="store_true")

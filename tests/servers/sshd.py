@@ -125,6 +125,7 @@ class Sshd:
         host_keys: Sequence[str] = ("ed25519",),
         trusted: bool = True,
         lines: Sequence[str] = (),
+        prefix: Sequence[str] = (),
     ) -> None:
         """Prepare, not start.
 
@@ -137,8 +138,10 @@ class Sshd:
             trusted: write the first host key into the client's known_hosts.
             lines: sshd_config lines (`Banner /path`, `ForceCommand ...`, `HostCertificate ...`,
                 `TrustedUserCAKeys ...`); they come first and so win.
+            prefix: a command that runs sshd, and ends it at its own end.
         """
-        self._sshd = need("sshd")
+        self._argv = (*prefix, need("sshd"))
+        self._end = signal.SIGKILL if prefix else signal.SIGTERM
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.client = client or Client(folder / "client")
@@ -185,7 +188,7 @@ class Sshd:
         if self._process is None:
             return
         pids = self.sessions()
-        self._process.terminate()
+        self._process.send_signal(self._end)
         self._process.wait(WAIT_S)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -237,7 +240,7 @@ class Sshd:
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
 
     def _launch(self) -> None:
-        argv = [self._sshd, "-D", "-e", "-f", str(self.folder.resolve() / "sshd_config")]
+        argv = [*self._argv, "-D", "-e", "-f", str(self.folder.resolve() / "sshd_config")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + WAIT_S

@@ -46,13 +46,15 @@ class EarlierJobsWatch:
         """Names of the jobs with such alerts."""
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> the last checkpoint that the earlier session knew."""
-        self._placed = {
-            alert.id: alert
+        placed = [
+            alert
             for job in jobs
             for alert in job.alerts
             if alert.rank is not None and alert.rank_from == "process" and RANK_INFERRED not in alert.fields
-        }
+        ]
+        self._placed = {alert.id: alert for alert in placed}
         """Alerts whose rank that session knew by a process, by id."""
+        self._placed_lines = {line: alert for alert in placed if (line := _line(alert)) is not None}
         self._interval = CheckInterval(EVERY_S)
         self._logs_version = -1
         self._over: set[str] = set()
@@ -85,7 +87,8 @@ class EarlierJobsWatch:
     def completed(self, known: Sequence[Alert]) -> list[Alert]:
         """Return the alerts of this session and of the earlier one.
 
-        A line that states only a pid has the rank that the earlier session knew while the process was listed.
+        A line without a rank has the one that the earlier session knew while the process was listed, also if
+        other nodes see its file now.
         """
         ids = {alert.id for alert in known}
         return [
@@ -94,10 +97,21 @@ class EarlierJobsWatch:
         ]
 
     def _on_its_rank(self, alert: Alert) -> Alert:
-        earlier = self._placed.get(alert.id) if alert.rank is None else None
+        if alert.rank is not None:
+            return alert
+        line = _line(alert)
+        earlier = self._placed.get(alert.id) or (None if line is None else self._placed_lines.get(line))
         if earlier is None:
             return alert
         return structs.replace(alert, rank=earlier.rank, rank_from="process", node=alert.node or earlier.node)
+
+
+def _line(alert: Alert) -> tuple[str, str, int] | None:
+    """Return the code, file and offset of an alert of a log line; None: it is of no such line."""
+    proof = alert.proof[0] if alert.proof else None
+    if proof is None or proof.file is None or proof.offset is None or alert.kernel:
+        return None
+    return alert.code, proof.file, proof.offset
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:

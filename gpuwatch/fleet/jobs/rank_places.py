@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
@@ -25,6 +26,8 @@ Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
 """Job -> task -> the host that `srun` reports for it."""
 MOVED_S = 60.0
 """Maximum delay in seconds until the end of a process is seen, across the lists and clocks of two nodes."""
+CLOCKS_S = 60.0
+"""Maximum difference in seconds between the clocks of a node and of the file server."""
 KEPT_ENDED = 2_048
 """Number of recently ended ranks kept for one node: jobs on CPUs start and end all the time."""
 
@@ -168,17 +171,26 @@ def _loose(
     ranks: Collection[RankPlace],
     before: Mapping[tuple[str, str], Reach] | None = None,
 ) -> Loose:
-    """Return what each file without a known job may belong to; `none` if all ranks write to other files."""
+    """Return what each file without a known job may belong to.
+
+    `none` if all ranks write to other files, or were started after the file was last written.
+    """
     found: Loose = {}
-    silent = {place.node for place in ranks if not place.logs}
+    silent: dict[str, float] = {}
     ranked = {place.node for place in ranks}
+    for place in ranks:
+        if not place.logs:
+            silent[place.node] = min(place.started or 0.0, silent.get(place.node, math.inf))
+    first_silent = min(silent.values(), default=math.inf)
     for node in nodes:
         for file in node.logs:
             if file.job is None and file.source != "kernel":
                 reach: Reach = "node" if file.identity is None else "fleet"
-                here = {node.name} if reach == "node" else ranked
-                elsewhere = bool(ranked & here) and not silent & here
-                found[node.name, file.path] = "none" if elsewhere else reach
+                ranks_there = node.name in ranked if reach == "node" else ranked
+                first = silent.get(node.name, math.inf) if reach == "node" else first_silent
+                grown = math.inf if file.grown_at is None else file.grown_at - node.offset_s + CLOCKS_S
+                written = first < math.inf and first <= grown
+                found[node.name, file.path] = "none" if ranks_there and not written else reach
         for process in node.processes:
             if process.rank is None and process.job is None:
                 found.update(((node.name, path), "none") for path in process.logs)

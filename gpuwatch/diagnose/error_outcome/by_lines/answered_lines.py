@@ -12,6 +12,8 @@ from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
+from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.runs.files.excerpts.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LINE_CHARS, Around
 from gpuwatch.wire import KERNEL_LOG, LogLine
@@ -22,8 +24,15 @@ MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
 """Arguments of `outlived`: class, rank, least, own_file, stopped."""
 
 
+END = -1
+"""Offset of a place that stands for the end of a file."""
+
+
 class Place(NamedTuple):
-    """The place of an error: node, file, and the byte offsets of its first and its newest line."""
+    """The place of an error: node, file, and the byte offsets of its first and its newest line.
+
+    `END` for both offsets: the end of the file.
+    """
 
     node: str
     """Node whose agent reads the file."""
@@ -66,6 +75,11 @@ def around_place(
     return Around(_lines(above), _lines(below), _lines(ends), max(0, size - place.last))
 
 
+def end_lines(last: Iterable[LogLine]) -> Around:
+    """Return the last lines of a file, of which no line around an error is known."""
+    return Around([], [], _lines(list(last)), 0)
+
+
 def _is_same(line: str, text: str) -> bool:
     """Return True if both texts are the same line; one may lack a prefix of the other or be cut off."""
     return text.strip()[:SAME_CHARS] in line or line.strip()[:SAME_CHARS] in text
@@ -86,9 +100,14 @@ class AnsweredLines:
     def __init__(self) -> None:
         self._around: dict[Place, Around] = {}
         self._judged: dict[Place, dict[MemoKey, Recovery | None]] = {}
+        self._ends: dict[tuple[str, str], Sequence[str]] = {}
+        """Node and file -> the last lines of a rank's log."""
 
     def put(self, place: Place, around: Around) -> None:
-        """Store the lines around an error; they replace earlier ones."""
+        """Store the lines around an error, or the last lines of a file; they replace earlier ones."""
+        if place.first == END:
+            self._ends[place.node, place.file] = around.last
+            return
         self._around[place] = around
         self._judged[place] = {}
 
@@ -96,6 +115,16 @@ class AnsweredLines:
         """Drop the lines of all other places."""
         for place in self._around.keys() - places:
             del self._around[place], self._judged[place]
+
+    def last_lines(self, job: str | None, places: Iterable[RankPlace]) -> dict[int, Activity]:
+        """Return rank -> the last line of its own log, for the ranks of a job whose nodes returned it."""
+        found = {}
+        for place in places if self._ends else ():
+            for file in place.logs if place.job == job else ():
+                line = last_line(self._ends.get((place.node, file), ()))
+                if line is not None:
+                    found[place.rank] = Activity(shortened(line), place.rank, file, line)
+        return found
 
     def goes_on(self, alert: Alert) -> bool:
         """Return True if at least LAST_LINES lines below the alert are known."""

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.rank_index import RankIndex, lived
+from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, lived
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
 
@@ -35,13 +35,20 @@ def own_job(alert: Alert, where: RankIndex) -> str | None:
         return None if place is None or _is_apart(alert, place, where) else place.job
     if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
         return None  # whoever follows the file: it may be that of any job
-    jobs = {
-        place.job
+    able = [
+        place
         for place in where.on(alert.node, at=when(alert))
         if alert.gpu is None or place.gpu in (None, alert.gpu)
         if line or not where.claimants.is_doubtful(place.node, place.job)
-    }
+    ]
+    jobs = {place.job for place in (able if line else _newest(able))}
     return next(iter(jobs)) if len(jobs) == 1 else None
+
+
+def _newest(places: Sequence[RankPlace]) -> list[RankPlace]:
+    """Return the places without those that had ended, as far as it is seen, when the newest of them began."""
+    began = max((place.since for place in places if place.since is not None), default=0.0)
+    return [place for place in places if place.until is None or place.until > began + STARTED_S]
 
 
 def likely_job(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:

@@ -1,0 +1,117 @@
+"""Ranks that end: which one, how that is known, and what is no reason."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.own_folders import config_folder
+from gpuwatch.session import Session
+from tests.drills.jobs import TAGGED, job
+from tests.drills.namespaces import Cluster
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
+
+BOTH = ("n1", "n2")
+START_LINES = """print
+[W1127 12:10:43.1 socket.cpp:752] [c10d] The client socket cannot be initialized to connect to [n1]:29500
+[W1127 12:10:43.1 socket.cpp:462] [c10d] The hostname of the client socket cannot be retrieved. err=-3
+/opt/multiprocessing/resource_tracker.py:224: UserWarning: There appear to be 1 leaked semaphores"""
+FOLLOWS = """do
+import os, sys, time
+print("[rank%s]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81]"
+    " Timed out waiting 1000ms for recv operation to complete" % os.environ["RANK"], flush=True)
+print("Fatal Python error: Aborted", flush=True)
+os.abort()"""
+
+
+def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    """The ranks have files of their own, which say nothing."""
+    with job(cluster, session, tmp_path / "job", "killed", nodes=BOTH) as run:
+        run.until(lambda: run.steps(3))
+        run.signal(3)
+        run.until(lambda: run.named() == [("rank.killed", "n2", 3)])
+        assert run.incidents()[0].confidence != "low"
+
+
+def test_warnings_of_a_start_are_no_reason(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+    with job(cluster, session, tmp_path / "job", "starts", *TAGGED) as run:
+        run.order(0, START_LINES)
+        run.until(lambda: run.steps(0) and run.steps(1))
+        assert [(each.code, each.severity) for each in run.alerts() if each.severity != "info"] == []
+        before = time.time()
+        run.order(1, "exit")
+        run.until(lambda: run.named() == [("rank.exit_error", "n1", 1)])
+        assert run.incidents()[0].first >= before - 1.0
+
+
+def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "again", "--max-restarts", "2") as run:
+        run.until(lambda: run.steps(1))
+        run.signal(1)
+        run.until(lambda: run.named() == [("rank.killed", "n1", 1)])
+        run.until(lambda: [each.over for each in run.incidents()] == [True])
+        assert run.incidents()[0].closed
+        firing = [each.code for each in run.alerts() if each.state == "firing"]
+        assert "rank.killed" not in firing
+
+
+PREFIXES = "[rank3]: ", "3: ", "[1,3]<stderr>:", "(RayTrainWorker pid=77, ip=n2) [rank3]: "
+RAISED = (
+    "Traceback (most recent call last):",
+    '  File "/opt/train.py", line 9, in <module>',
+    "KeyError: 'mask'",
+)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_rank_that_a_launcher_puts_before_a_line_is_that_of_the_job(
+    cluster: Cluster, session: Session, tmp_path: Path, prefix: str
+) -> None:
+    """Rank 3 has the local rank 1; its lines stand in the file of its node's launcher."""
+    tagged = "".join(f"print({prefix + line!r}, flush=True)\n" for line in RAISED)
+    with job(cluster, session, tmp_path / "job", "prefix", "--inherit", nodes=BOTH) as run:
+        run.until(lambda: run.writers("n2") == [2, 3])
+        run.order(3, f"do\n{tagged}sys.exit(1)")
+        run.until(lambda: [(node, rank) for _, node, rank in run.named()] == [("n2", 3)])
+
+
+def test_the_ranks_that_waited_do_not_lead(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+    """Rank 2 is silent; the others time out and abort."""
+    with job(cluster, session, tmp_path / "job", "silent", "--stay", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        run.order(2, "do\nline('reading shard 17')\ntime.sleep(3600)")
+        run.until(lambda: "shard" in (run.folder / "attempt_0/2/stdout.log").read_text())
+        for rank in (3, 1, 0):
+            run.order(rank, FOLLOWS)
+        run.until(lambda: [(node, rank) for _, node, rank in run.named()] == [("n2", 2)])
+        run.until(lambda: "reading shard 17" in str(run.incidents()))
+
+
+def test_a_later_session_names_the_same_rank(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+    """A specific word beside a generic one; followers that fail within the same second."""
+    error = "ValueError: weights do not match: CUDA error: an illegal memory access was encountered"
+    with job(cluster, session, tmp_path / "job", "same", "--stay", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        run.order(1, f"do\nprint({error!r}, flush=True)\nsys.exit(1)")
+        for rank in (0, 2, 3):
+            run.order(rank, "do\nraise ConnectionError('Connection closed by peer')")
+        run.until(lambda: run.named() == [("cuda.illegal_access", "n1", 1)])
+        kept = config_folder() / "failed_jobs.json"
+        run.until(lambda: kept.exists() and run.name in kept.read_text())
+        earlier = {each.job for each in session.book.incidents} - {run.name, None}
+        with cluster.session(logs=(f"{tmp_path}/job/attempt_0/*/stdout.log",)) as later:
+            run.session = later
+
+            def named() -> list[tuple[str, int | None]]:
+                found = [each for each in later.book.incidents if each.job not in earlier]
+                return [(each.code, each.rank) for each in found]
+
+            run.until(lambda: named() == [("cuda.illegal_access", 1)])

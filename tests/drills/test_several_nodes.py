@@ -1,0 +1,157 @@
+"""What is known of one node only: old logs, hangs, events, limits, reboots."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.hang import hang_threshold
+from gpuwatch.diagnose.preflight.checklist import checklist
+from gpuwatch.session import Session
+from gpuwatch.session.hang import hang_queries
+from gpuwatch.session.rank_settings import ask_all
+from tests.agent.trees import UPTIME
+from tests.drills.jobs import Job, end, job
+from tests.drills.namespaces import Cluster
+from tests.end_to_end.cluster import watch
+from tests.end_to_end.hang.hanging import py_spy
+from tests.end_to_end.launched import LAUNCHER, pause
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
+
+BOTH = ("n1", "n2")
+XID = "NVRM: Xid (PCI:0000:11:00): 79, pid=4711, name=python, GPU has fallen off the bus."
+FEW_FILES = 256
+HANGS = """do
+def read_shard():
+    time.sleep(3600)
+def wait_for_the_others():
+    time.sleep(3600)
+read_shard() if os.environ["RANK"] == "2" else wait_for_the_others()"""
+LIMIT = f"do\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_FILES}, {FEW_FILES}))"
+
+
+def test_what_befell_a_node_before_a_job_is_not_of_it(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    watch(session, lambda fleet, _now: all(node.hello is not None for node in fleet.nodes.values()))
+    ago = UPTIME - time.clock_gettime(time.CLOCK_BOOTTIME)
+    cluster["n1"].kmsg.emit(XID, ago=ago)
+    watch(session, lambda _fleet, _now: "gpu.xid.fell_off" in [each.code for each in session.book.incidents])
+    pause(session, 5.5)  # more than the clocks of two nodes may differ
+    with job(cluster, session, tmp_path / "job", "later", nodes=BOTH) as run:
+        run.until(lambda: run.steps(1))
+        run.order(1, "exit")
+        run.until(lambda: run.named() == [("rank.exit_error", "n1", 1)])
+        found = [(each.job, each.node) for each in session.book.incidents if each.code == "gpu.xid.fell_off"]
+        assert found == [(None, "n1")]
+
+
+@pytest.mark.parametrize("options", [(), ("--nowhere",)], ids=["own files", "no files"])
+def test_a_dead_job_s_log_is_of_no_job_that_runs(
+    cluster: Cluster, session: Session, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Both nodes see it, and have ranks that write elsewhere, or nothing."""
+    with job(cluster, session, tmp_path / "job", "lives", *options, nodes=BOTH) as run:
+        run.until(lambda: options or run.steps(3))
+        pause(session, 2.0)
+
+        def of_the_dead() -> list[tuple[int | None, str | None, int]]:
+            found = [each for each in session.book.incidents if each.code == "oom.cuda"]
+            return [(each.rank, each.job, len(each.alerts)) for each in found]
+
+        watch(session, lambda _fleet, _now: of_the_dead() == [(1, None, 1)])
+        assert run.incidents() == []
+
+
+def test_a_hang_within_the_first_minute_names_the_rank_by_its_stack(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No GPU, no history: the ranks are asked, and stand at the same lines twice."""
+    py_spy()
+    monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 1000.0)
+    monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
+    with job(cluster, session, tmp_path / "job", "hangs", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        for rank in range(4):
+            run.order(rank, HANGS)
+        run.until(lambda: run.named() == [("job.hang", "n2", 2)])
+        assert run.incidents()[0].confidence == "medium"
+
+
+def test_check_names_the_one_node_that_has_a_low_limit(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "limits", nodes=BOTH) as run:
+        run.until(lambda: run.steps(3))
+        run.order(3, LIMIT)
+
+        def blamed() -> list[tuple[str, tuple[str, ...]]]:
+            book = session.book
+            checks = checklist(
+                session.fleet,
+                ask_all(session),
+                book.alerts.values(),
+                book.incidents,
+                time.monotonic(),
+                time.time(),
+            )
+            return [(each.status, each.nodes) for each in checks if each.id == "limits.nofile"]
+
+        run.until(lambda: [nodes for status, nodes in blamed() if status != "PASS"] == [("n2",)])
+
+
+def test_no_end_of_a_rank_that_saves_is_offered(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    py_spy()
+    monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 1.0)
+    with job(cluster, session, tmp_path / "job", "saves", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        for rank in range(4):
+            run.order(rank, HANGS.replace("read_shard", "save_checkpoint"))
+        run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
+        (incident,) = run.incidents()
+        commands = [command for _, command in incident.hang_check.do] if incident.hang_check else []
+        assert commands
+        assert not any("kill" in command.split() for command in commands)
+
+
+def test_a_node_that_rebooted_is_named_with_its_ranks(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "boots", nodes=BOTH) as run:
+        run.until(lambda: run.steps(3))
+        cluster["n2"].reboot()
+        run.until(lambda: [(code, node) for code, node, _ in run.named()] == [("node_rebooted", "n2")])
+        (incident,) = run.incidents()
+        assert "ranks 2-3" in incident.headline
+
+
+def test_a_rank_in_a_container_of_the_node_is_named(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    """Its log is on a file system of the container, and its pid is another one inside."""
+    inside, run = tmp_path / "inside", f"boxed-{os.getpid()}"
+    inside.mkdir()
+    command = (
+        f"mount -t tmpfs none {inside} && mkdir {inside}/ctl && "
+        f"exec {sys.executable} {LAUNCHER} {inside} --run-id {run} --inherit --tag > {inside}/train.log 2>&1"
+    )
+    box = ["unshare", "-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", command]
+    launcher = cluster["n1"].start(box)
+    try:
+        boxed = Job(run, inside, ("n1",), (launcher,), cluster, session)
+        boxed.until(lambda: boxed.pids().keys() == {0, 1} and boxed.steps(1))
+        node = session.fleet.nodes["n1"]
+        logs = [each for each in node.logs if each.path.endswith("inside/train.log")]
+        assert [sorted(each.pids) for each in logs] == [sorted(pid for _, pid in boxed.pids().values())]
+        boxed.signal(1)
+        boxed.until(lambda: boxed.named() == [("rank.killed", "n1", 1)])
+    finally:
+        end(launcher)

@@ -1,0 +1,84 @@
+"""Each kind of live fault has a drill: real processes on nodes behind a real sshd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from tests.drills import test_ended_ranks as ended
+from tests.drills import test_other_starts as starts
+from tests.drills import test_real_launchers as launchers
+from tests.drills import test_several_nodes as several
+from tests.drills import test_training_numbers as numbers
+
+
+class Fault(NamedTuple):
+    """A kind of live fault, and its drills."""
+
+    what: str
+    drills: tuple[Callable[..., None], ...]
+
+
+FAULTS: Mapping[str, Fault] = {
+    "A": Fault(
+        "only the launcher's output tells how a rank ended",
+        (
+            ended.test_a_killed_rank_is_named_by_the_output_of_its_launcher,
+            launchers.test_a_killed_rank_of_torchrun_on_two_nodes_is_named,
+        ),
+    ),
+    "B": Fault("warnings of a start", (ended.test_warnings_of_a_start_are_no_reason,)),
+    "C": Fault("a dead job's log", (several.test_a_dead_job_s_log_is_of_no_job_that_runs,)),
+    "D": Fault(
+        "a hang without a history",
+        (several.test_a_hang_within_the_first_minute_names_the_rank_by_its_stack,),
+    ),
+    "E": Fault("an event before a job", (several.test_what_befell_a_node_before_a_job_is_not_of_it,)),
+    "F": Fault("metrics held open", (numbers.test_metrics_that_a_rank_holds_open_are_followed,)),
+    "G": Fault("a restart", (ended.test_the_incident_of_an_attempt_closes_when_the_next_one_steps,)),
+    "H": Fault("slower", (numbers.test_a_slower_job_names_no_rank_that_is_only_the_one_that_logs,)),
+    "I": Fault("NaN in a shared file", (numbers.test_the_first_nan_of_a_shared_file_is_that_of_its_rank,)),
+    "J": Fault("a limit of one node", (several.test_check_names_the_one_node_that_has_a_low_limit,)),
+    "K": Fault(
+        "ranks that number themselves",
+        (starts.test_ranks_that_a_program_spawns_and_numbers_itself_are_named,),
+    ),
+    "L": Fault(
+        "what is wrong without an error",
+        (numbers.test_a_loss_that_rises_is_reported, starts.test_one_rank_beside_idle_gpus_is_reported),
+    ),
+    "M": Fault(
+        "ranks in lines", (ended.test_the_rank_that_a_launcher_puts_before_a_line_is_that_of_the_job,)
+    ),
+    "N": Fault("the silent rank leads", (ended.test_the_ranks_that_waited_do_not_lead,)),
+    "O": Fault("records beside logs", (starts.test_a_container_s_record_beside_the_logs_gives_the_cause,)),
+    "P": Fault("checkpoints", (numbers.test_an_incident_tells_the_last_whole_checkpoint,)),
+    "Q": Fault(
+        "reboots and containers",
+        (
+            several.test_a_node_that_rebooted_is_named_with_its_ranks,
+            several.test_a_rank_in_a_container_of_the_node_is_named,
+        ),
+    ),
+    "R": Fault("the same name later", (ended.test_a_later_session_names_the_same_rank,)),
+    "S": Fault(
+        "connected too late",
+        (starts.test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell,),
+    ),
+    "T": Fault(
+        "full disks, ranks that save",
+        (
+            starts.test_a_full_disk_is_named_by_its_mount,
+            several.test_no_end_of_a_rank_that_saves_is_offered,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("letter", "ABCDEFGHIJKLMNOPQRST")
+def test_every_kind_of_fault_has_a_drill_in_the_short_tests(letter: str) -> None:
+    drills = FAULTS[letter].drills
+    marks = [{mark.name for mark in getattr(drill, "pytestmark", [])} for drill in drills]
+    assert any("long" not in each for each in marks)

@@ -1,0 +1,111 @@
+"""What running ranks write about their training: metrics, speed, NaN, a rising loss, checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.training import throughput
+from gpuwatch.session import Session
+from tests.drills.jobs import TAGGED, Job, job
+from tests.drills.namespaces import Cluster
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
+
+CHANGES = """do
+import itertools, os
+for step in itertools.count(step + 1):
+    changed = os.path.exists(sys.argv[1] + ".changed")
+    line("step %d/100000 loss {} | step_time %.2f s | data 0.01 s | forward 0.10 s" % (step, *({}), {}))
+    time.sleep({})"""
+"""Numbers, and the seconds of a step, that change once the file is there."""
+SLOWER = CHANGES.format("2.5", "()", *["0.3 if changed else 0.1"] * 2)
+RISES = CHANGES.format("%.4f", "5.9 if changed else 1.0,", "0.1", "0.1")
+CHECKPOINTS = """do
+import os
+for saved in (1000, 2000):
+    folder = sys.argv[1] + ".ckpt/checkpoint-%d" % saved
+    os.makedirs(folder)
+    names = ["__0_0.distcp", "__1_0.distcp"] + [".metadata"] * (saved == 1000)
+    for name in names:
+        open(os.path.join(folder, name), "wb").write(bytes(4096))
+    line("saving checkpoint at step %d to %s" % (saved, folder))
+    if saved == 1000:
+        line("saved checkpoint at step 1000 to " + folder)
+    line("step %d/100000 loss 2.5" % (saved + 40))
+step = 2040"""
+
+
+def test_metrics_that_a_rank_holds_open_are_followed(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    """They are all that it writes, and its NaN is in them."""
+    options = ("--nowhere", "--metrics", "metrics.jsonl")
+    with job(cluster, session, tmp_path / "job", "metrics", *options) as run:
+        run.until(lambda: run.steps(0))
+        run.order(0, "nan")
+        run.until(lambda: [each.code for each in run.incidents()] == ["num.nan_loss"])
+        assert [each.rank for each in run.alerts() if each.code == "num.nan_loss"] == [0]
+
+
+def change(run: Job) -> None:
+    """Let rank 0 log other numbers."""
+    (run.folder / "ctl" / "rank0.changed").touch()
+
+
+def test_a_slower_job_names_no_rank_that_is_only_the_one_that_logs(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throughput, "LASTS_S", 1.0)
+    monkeypatch.setattr(throughput, "MIN_PAST_STEPS", 8)
+    monkeypatch.setattr(throughput, "RECENT_STEPS", 4)
+    with job(cluster, session, tmp_path / "job", "slower", nodes=("n1", "n2")) as run:
+        for rank in (1, 2, 3):
+            run.order(rank, "hang")
+        run.order(0, SLOWER)
+        run.until(lambda: run.logged(0) > 20)
+        change(run)
+        run.until(lambda: [each.rank for each in run.alerts() if each.code == "train.slow"] == [None])
+        writers = session.fleet.progress.writers.values()
+        assert any(each.phases.keys() >= {"data", "forward"} for each in writers if each.job == run.name)
+
+
+def test_the_first_nan_of_a_shared_file_is_that_of_its_rank(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "nan", *TAGGED) as run:
+        run.until(lambda: run.steps(1))
+        run.order(1, "nan")
+        run.until(lambda: [(each.code, each.rank) for each in run.incidents()] == [("num.nan_loss", 1)])
+        lines = (run.folder / "launcher-n1.out").read_text().splitlines()
+        first = next(each.split("step ")[1].split("/")[0] for each in lines if each.endswith("nan"))
+        run.until(lambda: f"step {first}" in run.incidents()[0].headline)
+
+
+def test_a_loss_that_rises_is_reported(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+    """From 1.0 to 5.9, as the only rank that logs tells."""
+    with job(cluster, session, tmp_path / "job", "rises") as run:
+        run.order(0, RISES)
+        run.until(lambda: run.logged(0) > 20)
+        change(run)
+        run.until(lambda: "num.loss_rising" in [each.code for each in run.alerts()])
+
+
+def test_an_incident_tells_the_last_whole_checkpoint(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    """The last one lacks the file that is written at its end."""
+    with job(cluster, session, tmp_path / "job", "saves", "--tag") as run:
+        run.until(lambda: run.steps(0))
+        run.order(0, CHECKPOINTS)
+        run.until(lambda: "step 2041" in (run.folder / "attempt_0/0/stdout.log").read_text())
+        run.order(1, "raise")
+        run.until(lambda: [each.rank for each in run.incidents()] == [1])
+
+        def told() -> tuple[object, ...]:
+            last = run.incidents()[0].checkpoint
+            return () if last is None else (last.step, last.unfinished_step, (last.steps_lost or 0) > 1000)
+
+        run.until(lambda: told() == (1000, 2000, True))
