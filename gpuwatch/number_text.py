@@ -91,6 +91,34 @@ def file_size(size: int) -> str:
     return f"{size} bytes"
 
 
+def limit_text(size: int) -> str:
+    """Return a limit in bytes without decimals where it is exact: `64 MiB`, `512 KiB`, `1.5 GiB`."""
+    for unit, prefix in SIZE_UNITS:
+        if size >= unit:
+            return f"{size / unit:.4g} {prefix}iB"
+    return f"{size} bytes"
+
+
+def gibibytes(size: float) -> str:
+    """Return bytes as `79.6 GiB`."""
+    return f"{size / (1 << 30):.1f} GiB"
+
+
+def mebibytes(size: float) -> str:
+    """Return bytes in whole units of 2^20: `1,024 MiB`."""
+    return f"{size // (1 << 20):,.0f} MiB"
+
+
+def gigabytes(size: float, places: int = 2) -> str:
+    """Return bytes as `12.34 GB`, GB is 10^9."""
+    return f"{size / 1e9:.{places}f} GB"
+
+
+def megabytes(size: float) -> str:
+    """Return bytes as `1.8 MB`, MB is 10^6."""
+    return f"{size / 1e6:.1f} MB"
+
+
 def plural(count: int, one: str) -> str:
     """`1 rank`, `63 ranks`."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from gpuwatch.number_text import limit_text
+
 OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
 """Paths of a shell's pipes."""
 LOCK_S = 1.0
@@ -209,7 +211,7 @@ def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
         elif found.st_mode & 0o022:
             why = "other users can write to it (chmod go-w)"
         elif found.st_size > most:
-            why = f"larger than {most >> 20} MB"
+            why = f"larger than {limit_text(most)}"
         else:
             return file.read(most)
     raise PermissionError(errno.EPERM, why, str(path))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.hosts.validation.errors import HostsError
+from gpuwatch.number_text import limit_text
 
 ANSWER_S = 60.0
 """A busy controller or API server answers late; Ctrl-C ends the wait of a command."""
@@ -36,7 +37,7 @@ def run_external(argv: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise HostsError([f"{argv[0]} did not answer within {ANSWER_S:g} s"]) from None
     except OutputTooLongError:
-        raise HostsError([f"{argv[0]}: printed more than {MAX_BYTES >> 20} MB"]) from None
+        raise HostsError([f"{argv[0]}: printed more than {limit_text(MAX_BYTES)}"]) from None
     except OSError as error:
         raise HostsError([f"{argv[0]}: {error.strerror}"]) from None
     if done.status != 0:

@@ -14,6 +14,7 @@ from gpuwatch.hosts.names import RangeError, expand_login
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.hosts.validation.document import compose
 from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, escaped, shown
+from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 1 << 20
@@ -59,7 +60,7 @@ def load_plan(path: Path) -> Plan:
         raise HostsError([f"{escaped(source)}: {error.strerror}"]) from error
     if len(data) > MAX_BYTES:
         raise HostsError(
-            [f"{escaped(source)}: larger than {MAX_BYTES >> 10} KiB, too large for a hosts file"]
+            [f"{escaped(source)}: larger than {limit_text(MAX_BYTES)}, too large for a hosts file"]
         )
     try:
         return parse_plan(data.decode("utf-8-sig"), source)

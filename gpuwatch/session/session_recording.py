@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuwatch.link.recording.retention import Retention
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.writer import RecordingWriter
+from gpuwatch.number_text import megabytes
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.session.session import Session
 
@@ -78,8 +79,3 @@ class SessionRecording:
             make_own(folder)
             self.start(folder / name)
             return folder / name
-
-
-def megabytes(size: float) -> str:
-    """Return bytes as megabytes (10**6): `3.4 MB`."""
-    return f"{size / 1e6:.1f} MB"

@@ -23,5 +23,5 @@ def test_a_task_that_needs_more_memory_than_it_may_fails_alone(capfd: pytest.Cap
     finally:
         workers.close()
     assert [each.result for each in done] == [1000, None, 2000]
-    assert "256 MB" in (done[1].fault or "")
+    assert "256 MiB" in (done[1].fault or "")
     assert not capfd.readouterr().err

@@ -18,7 +18,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import ended_by_signal
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import megabytes, plural
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def summary(writer: RecordingWriter, session: Session) -> str:
     """Return what was recorded: `5,149 frames, 0.8 MB; 3 secrets masked on the nodes`."""
     state = writer.state
     masked = session.tee.masked if session.tee is not None else 0
-    text = f"{state.frames:,} frames, {state.written_bytes / 1e6:.1f} MB"
+    text = f"{state.frames:,} frames, {megabytes(state.written_bytes)}"
     if masked:
         text += f"; {plural(masked, 'secret')} masked on the nodes"
     if state.lost_items:

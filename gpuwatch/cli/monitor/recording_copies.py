@@ -16,6 +16,7 @@ import click
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.source import Refusal, Source
+from gpuwatch.number_text import megabytes
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def write_redacted(source: Source, path: Path | None) -> int:
             raise Refusal([str(error)]) from error
         parts = recording.damaged
     tell_unreadable(parts)
-    size = f"{path.stat().st_size / 1e6:.1f} MB"
+    size = megabytes(path.stat().st_size)
     click.echo(f"{plain(str(path))}: {size}; look through it before you share it", err=True)
     return exit_codes.HEALTHY
 

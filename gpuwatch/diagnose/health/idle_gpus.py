@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.number_text import gibibytes
 
 IDLE_PCT = 1.0
 HELD_BYTES = 1 << 30
@@ -21,8 +22,8 @@ def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
             if gpu is None or fast is None:
                 continue
             used = fast.utilization_pct
-            if used is not None and used <= IDLE_PCT and (hold.memory_bytes or 0) >= HELD_BYTES:
-                held = (hold.memory_bytes or 0) / (1 << 30)
-                text = f"idle, but pid {process.pid} ({process.name}) holds {held:.1f} GiB of it"
+            held = hold.memory_bytes or 0
+            if used is not None and used <= IDLE_PCT and held >= HELD_BYTES:
+                text = f"idle, but pid {process.pid} ({process.name}) holds {gibibytes(held)} of it"
                 evidence = Evidence("utilization", used, " %", IDLE_PCT, gpu.age(now))
                 yield Condition("idle_held", "info", text, evidence, gpu.info.index)

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.nodes.readings import host_memory_pct
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.number_text import duration, plural
+from gpuwatch.number_text import duration, mebibytes, plural
 from gpuwatch.plain import plain
 from gpuwatch.wire import IbPort, Severity
 
@@ -171,7 +171,7 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
         yield Condition("agent_cost", "warning", f"the agent uses {cost.cpu_pct:.0f} % of a core", evidence)
     if cost.rss_bytes is not None and cost.rss_bytes > AGENT_RSS_BYTES:
         evidence = Evidence("agent memory", cost.rss_bytes >> 20, " MiB", AGENT_RSS_BYTES >> 20)
-        yield Condition("agent_cost", "warning", f"the agent uses {cost.rss_bytes >> 20} MiB", evidence)
+        yield Condition("agent_cost", "warning", f"the agent uses {mebibytes(cost.rss_bytes)}", evidence)
     dropped_s = since(node.dropped_at, now)
     if dropped_s is not None and dropped_s <= FRAMES_LOST_S:
         evidence = Evidence("frames dropped", cost.dropped, "", 0, dropped_s)

@@ -20,7 +20,7 @@ from gpuwatch.diagnose.preflight.check import (
     skipped,
 )
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import counted
+from gpuwatch.number_text import counted, gibibytes
 from gpuwatch.wire import NO_PYTHON, NOT_RECORDED
 
 IMBALANCE_PCT = 20.0
@@ -249,7 +249,7 @@ def spread_of(
 
 def of_memory(rank: PreflightRank) -> str:
     """Return `holds 71.2 GiB`."""
-    return f"holds {held(rank) / (1 << 30):.1f} GiB"
+    return f"holds {gibibytes(held(rank))}"
 
 
 def of_steps(case: PreflightData, rank: PreflightRank) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.preflight.check import Check, Status, listed, passed, skipped
+from gpuwatch.number_text import mebibytes
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results
 
@@ -30,7 +31,7 @@ def collectives(results: Results) -> Check:
     id_ = "probe.collectives"
     reported = []
     for row in results.collectives:
-        where = f"{row.op} at {row.bytes // MIB} MiB"
+        where = f"{row.op} at {mebibytes(row.bytes)}"
         if row.correct is False:
             reported.append(f"{where} returned wrong results")
         elif row.error:

@@ -21,7 +21,7 @@ from gpuwatch.diagnose.preflight.check import (
 )
 from gpuwatch.diagnose.preflight.hang_evidence import hang_evidence
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.number_text import counted
+from gpuwatch.number_text import counted, gibibytes, limit_text
 from gpuwatch.wire import UNLIMITED, NodeSettings
 
 SHM_BYTES = 8 << 30
@@ -164,12 +164,10 @@ def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
         return skipped(id_, "no node reports the size of /dev/shm")
     low = {node: size for node, size in sizes.items() if size < SHM_BYTES}
     if not low:
-        least = min(sizes.values()) / (1 << 30)
-        return passed(id_, f"at least {least:.0f} GiB in /dev/shm: {counted(len(sizes), 'node')}")
+        least = gibibytes(min(sizes.values()))
+        return passed(id_, f"at least {least} in /dev/shm: {counted(len(sizes), 'node')}")
     worst = min(low.values())
-    detail = (
-        f"size of /dev/shm: {differing({node: f'{size / (1 << 30):.1f} GiB' for node, size in low.items()})}"
-    )
+    detail = f"size of /dev/shm: {differing({node: gibibytes(size) for node, size in low.items()})}"
     remedy = "docker run --shm-size=64g (or --ipc=host); in Kubernetes an emptyDir of medium Memory there."
     return Check(id_, "FAIL" if worst < SHM_LEAST_BYTES else "WARN", detail, tuple(low), remedy)
 
@@ -199,7 +197,7 @@ def memlock(case: PreflightData) -> Check:
 
 def kib(limit: float) -> str:
     """Return a locked-memory limit (bytes) as text."""
-    return "unlimited" if limit == inf else f"{limit / 1024:,.0f} KiB"
+    return "unlimited" if limit == inf else limit_text(int(limit))
 
 
 def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.plain import plain
 from gpuwatch.wire import OverlongError, unpacked
 
@@ -95,7 +96,7 @@ def profile_text(packed: str) -> str:
     try:
         text = unpacked(packed, MAX_TEXT_BYTES)
     except OverlongError as error:
-        raise ProfileError(f"a profile of more than {MAX_TEXT_BYTES >> 20} MB") from error
+        raise ProfileError(f"a profile of more than {limit_text(MAX_TEXT_BYTES)}") from error
     except ValueError as error:
         raise ProfileError(f"a profile that cannot be read: {error}") from error
     return text.decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from gpuwatch.diagnose.playbook.topics import steps_of
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import gigabytes, plural
 from gpuwatch.runs.memory.rank_memory import RankMemory, ZeroPartition
 
 MAX_PEAK_IMBALANCE = 0.2
@@ -58,7 +58,7 @@ def judge_memory(ranks: Sequence[RankMemory], partitions: Sequence[ZeroPartition
         most = max(peaks, key=lambda each: each.peak or 0)
         text = (
             f"the peaks of the ranks differ by {100 * imbalance:.0f} %: {label_of(most)} has the highest,"
-            f" {(most.peak or 0) / GB:.2f} GB, the mean is {middle / GB:.2f} GB"
+            f" {gigabytes(most.peak or 0)}, the mean is {gigabytes(middle)}"
         )
         flags.insert(
             0,
@@ -79,7 +79,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
     who = label_of(memory)
     if memory.out_of_memory:
         request = (
-            "" if memory.failed_request is None else f", the last for {memory.failed_request / GB:.2f} GB"
+            "" if memory.failed_request is None else f", the last for {gigabytes(memory.failed_request)}"
         )
         text = f"{who}: {plural(memory.out_of_memory, 'request')} for memory failed{request}"
         found.append(
@@ -91,7 +91,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
     if share is not None and share > MAX_FRAGMENTATION:
         text = (
             f"{who}: {100 * share:.0f} % of the reserved memory is fragmented"
-            f" ({(memory.unusable or 0) / GB:.2f} GB free inside of segments in use)"
+            f" ({gigabytes(memory.unusable or 0)} free inside of segments in use)"
         )
         found.append(
             MemoryFlag(

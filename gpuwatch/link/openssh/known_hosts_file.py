@@ -19,6 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpuwatch.link.openssh.host_certificate import key_type
+from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 
 Marker = Literal["", "@cert-authority", "@revoked"]
@@ -118,7 +119,7 @@ def read_list(file: Path) -> bytes:
             raise
         raise HostKeyListError(f"{file}: {error.strerror}; {REMEDY}") from error
     if len(content) > MAX_FILE_BYTES:
-        raise HostKeyListError(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; {REMEDY}")
+        raise HostKeyListError(f"{file}: larger than {limit_text(MAX_FILE_BYTES)}; {REMEDY}")
     return content
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.remote_text import MAX_LINES, shown_lines
+from gpuwatch.number_text import limit_text
 from gpuwatch.shell_command import command_line
 
 Values = Mapping[str, Sequence[str]]
@@ -107,7 +108,7 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
             f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: a `Match exec` in ssh_config hangs"
         ) from None
     except OutputTooLongError:
-        raise ConfigError(f"`ssh -G {query.host}` printed more than {MAX_ANSWER_BYTES >> 20} MB") from None
+        raise ConfigError(f"`ssh -G {query.host}` printed more than {limit_text(MAX_ANSWER_BYTES)}") from None
     if done.status != 0:
         lines = shown_lines(done.stderr.decode(errors="replace"), MAX_LINES)[:2] or ["no reason given"]
         raise ConfigError(f"ssh_config cannot be used for {query.host}: {' / '.join(lines)}")

@@ -13,6 +13,7 @@ from gpuwatch import __version__
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.hosts.prometheus_target import PrometheusTarget
 from gpuwatch.link.stream.bounded_http import HttpError, post, split_login
+from gpuwatch.number_text import limit_text
 from gpuwatch.plain import plain
 
 QUERY_S, WHOLE_ANSWER_S = 20.0, 60.0
@@ -137,7 +138,7 @@ class PrometheusClient:
         except HttpError as error:
             raise PrometheusError(_refused(error)) from None
         if len(data) > MAX_ANSWER_BYTES:
-            raise PrometheusError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB: narrow --selector")
+            raise PrometheusError(f"an answer of more than {limit_text(MAX_ANSWER_BYTES)}: narrow --selector")
         return data
 
     def _whole_s(self) -> float:

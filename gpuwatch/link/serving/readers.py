@@ -11,6 +11,7 @@ from typing import TypeAlias
 from gpuwatch import __version__
 from gpuwatch.hosts.plan import ServingEndpoint
 from gpuwatch.link.serving.server_reading import ServerReading
+from gpuwatch.number_text import limit_text
 
 EVERY_S = 5.0
 SILENCE_S, WHOLE_S = 4.0, 8.0
@@ -65,7 +66,7 @@ class ServingReaders:
         except HttpError as error:
             return str(error)
         if len(page) > MAX_PAGE_BYTES:
-            return f"a page of more than {MAX_PAGE_BYTES >> 20} MB"
+            return f"a page of more than {limit_text(MAX_PAGE_BYTES)}"
         if page and not page.endswith(b"\n"):  # the format ends every line so; half a page has other sums
             return "the page is cut off, or not one of metrics"
         try:

@@ -5,77 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.link.smi.node import SmiNode
-from gpuwatch.link.stream.frame_stream import Item, MarkedStream, Started
-from gpuwatch.link.stream.limits import LineSplitter, StreamError, TokenBucket
+from gpuwatch.link.stream.frame_stream import BoundedStream, StreamLimits
+from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.plain import plain
 from gpuwatch.wire import AnyFrame, FrameError, decode, encode
 
-LINE_LIMIT_BYTES = 4096
-"""Longest line; a row has about 300 bytes."""
-LINE_LIMIT_CHARACTERS = 1000
-LINES_PER_S, LINES_BURST = 3_000.0, 20_000.0
-"""Rate limit; 64 GPUs and /proc/meminfo five times a second are 600 lines."""
+MAX_LINE_CHARACTERS = 1000
 FRAMES_PER_S, FRAMES_BURST = 100.0, 500.0
-BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
-LINE_BYTES = 64
-"""Bytes that a line counts as in addition to its own: an empty one takes time as well."""
+LIMITS = StreamLimits(
+    frames_per_s=3_000.0,  # 64 GPUs and /proc/meminfo five times a second are 600 lines
+    frames_burst=20_000.0,
+    bytes_per_s=1.0 * (1 << 20),
+    bytes_burst=8.0 * (1 << 20),
+    max_line_bytes=4096,  # a row has about 300
+    line_bytes=64,
+)
 
 
-class SmiStream(MarkedStream):
+class SmiStream(BoundedStream):
     """Converts the bytes of the fallback's shell command into frames, as an `ItemStream`."""
+
+    sender = "nvidia-smi"
+    unit = "line"
 
     def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
         """Wait for the start marker with this nonce; other arguments as for `SmiNode`."""
-        super().__init__(nonce)
+        super().__init__(nonce, LIMITS)
         self._interval_s = interval_s
         self._python = python
         self._node: SmiNode | None = None
-        self._splitter = LineSplitter(LINE_LIMIT_BYTES)
-        self._bytes = TokenBucket(BYTES_PER_S, BYTES_BURST)
-        self._lines = TokenBucket(LINES_PER_S, LINES_BURST)
         self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
-    def feed(self, data: bytes, now: float) -> Iterator[Item]:
-        """Process the next bytes; exhaust the iterator before feeding more.
-
-        Yields:
-            `Started` once, then the frames that the bytes make, then at most one `Refused`.
-
-        Raises:
-            StreamError: too much output before the start marker, or more bytes than nvidia-smi ever writes.
-        """
+    def _node_at(self, now: float) -> SmiNode:
+        """Return the node, which begins with the start marker."""
         if self._node is None:
-            rest = self._start.look(data)
-            if rest is None:
-                return
             self._node = SmiNode(self._interval_s, self._python, now)
-            yield Started()
-            data = rest
-        if not self._bytes.spend(len(data) + LINE_BYTES * data.count(b"\n"), now):
-            raise StreamError(
-                f"the node sent more than {BYTES_PER_S / (1 << 20):.0f} MiB/s, which is not "
-                "nvidia-smi output; the link was closed"
-            )
-        for line in self._splitter.split(data):
-            self._take(self._node, line, now)
-        if self._frames.spend(1, now):
-            for frame in self._node.frames(now):
-                yield from self._checked(frame)
-        yield from self._refused.due(now)
+        return self._node
 
-    def _checked(self, frame: AnyFrame) -> Iterator[AnyFrame]:
-        """Yield the frame if it fits the bounds of an agent's, else refuse it."""
+    def frames_of(self, line: bytes, now: float) -> Iterator[AnyFrame]:
+        text = plain(line.decode("utf-8", "replace").strip())[:MAX_LINE_CHARACTERS]
+        refused = self._node_at(now).take(text, now)
+        if refused is not None:
+            self._refused.add(refused)
+        yield from ()
+
+    def frames_after(self, now: float) -> Iterator[AnyFrame]:
+        if self._frames.spend(1, now):
+            yield from filter(None, map(self._checked, self._node_at(now).frames(now)))
+
+    def _checked(self, frame: AnyFrame) -> AnyFrame | None:
+        """Return the frame if it fits the bounds of an agent's, else refuse it."""
         try:
-            yield decode(encode(frame))
+            return decode(encode(frame))
         except FrameError as error:
             self._refused.add(str(error))
-
-    def _take(self, node: SmiNode, line: bytes | None, now: float) -> None:
-        if line is None:
-            self._refused.add(f"a line of more than {LINE_LIMIT_BYTES} bytes")
-        elif not self._lines.spend(1, now):
-            self._refused.add(f"more than {LINES_PER_S:.0f} lines per second; the rest was dropped")
-        else:
-            refused = node.take(plain(line.decode("utf-8", "replace").strip())[:LINE_LIMIT_CHARACTERS], now)
-            if refused is not None:
-                self._refused.add(refused)
+            return None

@@ -11,6 +11,7 @@ from pathlib import Path
 import paramiko
 
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery
+from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 
 MAX_FILE_BYTES = 4 << 20
@@ -40,7 +41,7 @@ def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[st
             raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
         if len(text) > MAX_FILE_BYTES:
             raise ConfigError(
-                f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB, too large for an ssh_config"
+                f"{file} is larger than {limit_text(MAX_FILE_BYTES)}, too large for an ssh_config"
             )
         _refuse_what_is_misread(file, text)
         try:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
+from gpuwatch.number_text import limit_text
 from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, Finding, FrameError, Lines, Reply, Sample, decode
 from gpuwatch.wire.limits import FIRST_OWN_FINDING
 
@@ -35,6 +36,7 @@ class StreamLimits(Struct, frozen=True):
     bytes_per_s: float = 8.0 * (1 << 20)
     """Inflated bytes per second; above it the stream is closed, because zlib data cannot be skipped."""
     bytes_burst: float = 32.0 * (1 << 20)
+    max_line_bytes: int = MAX_LINE_BYTES
     line_bytes: int = 512
     """Bytes that a line counts as in addition to its own: an empty one takes time as well."""
     kept_bytes_per_s: float = 512.0 * (1 << 10)
@@ -80,12 +82,24 @@ class ItemStream(Protocol):
         ...
 
 
-class MarkedStream:
-    """The base of streams that begin with a start marker, and count refused data."""
+class BoundedStream:
+    """The base of streams of lines after a start marker, with bounds on lines, bytes and refused data.
 
-    def __init__(self, nonce: str) -> None:
+    Subclasses say what a line is worth. Above the bound on bytes the stream is closed, because the data of a
+    zlib stream cannot be skipped; above that on lines they are dropped and counted.
+    """
+
+    sender = "an agent"
+    unit = "frame"
+    """What a line is, in texts."""
+
+    def __init__(self, nonce: str, limits: StreamLimits) -> None:
         self._start = StartFinder(nonce)
         self._refused = Refusals()
+        self._limits = limits
+        self._splitter = LineSplitter(limits.max_line_bytes)
+        self._bytes = TokenBucket(limits.bytes_per_s, limits.bytes_burst)
+        self._lines = TokenBucket(limits.frames_per_s, limits.frames_burst)
         self.line: bytes | None = None
         """The line of the frame that was yielded last, unsanitized."""
 
@@ -99,24 +113,6 @@ class MarkedStream:
         """The raw output before the start marker: sanitize it before display."""
         return self._start.noise
 
-
-class FrameStream(MarkedStream):
-    """Converts an agent's bytes into frames. Feed it the received bytes, in pieces of any size."""
-
-    def __init__(
-        self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
-    ) -> None:
-        """`kept`: bucket for stored bytes, shared by all of a node's connections."""
-        super().__init__(nonce)
-        self._limits = limits or StreamLimits()
-        self._inflate = zlib.decompressobj()
-        self._lines = LineSplitter(MAX_LINE_BYTES)
-        self._frames = TokenBucket(self._limits.frames_per_s, self._limits.frames_burst)
-        self._bytes = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
-        self._received = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
-        """For bytes as they arrive: a zlib stream may hold any number of them that inflate to nothing."""
-        self._kept = kept or kept_allowance(self._limits)
-
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
         """Process the next bytes; exhaust the iterator before feeding more.
 
@@ -128,8 +124,8 @@ class FrameStream(MarkedStream):
             `Started` once, then frames in order, then at most one `Refused` for all that was not a frame.
 
         Raises:
-            StreamError: too much output before the start marker, a broken zlib stream, or more inflated bytes
-                than an agent ever sends.
+            StreamError: too much output before the start marker, a broken zlib stream, or more bytes than the
+                sender ever writes.
         """
         if not self.started:
             rest = self._start.look(data)
@@ -137,16 +133,60 @@ class FrameStream(MarkedStream):
                 return
             yield Started()
             data = rest
-        for chunk in self._inflated(data, now):
-            for line in self._lines.split(chunk):
-                frame = self._frame(line, now)
-                if frame is not None:
-                    yield frame
+        for chunk in self.chunks(data, now):
+            self.spend(len(chunk) + self._limits.line_bytes * chunk.count(b"\n"), now, self._bytes)
+            for line in self._splitter.split(chunk):
+                if line is None:
+                    self._refused.add(f"a {self.unit} of more than {self._limits.max_line_bytes} bytes")
+                elif not self._lines.spend(1, now):
+                    most = f"{self._limits.frames_per_s:.0f} {self.unit}s per second"
+                    self._refused.add(f"more than {most}; the rest was dropped")
+                else:
+                    yield from self.frames_of(line, now)
+        yield from self.frames_after(now)
         yield from self._refused.due(now)
 
-    def _inflated(self, data: bytes, now: float) -> Iterator[bytes]:
-        if not self._received.spend(len(data), now):
-            raise self._too_much()
+    def spend(self, count: int, now: float, bucket: TokenBucket) -> None:
+        """Take `count` bytes from a bucket.
+
+        Raises:
+            StreamError: it holds fewer.
+        """
+        if not bucket.spend(count, now):
+            most = limit_text(int(self._limits.bytes_per_s))
+            raise StreamError(
+                f"the node sent more than {most}/s, or as many lines as take as long, "
+                f"which is not the output of {self.sender}; the link was closed"
+            )
+
+    def chunks(self, data: bytes, now: float) -> Iterator[bytes]:  # noqa: ARG002 - a subclass needs the time
+        """Yield the bytes of lines in what was read."""
+        yield data
+
+    def frames_of(self, line: bytes, now: float) -> Iterator[AnyFrame]:
+        """Yield the frames that a line makes; refuse a line that is none."""
+        raise NotImplementedError
+
+    def frames_after(self, now: float) -> Iterator[AnyFrame]:  # noqa: ARG002 - a subclass needs the time
+        """Yield the frames that follow from all lines of the bytes."""
+        yield from ()
+
+
+class FrameStream(BoundedStream):
+    """Converts an agent's bytes into frames. Feed it the received bytes, in pieces of any size."""
+
+    def __init__(
+        self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
+    ) -> None:
+        """`kept`: bucket for stored bytes, shared by all of a node's connections."""
+        super().__init__(nonce, limits or StreamLimits())
+        self._inflate = zlib.decompressobj()
+        self._received = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
+        """For bytes as they arrive: a zlib stream may hold any number of them that inflate to nothing."""
+        self._kept = kept or kept_allowance(self._limits)
+
+    def chunks(self, data: bytes, now: float) -> Iterator[bytes]:
+        self.spend(len(data), now, self._received)
         more = bool(data)
         while more and not self._inflate.eof:
             try:
@@ -156,42 +196,26 @@ class FrameStream(MarkedStream):
                     f"the agent's stream is damaged ({error}); "
                     "something on the way, or a program on the node, writes into it"
                 ) from error
-            if not self._bytes.spend(len(chunk) + self._limits.line_bytes * chunk.count(b"\n"), now):
-                raise self._too_much()
             yield chunk
             data = self._inflate.unconsumed_tail
             more = bool(data) or len(chunk) == INFLATE_STEP_BYTES
 
-    def _too_much(self) -> StreamError:
-        return StreamError(
-            f"the node sent more than {self._limits.bytes_per_s / (1 << 20):.0f} MiB/s, or as many lines as "
-            "take as long, which is not the output of an agent; the link was closed"
-        )
-
-    def _frame(self, line: bytes | None, now: float) -> AnyFrame | None:
-        if line is None:
-            self._refused.add(f"a frame of more than {MAX_LINE_BYTES} bytes")
-        elif not self._frames.spend(1, now):
-            self._refused.add(
-                f"more than {self._limits.frames_per_s:.0f} frames per second; the rest was dropped"
+    def frames_of(self, line: bytes, now: float) -> Iterator[AnyFrame]:
+        try:
+            frame = decode(line)
+        except FrameError as error:
+            self._refused.add(str(error))
+            return
+        if isinstance(frame, Finding) and frame.id >= FIRST_OWN_FINDING:
+            self._refused.add("a finding with an id of the session's own")
+            return
+        if not self._kept.spend(kept_bytes(frame, len(line)), now):
+            raise StreamError(
+                f"the node sent more than {limit_text(int(self._limits.kept_bytes_per_s))}/s of "
+                "findings, events and lists, which is not the output of an agent; the link was closed"
             )
-        else:
-            try:
-                frame = decode(line)
-            except FrameError as error:
-                self._refused.add(str(error))
-            else:
-                if isinstance(frame, Finding) and frame.id >= FIRST_OWN_FINDING:
-                    self._refused.add("a finding with an id of the session's own")
-                    return None
-                if not self._kept.spend(kept_bytes(frame, len(line)), now):
-                    raise StreamError(
-                        f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} KiB/s of "
-                        "findings, events and lists, which is not the output of an agent; the link was closed"
-                    )
-                self.line = line
-                return frame
-        return None
+        self.line = line
+        yield frame
 
 
 def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.link.stream.inbox import Refused
+from gpuwatch.number_text import limit_text
 
 START_MARK = "GPUWATCH1"
 """Begins the line of an agent that has started; its nonce follows."""
@@ -41,7 +42,7 @@ class StartFinder:
             if len(self._noise) > NOISE_LIMIT_BYTES + len(self._mark):
                 del self._noise[NOISE_LIMIT_BYTES:]
                 raise StreamError(
-                    f"more than {NOISE_LIMIT_BYTES // 1024} kB of noise came before the agent started; "
+                    f"more than {limit_text(NOISE_LIMIT_BYTES)} of noise came before the agent started; "
                     "look at what its rc files print in a shell that is not interactive"
                 )
             return None

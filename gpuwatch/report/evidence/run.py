@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.cut import cut_recording, cut_ring
 from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.number_text import mebibytes
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.artifact_entries import fetched_entries
@@ -145,14 +146,14 @@ class EvidenceRun:
     def progress(self) -> str:
         """The current activity as text."""
         if self._file is not None:
-            return f"writing {self.out.name}, {self.written_bytes >> 20} MiB"
+            return f"writing {self.out.name}, {mebibytes(self.written_bytes)}"
         fetched = f"{self.fetch.done} of {len(self.fetch.logs)} logs"
         if self.artifacts.files:
             fetched += f" and {self.artifacts.done} of {len(self.artifacts.files)} artifacts"
         if self.fetch.over and self.artifacts.over:
             return "waiting for the settings of the ranks"
         return f"fetching {fetched}" + (
-            f", {self.fetched_bytes >> 20} of {self.bytes >> 20} MiB" if self.bytes else ""
+            f", {mebibytes(self.fetched_bytes)} of {mebibytes(self.bytes)}" if self.bytes else ""
         )
 
     def update(self) -> None:

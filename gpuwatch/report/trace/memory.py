@@ -13,7 +13,7 @@ from rich.text import Text
 from gpuwatch import __version__
 from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.traces.memory_verdict import MemoryVerdict, label_of
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import gigabytes, plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
@@ -125,7 +125,7 @@ def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[Line]:
         yield Line(f"What holds the peak of {plain(label_of(highest))} ({_text(highest.peak)} GB{at})")
         for holder in highest.holders:
             blocks = plural(holder.blocks, "block")
-            yield Line(plain(f"  {holder.size / GB:9.3f} GB  {blocks:>12}  {holder.where}"), hang=27)
+            yield Line(plain(f"  {gigabytes(holder.size, 3):>12}  {blocks:>12}  {holder.where}"), hang=27)
         if not highest.is_whole_history:
             yield Line("The recorded history begins later: the peak may have been higher before.", "muted")
     stated = [each for each in found.ranks if each.peak_at is not None and not each.holders]

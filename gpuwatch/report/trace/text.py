@@ -19,7 +19,7 @@ from gpuwatch.diagnose.traces.trace_verdict import (
     compare_sections,
     per_step,
 )
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import gigabytes, plural
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.trace.scales import print_scales
@@ -241,8 +241,8 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[Line]:
     yield Line("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)
-        more = f", {reserved / 1e9:.2f} GB reserved" if reserved else ""
-        yield Line(f"peak memory of {plain(chosen.label)} on {device}: {size / 1e9:.2f} GB allocated{more}")
+        more = f", {gigabytes(reserved)} reserved" if reserved else ""
+        yield Line(f"peak memory of {plain(chosen.label)} on {device}: {gigabytes(size)} allocated{more}")
     for each in (*found.profiles, *found.older):
         trace = each.trace
         for note in dict.fromkeys((*trace.notes, *(("it is cut off",) if trace.cut_off else ()))):

@@ -11,6 +11,7 @@ from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.hosts.validation.document import compose
 from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, escaped
 from gpuwatch.hosts.validation.structures import ReadMapping
+from gpuwatch.number_text import limit_text
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
@@ -81,7 +82,7 @@ def _text(file: Path) -> str:
         data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise RulesError(
-                [f"{escaped(str(file))}: larger than {MAX_BYTES >> 20} MiB, too large for a pack"]
+                [f"{escaped(str(file))}: larger than {limit_text(MAX_BYTES)}, too large for a pack"]
             )
         return data.decode("utf-8-sig")
     except OSError as error:

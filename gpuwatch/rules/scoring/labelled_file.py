@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 64 << 20
@@ -31,7 +32,7 @@ class LabelledFile:
         """
         data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ValueError(f"{file}: larger than {MAX_BYTES >> 20} MiB (or endless); it is not read")
+            raise ValueError(f"{file}: larger than {limit_text(MAX_BYTES)} (or endless); it is not read")
         try:
             return cls(str(file), data.decode())
         except UnicodeDecodeError:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from gpuwatch.agent.logs.files import packing_magic
 from gpuwatch.agent.logs.files.holes import data_from
+from gpuwatch.number_text import limit_text
 from gpuwatch.runs.files.encodings import as_utf8, encoding_of
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, MAX_FIELD, table_lines
 from gpuwatch.runs.files.exports.status_lines import MAX_BYTES, STATUS, status_lines
@@ -209,7 +210,7 @@ class Contents:
             yield piece[: max(0, most - size)]
             size += len(piece)
             if size > most:
-                self.damage = f"unpacks to more than {most >> 20} MB; the rest is not read"
+                self.damage = f"unpacks to more than {limit_text(most)}; the rest is not read"
                 return
 
     def _unpacked(self, file: BinaryIO, packing: str) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from gpuwatch.decode_errors import DECODE_ERRORS
+from gpuwatch.number_text import limit_text, mebibytes
 from gpuwatch.plain import plain
 
 MAX_BYTES = 256 << 20
@@ -58,7 +59,7 @@ def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int =
         NoDumpError: it is neither, is cut off, too big or of another kind, or names something to be called.
     """
     if len(data) > most:
-        raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {most >> 20} MB that are read")
+        raise UnreadableDumpError(f"{mebibytes(len(data))}, more than the {limit_text(most)} that are read")
     if not data:
         raise NoDumpError("empty: the rank was terminated before it could write its dump")
     if data.startswith(PICKLE_BEGINS):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpuwatch.agent.logs.ipc.lifeline import die_with
+from gpuwatch.number_text import limit_text
 from gpuwatch.own_process import worker_context
 
 Task = TypeVar("Task")
@@ -173,7 +174,7 @@ class Workers(Generic[Task, Result]):
     def _fault(self, code: int) -> str:
         """Return why a task has no result, from the exit code of its process."""
         if code == OUT_OF_MEMORY:
-            return f"needs more than {(self._memory or 0) >> 20} MB of memory: given up"
+            return f"needs more than {limit_text(self._memory or 0)} of memory: given up"
         if code == -signal.SIGXCPU:
             return f"needs more than {self._task_cpu_s} s of CPU time: given up"
         return f"its reader was terminated by signal {-code}" if code < 0 else "its reader ended early"

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.runs.traces.trace_event import EventWithoutArguments, TraceEvent
 
 PIECE_BYTES = 4 << 20
@@ -72,7 +73,7 @@ class EventStream:
             yield events
             held = held[cut:].lstrip(BETWEEN)
             if not cut and len(held) > MAX_EVENT_BYTES:
-                raise NoTraceError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MB, or damaged")
+                raise NoTraceError(f"an event is larger than {limit_text(MAX_EVENT_BYTES)}, or damaged")
         self.cut_off = held[:1] != b"]"
         if head is not None:
             self._read_metadata(head, held[1:])

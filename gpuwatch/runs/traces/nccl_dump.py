@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from msgspec import Struct
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.plain import plain
 from gpuwatch.runs.traces.event_stream import NoTraceError
 
@@ -94,7 +95,7 @@ def read_nccl_dump(data: bytes, file: str) -> NcclDump:
         NoTraceError: it is not a dump, is too large, or declares entities.
     """
     if len(data) > MAX_XML_BYTES:
-        raise NoTraceError(f"more than {MAX_XML_BYTES >> 20} MB of XML")
+        raise NoTraceError(f"more than {limit_text(MAX_XML_BYTES)} of XML")
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise NoTraceError("XML with a document type, which NCCL does not write: refused")
     root = _parsed(data)

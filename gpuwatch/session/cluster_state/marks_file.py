@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from gpuwatch.file_trust import is_of_folder, shared_folder, trusted_path
+from gpuwatch.number_text import limit_text
 from gpuwatch.own_folders import make_own
 from gpuwatch.session.cluster_state.marks import VERSION, ClusterMarks, lasting, smaller
 from gpuwatch.whole_file import lock_beside, write_whole
@@ -153,4 +154,4 @@ class MarksFile:
             return f"it belongs to a user without write permission on {path.parent}"
         if found.st_mode & stat.S_IWOTH:
             return "it is world-writable (chmod o-w)"
-        return f"larger than {MAX_FILE_BYTES >> 20} MB" if found.st_size > MAX_FILE_BYTES else None
+        return f"larger than {limit_text(MAX_FILE_BYTES)}" if found.st_size > MAX_FILE_BYTES else None

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
+from gpuwatch.number_text import limit_text, mebibytes
+
 ArtifactKind: TypeAlias = Literal["tensorboard", "profiler", "telemetry", "flight recorder", "configuration"]
+
 MAX_ARTIFACT_BYTES = 512 << 20
 MAX_TOTAL_BYTES = 4 << 30
 MAX_CONFIG_BYTES = 4 << 20
@@ -117,9 +120,8 @@ def chosen_artifacts(
         if kind is None:
             continue
         if size > MAX_ARTIFACT_BYTES:
-            left_out.append(
-                (path, f"{size >> 20} MiB; an artifact of a bundle has {MAX_ARTIFACT_BYTES >> 20} at most")
-            )
+            most = limit_text(MAX_ARTIFACT_BYTES)
+            left_out.append((path, f"{mebibytes(size)}; an artifact of a bundle has at most {most}"))
         elif total + size > MAX_TOTAL_BYTES or len(already) + len(chosen) >= MAX_ARTIFACTS:
             left_out.append((path, "the artifacts before it fill the bundle"))
         else:

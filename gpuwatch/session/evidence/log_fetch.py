@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.number_text import limit_text
 from gpuwatch.session.evidence.log_parts import LogPart
 from gpuwatch.session.evidence.spool import Spool, SpooledLog
 from gpuwatch.session.line_queries import LineReads
@@ -207,7 +208,7 @@ class LogFetch:
         for own in logs.values():
             why = f"not finished within {MAX_NODE_S / 60:.0f} min" if is_late else ""
             if sum(log.spooled.written for log in own) > MAX_NODE_BYTES:
-                why = f"more than {MAX_NODE_BYTES >> 30} GiB from this node"
+                why = f"more than {limit_text(MAX_NODE_BYTES)} from this node"
             if sum(log.is_silent for log in own) >= MAX_SILENT and not any(log.has_answered for log in own):
                 why = "the node does not answer"
             for log in own:

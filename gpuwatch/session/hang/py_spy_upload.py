@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 from gpuwatch.wire import UploadResult
 
@@ -47,7 +48,7 @@ def load(path: Path) -> Program:
     if not program.startswith((b"\x7fELF", b"#!")):
         raise UploadError("not a program")
     if len(program) > MAX_PY_SPY_BYTES:
-        raise UploadError(f"larger than {MAX_PY_SPY_BYTES >> 20} MB")
+        raise UploadError(f"larger than {limit_text(MAX_PY_SPY_BYTES)}")
     return Program(zlib.compress(program), hashlib.sha256(program).hexdigest())
 
 

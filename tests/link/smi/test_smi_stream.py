@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuwatch.link.smi.row import parse_row
 from gpuwatch.link.smi.shell_script import COMMAND, first_line
-from gpuwatch.link.smi.stream import BYTES_BURST, LINE_LIMIT_BYTES, SmiStream
+from gpuwatch.link.smi.stream import LIMITS, SmiStream
 from gpuwatch.link.stream.frame_stream import Item
 from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.link.stream.limits import StreamError
@@ -123,7 +123,7 @@ def test_a_gpu_that_never_said_its_uuid_is_a_notice(sentences: Sentences) -> Non
         (b"2024/05/01 12:34:56.250, 1, 2\n", "a row of 3 values"),
         (b"2024/05/01 99:99:99.250, " + row(0).encode() + b"\n", "without its time"),
         (_row(line=row(0).replace("0, ", "999999, ", 1)), "number 999999"),
-        (b"x" * (LINE_LIMIT_BYTES + 1) + b"\n", "more than 4096 bytes"),
+        (b"x" * (LIMITS.max_line_bytes + 1) + b"\n", "more than 4096 bytes"),
         (b"\x1b]0;owned\x07\n", "\u241b]0;owned"),
         (b"@done reboot\n", "without a ping"),
     ],
@@ -141,7 +141,7 @@ def test_a_flood_of_empty_lines_ends_the_call() -> None:
 
 def test_a_flood_ends_the_call() -> None:
     with pytest.raises(StreamError, match="MiB/s"):
-        _run(b"\n" * (int(BYTES_BURST) + 1))
+        _run(b"\n" * (int(LIMITS.bytes_burst) + 1))
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuwatch.diagnose.hang.ras.json_format import read_json
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.text_format import read_text
+from gpuwatch.number_text import limit_text
 from gpuwatch.wire import OverlongError, RasAnswer, unpacked
 
 MAX_BYTES = 64 << 20
@@ -33,6 +34,6 @@ def _text(packed: str) -> bytes:
     try:
         return unpacked(packed, MAX_BYTES)
     except OverlongError as error:
-        raise RasError(f"more than {MAX_BYTES >> 20} MB") from error
+        raise RasError(f"more than {limit_text(MAX_BYTES)}") from error
     except ValueError as error:
         raise RasError(f"damaged in transit: {error}") from error

@@ -14,6 +14,7 @@ from gpuwatch.fleet.nodes.missing_text import has_no_host_values, has_only_logs,
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.servers import InferenceServer
 from gpuwatch.hosts.names import fold
+from gpuwatch.number_text import mebibytes
 from gpuwatch.shell_command import command_line, value
 from gpuwatch.wire import NO_PYTHON, LogFile
 
@@ -131,7 +132,7 @@ def _agent(node: Node) -> Iterator[Pending]:
 
 def _without_start(file: LogFile) -> str:
     """Return a sentence with the bytes that are not searched, and the command that searches them."""
-    first = f"the first {file.searched_from / 2**20:,.0f} MiB"
+    first = f"the first {mebibytes(file.searched_from)}"
     text = f"{file.path}: {first} are not searched yet; wait longer (--wait)"
     path = value("log", file.path)
     return (

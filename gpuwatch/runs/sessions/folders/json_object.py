@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.runs.sessions.model.summary import sanitized
 
 MAX_JSON_BYTES = 64 << 20
@@ -13,7 +14,7 @@ MAX_JSON_BYTES = 64 << 20
 def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
     """Return the JSON object in `raw`, sanitized; empty, with a problem, if it is invalid or too large."""
     if len(raw) > MAX_JSON_BYTES:
-        problems.append(f"{name}: larger than {MAX_JSON_BYTES >> 20} MB; not read")
+        problems.append(f"{name}: larger than {limit_text(MAX_JSON_BYTES)}; not read")
         return {}
     try:
         facts = json.loads(raw.decode(errors="replace"))

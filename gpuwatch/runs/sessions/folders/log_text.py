@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
@@ -48,7 +49,7 @@ def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
             size = file.seek(0, 2)
             file.seek(0)
             if size > MAX_LOG_BYTES:
-                problems.append(f"{path.name}: only its first {MAX_LOG_BYTES >> 20} MB are read")
+                problems.append(f"{path.name}: only its first {limit_text(MAX_LOG_BYTES)} are read")
             left = MAX_LOG_BYTES
             while left > 0 and (line := file.readline(min(left, 1 << 20))):
                 left -= len(line)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpuwatch.number_text import limit_text
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
@@ -102,6 +103,6 @@ def records(path: Path, problems: list[str]) -> Iterator[bytes]:
                     return
                 file.seek(4, 1)
                 yield record
-            problems.append(f"{path.name}: only its first {MAX_FILE_BYTES >> 30} GB are read")
+            problems.append(f"{path.name}: only its first {limit_text(MAX_FILE_BYTES)} are read")
     except OSError as error:
         problems.append(f"{path.name}: {reason(error)}")
