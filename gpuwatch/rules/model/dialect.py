@@ -49,5 +49,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if step numbers restart with every epoch."""
     fallback: bool = False
     """True if it is tried only after all other dialects."""
+    links: tuple[str, ...] = ()
+    """Addresses of real logs with such lines."""
     negatives: tuple[str, ...] = msgspec.field(default=(), name="not")
     """Lines that must not match this dialect."""

@@ -40,6 +40,7 @@ def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) 
         phases=values.get("phases"),
         per_epoch=values.get("per_epoch") == "true",
         fallback=values.get("fallback") == "true",
+        links=tuple(values.get("links", ())),
         negatives=tuple(values.get("not", ())),
     )
     for at, text in _mistakes(dialect, entry, known):

@@ -124,6 +124,7 @@ _EFFECTS = ListOf(
     "an effect or a list of effects",
     or_single=True,
 )
+_LINKS = ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True)
 _LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 
 
@@ -231,11 +232,7 @@ RULE = RuleRecord(
             ),
             "Field -> value -> severity.",
         ),
-        Key(
-            "links",
-            ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True),
-            "Further reading.",
-        ),
+        Key("links", _LINKS, "Further reading."),
         Key("not", _PASSAGES, "Lines that must not match this rule."),
     ),
 )
@@ -280,6 +277,7 @@ DIALECT = RuleRecord(
         Key("phases", Keyword(("ms", "s")), "Every word with a number is a timer, in this unit."),
         Key("per_epoch", _YES, "True: step numbers restart with every epoch."),
         Key("fallback", _YES, "True: tried only after all other dialects."),
+        Key("links", _LINKS, "Addresses of real logs with such lines."),
         Key("not", _PASSAGES, "Lines that must not match."),
     ),
 )

@@ -309,7 +309,7 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
         file="/logs/None.log",
         offset=0,
         at=WALL,
-        dialect="progress.nanogpt",
+        dialect="progress.step_in_ms",
         fields={"step": 5},
     )
     job.put("n0", reported, NOW + 1)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec import structs
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.rules.built_in import built_in_packs
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.dialect import Dialect, Example
@@ -18,6 +20,13 @@ from tests.packs import rules_and_dialects
 
 PACKS = load_packs()
 BY_ID = {dialect.id: dialect for dialect in PACKS.dialects}
+PACK_OF = {
+    entry["id"]: file.name
+    for file in built_in_packs()
+    if file.parent.name == "progress"
+    for entry in yaml.safe_load(file.read_text(encoding="utf-8"))
+}
+"""Dialect -> the file of its pack."""
 CORPUS = Path(__file__).parents[4] / "shared/corpus/progress.jsonl"
 EXAMPLES = [(dialect.id, example) for dialect in PACKS.dialects for example in dialect.examples]
 
@@ -116,3 +125,16 @@ def test_no_example_takes_long(part: int) -> None:
     for _, example in EXAMPLES[part::4]:
         read_line(rules_and_dialects(), (example.line * 40)[:8192])
     assert rules_and_dialects().suspended == {}
+
+
+GENERIC = ("progress_bars.yaml", "progress_shared.yaml")
+"""Packs of readers of forms that many programs write."""
+WITHOUT_LOG = 68
+"""Dialects of a framework that name no real log; the number may only fall."""
+
+
+def test_dialects_of_frameworks_name_a_real_log() -> None:
+    framework = [name for name, pack in PACK_OF.items() if pack not in GENERIC]
+    without = [name for name in framework if not BY_ID[name].links]
+    assert len(without) <= WITHOUT_LOG, without
+    assert not [link for name in PACK_OF for link in BY_ID[name].links if not link.startswith("https://")]
