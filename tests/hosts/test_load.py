@@ -311,7 +311,7 @@ def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
         load_plan(path)
     assert caught.value.problems == (f"{path}:2:6: not UTF-8 text",)
     path.write_bytes(b"- n1\n" * 500_000)
-    with pytest.raises(HostsError, match="larger than 1024 KiB"):
+    with pytest.raises(HostsError, match="larger than 1 MiB"):
         load_plan(path)
 
 
