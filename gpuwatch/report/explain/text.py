@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
-from msgspec import to_builtins
-
-from gpuwatch.blocks.model import Line
+from gpuwatch.blocks.model import Heading, Item, Line
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.output.console import console_on, show
 
 MAX_SHOWN_MATCHES = 12
-INDENT = {"text": 2, "step": 2, "code": 6}
+INDENT, CODE_INDENT = 2, 6
 
 
 def explanation_json(matches: Matches) -> str:
@@ -25,10 +23,31 @@ def explanation_json(matches: Matches) -> str:
     """
     exact = matches.exact
     facts = {
-        "explanation": None if exact is None else to_builtins(exact),
+        "explanation": None if exact is None else _facts(exact),
         "matches": [{"ident": each.ident, "kind": each.kind, "title": each.title} for each in matches.others],
     }
     return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))
+
+
+def _facts(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as data: its blocks grouped below their headings, each a text, a step or code."""
+    parts: list[dict[str, Any]] = []
+    for block in explanation.blocks:
+        if isinstance(block, Heading):
+            parts.append({"heading": block.text, "lines": []})
+        elif isinstance(block, Line | Item):
+            style = "code" if block.style == "code" else "step" if isinstance(block, Item) else "text"
+            parts[-1]["lines"].append({"text": numbered_text(block), "style": style})
+    words = list(explanation.words)
+    return {"ident": explanation.ident, "kind": explanation.kind, "title": explanation.title} | {
+        "parts": parts,
+        "words": words,
+    }
+
+
+def numbered_text(block: Line | Item) -> str:
+    """Return the text of a block, after its number if it has one."""
+    return f"{block.number}. {block.text}" if isinstance(block, Item) and block.number else block.text
 
 
 def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:
@@ -50,14 +69,15 @@ def print_matches(found: Sequence[Explanation], heading: str, out: TextIO) -> No
 def explanation_lines(explanation: Explanation) -> Iterator[Line]:
     """Yield the title, then each part under its heading."""
     yield Line(plain(f"{explanation.title}  ({explanation.kind} {explanation.ident})"), "info")
-    for part in explanation.parts:
-        yield Line("")
-        yield Line(part.heading)
-        for line in part.lines:
-            indent = INDENT[line.style]
-            for number, text in enumerate(line.text.split("\n")):
-                hang = indent + (3 if line.style == "step" and number == 0 else 0)
-                yield Line(" " * indent + plain(text), "muted" if line.style == "code" else "plain", hang)
+    for block in explanation.blocks:
+        if isinstance(block, Heading):
+            yield Line("")
+            yield Line(block.text)
+        elif isinstance(block, Line | Item):
+            indent = CODE_INDENT if block.style == "code" else INDENT
+            for number, text in enumerate(numbered_text(block).split("\n")):
+                hang = indent + (3 if isinstance(block, Item) and number == 0 else 0)
+                yield Line(" " * indent + plain(text), block.style, hang)
 
 
 def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[Line]:

@@ -114,7 +114,7 @@ def test_an_id_is_found_and_words_find_topics_rules_and_metrics(known: list[Expl
         found = find(ident, known).exact
         assert found is not None
         assert (found.ident, found.kind) == (ident, kind)
-        assert found.parts
+        assert found.blocks
     links = [each.ident for each in find("link down", known).others]
     assert {"net.nic.link", "nvlink_down"} <= set(links[:4])
     first = {"nan fp16": "mixed-precision", "why is my gpu idle": "gpu-idle", "pip install": "import-errors"}

@@ -12,18 +12,19 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from gpuwatch.blocks.model import Heading
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches, find
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.dialog import Dialog
-from gpuwatch.tui.toolkit.lines.item_page import hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, wrapped
+from gpuwatch.tui.toolkit.lines.block_rows import painted
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 IDENT_COLUMNS = 24
-CODE_INDENT = 4
 ACTIONS = {
     "app.explain": "close",
     "app.help": "app.help",
@@ -75,11 +76,10 @@ class ExplainPage(RebuiltPage):
                 Segment(f"  {explanation.kind} {explanation.ident}", look.dim),
             )
         ]
-        for part in explanation.parts:
-            rows += [(), heading(part.heading, width, look)]
-            for line in part.lines:
-                style = look.dim if line.style == "code" else look.text
-                rows += wrapped(line.text, width, style, indent=CODE_INDENT if line.style == "code" else 1)
+        for block in explanation.blocks:
+            rows += [()] if isinstance(block, Heading) else []
+            for part in painted([block], width, look):
+                rows += part.rows if isinstance(part, PageItem) else [part]
         return rows
 
 
