@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from msgspec import structs
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.logs.log_stream import LogStream, StreamKind
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.wire import (
@@ -33,16 +32,10 @@ from gpuwatch.wire import (
 )
 
 
-class RequestSender:
-    """Numbers requests, sends them, and fails the open ones when the link of their node is lost."""
+class LineRequester:
+    """Numbers requests for lines and hands them to `_send`."""
 
-    def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Keep open requests and their answers in `fleet`.
-
-        `send` takes a node and a request; it returns False if it could not send.
-        """
-        self.fleet = fleet
-        self._report = send
+    def __init__(self) -> None:
         self._asked = 0
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
@@ -70,18 +63,48 @@ class RequestSender:
         self._send(stream, around)
         return stream
 
-    def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
-        """Request lines from a byte offset on, with offsets and text only, which costs the node less."""
-        stream = self._open(node, file, "read")
-        self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
-        return stream
-
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
         """Search the given files of a node, or all followed ones, on the node."""
         stream = self._open(node, "", "search")
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
+        return stream
+
+    def _open(self, node: str, file: str, kind: StreamKind) -> LogStream:
+        stream = LogStream(node, file, self._number(), kind=kind)
+        self._keep(stream)
+        return stream
+
+    def _number(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def _keep(self, stream: LogStream) -> None:
+        """Remember an open stream, to which answers will be delivered."""
+        raise NotImplementedError
+
+    def _send(self, stream: LogStream, request: AnyRequest) -> None:
+        """Send the request of a stream, or let the stream fail."""
+        raise NotImplementedError
+
+
+class RequestSender(LineRequester):
+    """Numbers requests, sends them, and fails the open ones when the link of their node is lost."""
+
+    def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
+        """Keep open requests and their answers in `fleet`.
+
+        `send` takes a node and a request; it returns False if it could not send.
+        """
+        super().__init__()
+        self.fleet = fleet
+        self._report = send
+
+    def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
+        """Request lines from a byte offset on, with offsets and text only, which costs the node less."""
+        stream = self._open(node, file, "read")
+        self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
         return stream
 
     def ask_rank_settings(
@@ -177,18 +200,12 @@ class RequestSender:
             del self.fleet.asked[node, asked.id]
         return asked
 
-    def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
-        stream = LogStream(node, file, self._number(), kind=kind)
-        self.fleet.streams[node, stream.id] = stream
-        return stream
+    def _keep(self, stream: LogStream) -> None:
+        self.fleet.streams[stream.node, stream.id] = stream
 
     def _send(self, stream: LogStream, request: AnyRequest) -> None:
         if not self._report(stream.node, request) and stream.kind != "tail":
             stream.fail("the node is not connected, or has no agent that reads files")
-
-    def _number(self) -> int:
-        self._asked += 1
-        return self._asked
 
     def _link_changed(self, node: str, link: LinkStatus) -> None:
         """Handle a lost link: tails wait for the next connection, all other open requests fail."""

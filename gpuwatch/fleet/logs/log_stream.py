@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from gpuwatch.wire import Lines, LogLine
 
+StreamKind: TypeAlias = Literal["tail", "read", "search"]
 KEPT_LINES = 20_000
 """Maximum number of lines kept of a tail; older ones are read from the node again."""
 KEPT_CHARACTERS = 8_000_000
@@ -49,7 +50,7 @@ class LogStream:
     done: bool = False
     error: str | None = None
     version: int = 0
-    kind: Literal["tail", "read", "search"] = "read"
+    kind: StreamKind = "read"
     replaced: int = 0
     """Number of times the newest line was replaced: it was incomplete, or is a running progress bar."""
     broken: bool = False

@@ -19,8 +19,9 @@ from gpuwatch.session.log_folder.judging import FolderTask, report_of, serve_jud
 from gpuwatch.session.log_folder.listing import listing
 from gpuwatch.session.log_folder.processes import FolderProcess, serve_lines, serve_searches
 from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport, ReadSoFar
+from gpuwatch.session.request_sender import LineRequester
 from gpuwatch.shell_command import command_line
-from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
+from gpuwatch.wire import AnyRequest, Cancel, Lines, decode
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.actions.action import Action, ActionTarget
@@ -41,7 +42,7 @@ class NotInLogsError(Exception):
     """Raised for a request that needs a live node."""
 
 
-class FolderSession:
+class FolderSession(LineRequester):
     """A session over log files. Its clock stands at the end of the logs.
 
     It forks, so create it before any thread is started.
@@ -55,6 +56,7 @@ class FolderSession:
             found: The logs found there, for the first listing.
             packs: The rules.
         """
+        super().__init__()
         self.packs = packs
         self.job = job_name(paths)
         self.probes: tuple[Conductor, ...] = ()
@@ -68,7 +70,6 @@ class FolderSession:
         self._paths = tuple(paths)
         self._source = ", ".join(str(path) for path in paths)
         self._streams: dict[int, LogStream] = {}
-        self._asked = 0
         self._reports = 0
         self._lines = FolderProcess(serve_lines)
         self._searches = FolderProcess(serve_searches)
@@ -166,55 +167,28 @@ class FolderSession:
 
     # ---- lines
 
-    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """Request the last `lines` lines of a file and every new one, until `drop`."""
-        stream = self._open(node, file, "tail")
-        self._send(self._lines, Tail(id=stream.id, file=file, lines=lines), stream)
-        return stream
-
-    def read_lines(
-        self,
-        node: str,
-        file: str,
-        *,
-        offset: int | None = None,
-        time: float | None = None,
-        before: int = 0,
-        after: int = 0,
-    ) -> LogStream:
-        """Request lines around a byte offset, a time (unix seconds) or the end of a file."""
-        stream = self._open(node, file, "read")
-        request = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
-        self._send(self._lines, request, stream)
-        return stream
-
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
         """Search the given files, or all files of the node."""
-        stream = self._open(node, "", "search")
         known = self.fleet.nodes.get(node)
         named = list(files) or [file.path for file in (known.logs if known is not None else ())]
-        request = Search(id=stream.id, pattern=pattern, files=named, ignore_case=ignore_case)
-        self._send(self._searches, request, stream)
-        return stream
+        return super().search(node, pattern, named, ignore_case=ignore_case)
 
     def drop(self, stream: LogStream) -> None:
         """Cancel a tail, a read or a search."""
         if self._streams.pop(stream.id, None) is not None:
-            process = self._searches if stream.kind == "search" else self._lines
-            process.send(Cancel(id=stream.id, of=stream.id))
+            self._process_of(stream).send(Cancel(id=stream.id, of=stream.id))
 
-    def _open(self, node: str, file: str, kind: str) -> LogStream:
-        self._asked += 1
-        stream = LogStream(node, file, self._asked)
-        stream.kind = kind  # type: ignore[assignment]  # the callers pass one of its values
+    def _keep(self, stream: LogStream) -> None:
         self._streams[stream.id] = stream
-        return stream
 
-    def _send(self, process: FolderProcess, request: AnyRequest, stream: LogStream) -> None:
-        if not process.send(request):
+    def _send(self, stream: LogStream, request: AnyRequest) -> None:
+        if not self._process_of(stream).send(request):
             stream.fail("the process that reads the files has ended")
+
+    def _process_of(self, stream: LogStream) -> FolderProcess:
+        return self._searches if stream.kind == "search" else self._lines
 
     # ---- what the person marks
 

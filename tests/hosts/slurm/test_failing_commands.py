@@ -47,7 +47,7 @@ def test_a_job_is_refused_with_the_reason_and_a_queue_is_empty(mood: str) -> Non
         known_job("41")
     text = str(refused.value)
     assert steering(text) == [] or mood == "steering", "a refusal is cleaned where it is printed"
-    named = {"down": "slurm controller", "slow": "1 s", "status": "200", "endless": "MB"}
+    named = {"down": "slurm controller", "slow": "1 s", "status": "200", "endless": "MiB"}
     assert named.get(mood, "41" if mood in {"empty", "half", "page", "garbage", "twins"} else "") in text
     try:
         jobs = queued_jobs()
