@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Literal, TypeAlias
 
 from gpuwatch.blocks.model import Block, Heading, Item, Line, Property, Quote, Table, TimelineEvent
 from gpuwatch.blocks.plot import Plot, number_text
@@ -19,15 +20,20 @@ A mention or a link (`@everyone`, `http://...`, `#12`), a picture (`:rocket:`).
 _OPEN_PIPE = re.compile(r"(?<!\\)\|")
 
 
-def markdown(blocks: Iterable[Block], *, trusted_steps: bool = True) -> str:
-    """Return the blocks as Markdown. `trusted_steps`: the commands between backticks in steps are code."""
+Trusted: TypeAlias = Literal["nothing", "steps", "all"]
+"""Which texts are gpuwatch's own, with commands between backticks; markup in all others is escaped."""
+
+
+def markdown(blocks: Iterable[Block], trusted: Trusted = "steps") -> str:
+    """Return the blocks as Markdown."""
     parts: list[str] = []
-    before: type[Block] | None = None
+    before: Block | None = None
     for block in _without_plots(blocks):
-        if parts and not (type(block) is before and _in_list(block)):
+        is_command = isinstance(block, Line) and block.style == "code" and isinstance(before, Item)
+        if parts and not is_command and not (type(block) is type(before) and _in_list(block)):
             parts.append("")
-        parts += _lines(block, trusted_steps=trusted_steps)
-        before = type(block)
+        parts += [f"   {line}" if is_command else line for line in _lines(block, trusted)]
+        before = before if is_command else block
     return "\n".join(parts) + "\n"
 
 
@@ -48,19 +54,19 @@ def _is_note(block: Block) -> bool:
     return isinstance(block, Item) and block.sign == "warning"
 
 
-def _lines(block: Block, *, trusted_steps: bool) -> Iterator[str]:
+def _lines(block: Block, trusted: Trusted) -> Iterator[str]:
     match block:
         case Line():
-            yield escaped(block.text)
+            yield code(block.text) if block.style == "code" else _text(block.text, trusted == "all")
         case Heading():
             yield f"{'#' * block.level} {escaped(block.text)}"
         case Property():
             text = code(block.text) if block.style == "code" else escaped(block.text)
             yield f"- {block.label}: {text}{f' ({escaped(block.detail)})' if block.detail else ''}"
         case Item():
-            step = " ".join(plain(block.text).split()) if trusted_steps else escaped(block.text)
-            mark = ">" if _is_note(block) else "-"
-            yield f"{block.number}. {step}" if block.number else f"{mark} {escaped(block.text)}"
+            mark = f"{block.number}." if block.number else ">" if _is_note(block) else "-"
+            own = trusted == "all" or (trusted == "steps" and block.number > 0)
+            yield f"{mark} {_text(block.text, own)}"
         case Quote():
             offset = "" if block.offset is None else f" +{block.offset}"
             others = f", and {block.more} more of this kind" if block.more else ""
@@ -75,7 +81,7 @@ def _lines(block: Block, *, trusted_steps: bool) -> Iterator[str]:
                 yield from (f"### {escaped(block.title)}", "")
             yield from table(block.columns, block.rows)
         case Plot():
-            yield from _lines(_plots([block]), trusted_steps=trusted_steps)
+            yield from _lines(_plots([block]), trusted)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -100,6 +106,10 @@ def _plots(plots: Iterable[Plot]) -> Table:
 def cell(text: str) -> str:
     """Return escaped text for a cell of a table, in which code may not have a bare `|` either."""
     return _OPEN_PIPE.sub(r"\|", escaped(text))
+
+
+def _text(text: str, own: bool) -> str:
+    return " ".join(plain(text).split()) if own else escaped(text)
 
 
 def escaped(text: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpuwatch.blocks.model import Item, Line, Style, TextBlock, titled
 from gpuwatch.diagnose.health.remedies import REMEDIES
-from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
+from gpuwatch.diagnose.playbook.topics import EvidenceSource, MetricMeaning, Topic, metric_meanings, topics
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
 from gpuwatch.rules.model.rule import Rule
 
@@ -48,9 +48,9 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
     """Return the explanation of a topic: symptoms, reason, solutions, evidence, titles of its rules."""
     steps: list[TextBlock] = []
     for number, each in enumerate(topic.solutions, 1):
-        steps.append(Item(_in_capitals(each.do), number))
-        steps += [Line(_in_capitals(each.code), "code")] if each.code else []
-    evidence = [Item(f"{each.command or f'key {each.key}'}: {each.shows}") for each in topic.evidence]
+        steps.append(Item(each.do, number))
+        steps += [Line(each.code, "code")] if each.code else []
+    evidence = [_sight(each) for each in topic.evidence]
     related = [Item(f"{name}: {rules[name].title}") for name in topic.rules if name in rules]
     blocks = (
         *titled("Symptoms", [Item(text) for text in topic.symptoms]),
@@ -60,6 +60,12 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
         *titled("Rules", related),
     )
     return Explanation(topic.id, "topic", topic.title, blocks, topic.words)
+
+
+def _sight(each: EvidenceSource) -> Item:
+    """Return where a topic is seen: a command to copy, or a key."""
+    shown = f"`{each.command}`" if each.command else f"key `{each.key}`"
+    return Item(f"{shown}: {each.shows}", copy=each.command or each.key or "")
 
 
 def of_rule(rule: Rule) -> Explanation:

@@ -21,7 +21,7 @@ def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
 
     `recorded`: the incident comes from a recording, whose content is untrusted.
     """
-    return markdown(_blocks(incident, recorded=recorded), trusted_steps=not recorded)
+    return markdown(_blocks(incident, recorded=recorded), "nothing" if recorded else "steps")
 
 
 def _blocks(incident: Incident, *, recorded: bool) -> Iterator[Block]:

@@ -6,8 +6,10 @@ Run it as `python -m gpuwatch.report.explain.page`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
+from gpuwatch.blocks.markdown import markdown
+from gpuwatch.blocks.model import Heading, Line
+from gpuwatch.diagnose.explanations.explanation import of_topic
 from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
 
@@ -30,8 +32,7 @@ GROUPS = {"gpu": "Metrics of a GPU", "node": "Metrics of a node", "rank": "Colum
 def playbook_page() -> str:
     """Return the whole page as Markdown."""
     parts = [HEAD, "## Topics\n", *(f"- [{each.title}](#{each.id})" for each in topics()), ""]
-    for each in topics():
-        parts += list(topic_lines(each))
+    parts += map(topic_text, topics())
     for group, meanings in metric_meanings().items():
         parts += [f"## {GROUPS[group]}", "", "| name | what | unit | how it is read | normal | a bad value |"]
         parts += ["|---|---|---|---|---|---|"]
@@ -39,32 +40,12 @@ def playbook_page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def topic_lines(topic: Topic) -> Iterator[str]:
-    """Yield the Markdown lines of one topic."""
-    yield f'<a id="{topic.id}"></a>'
-    yield f"## {topic.title}"
-    yield ""
-    yield f"`gpuwatch explain {topic.id}`"
-    yield ""
-    if topic.symptoms:
-        yield "Symptoms:"
-        yield from (f"- {each}" for each in topic.symptoms)
-        yield ""
-    yield topic.why
-    yield ""
-    for number, solution in enumerate(topic.solutions, 1):
-        yield f"{number}. {solution.do}"
-        if solution.code:
-            yield f"   `{solution.code}`"
-    yield ""
-    if topic.evidence:
-        yield "What shows it:"
-        for each in topic.evidence:
-            yield f"- {f'`{each.command}`' if each.command else f'key `{each.key}`'}: {each.shows}"
-        yield ""
-    if topic.rules:
-        yield "Rules: " + ", ".join(f"`{each}`" for each in topic.rules)
-        yield ""
+def topic_text(topic: Topic) -> str:
+    """Return one topic as Markdown: what `gpuwatch explain` shows, under an anchor."""
+    explanation = of_topic(topic, {})
+    rules = [Line("Rules: " + ", ".join(f"`{each}`" for each in topic.rules))] if topic.rules else []
+    blocks = [Heading(topic.title, 2), Line(f"`gpuwatch explain {topic.id}`"), *explanation.blocks, *rules]
+    return f'<a id="{topic.id}"></a>\n' + markdown(blocks, "all")
 
 
 def metric_line(group: str, name: str, meaning: MetricMeaning) -> str:

@@ -46,8 +46,11 @@ def _facts(explanation: Explanation) -> dict[str, Any]:
 
 
 def numbered_text(block: Line | Item) -> str:
-    """Return the text of a block, after its number if it has one."""
-    return f"{block.number}. {block.text}" if isinstance(block, Item) and block.number else block.text
+    """Return the text of a block, after its number if it has one; its command is not marked."""
+    if isinstance(block, Line):
+        return block.text
+    text = block.text.replace(f"`{block.copy}`", block.copy) if block.copy else block.text
+    return f"{block.number}. {text}" if block.number else text
 
 
 def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:
