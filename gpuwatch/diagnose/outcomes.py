@@ -16,6 +16,7 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.incidents.causes.resumptions import Resumptions
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
+    JobAttempts,
     Resolution,
     attempts,
     closings,
@@ -140,6 +141,5 @@ class Outcomes:
         return with_reported_outcome(with_recoveries(alerts, found), self.lines.goes_on, saves)
 
     def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
-        last = self._ended.last_attempts
-        running = self._running
-        return closings(incidents, running, self._reported.places, self._closings, wall, last, self.resumed)
+        jobs = JobAttempts(self._running, self._ended.last_attempts, self.resumed)
+        return closings(incidents, jobs, self._reported.places, self._closings, wall)

@@ -17,6 +17,7 @@ from textual.theme import ThemeProvider
 from textual.timer import Timer
 from textual.widget import Widget
 
+from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.chrome.key_hints import KeysLine
@@ -52,27 +53,25 @@ class GpuwatchApp(FaultRecovery):
         self,
         session: SessionProtocol,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clock: SessionClock = SYSTEM,
         hz: float | None = None,
         ascii_only: bool | None = None,
         no_color: bool = False,
         preferences: Preferences | None = None,
-        keep: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
-        self.view_state = ViewState(session, clock, wall)
+        self.view_state = ViewState(session, clock.monotonic, clock.wall)
         self.state_folder: Path | None = None
         self.delivery: Delivering | None = None
         self.overview = Overview()
         self.preferences = preferences or Preferences()
         self.pace = RefreshRate(hz or self.preferences.refresh)
         self.asked_hz = self.pace.hz
-        self.faults = FaultLog(fault_file(), wall)
+        self.faults = FaultLog(fault_file(), clock.wall)
         self.no_color = self.no_color or no_color
         self._ascii = wants_ascii() if ascii_only is None else ascii_only
         self._timer: Timer | None = None
-        self._keep = keep
+        self.keep: Callable[[str, object], None] | None = None
         """Writes a setting to the user's settings file; None: changes hold for this session only."""
         self._announcements = Announcements()
         self.evidence = EvidenceBundle(self._report_evidence)
@@ -106,10 +105,10 @@ class GpuwatchApp(FaultRecovery):
             return
         changed: dict[str, Any] = {name: value}
         self.preferences = replace(self.preferences, **changed)
-        if self._keep is None:
+        if self.keep is None:
             return
         try:
-            self._keep(name, value)
+            self.keep(name, value)
         except (HostsError, OSError) as error:
             reason = error.problems[0] if isinstance(error, HostsError) else str(error)
             self.notify(f"{name} is not saved: {reason}", severity="warning", timeout=8)

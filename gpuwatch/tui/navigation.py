@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import App
 
@@ -20,6 +20,7 @@ from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class Navigation(App[None]):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
         elif alert in EXITS and alert.rank is not None and self.workspace.has_rank(alert.rank, alert.job):
-            self.show_logs(ranks=(alert.rank,), at=alert.first, incident=incident)
+            about = incident.id if incident else None
+            self.show_logs(OpenRequest(ranks=(alert.rank,), at=alert.first, incident=about))
         elif node := self.view_state.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
             self.show_place(node.name, None if gpu is None else gpu.info.uuid)
@@ -171,16 +173,15 @@ class Navigation(App[None]):
         at = incident.first if alert is None else alert.first
         job = self.view_state.placement.jobs.get(incident.job, {}) if incident.job else {}
         ranks, spot = ranks_of(incident, job), location_of(alert) if alert else None
-        if spot is None:
-            self.show_logs(ranks=ranks, at=at, merged=True, incident=incident)
-        else:
-            self.show_logs(
-                spot.node, spot.file, offset=spot.offset, at=at, ranks=ranks, merged=True, incident=incident
-            )
+        request = OpenRequest(at=at, ranks=tuple(ranks), merged=True, incident=incident.id)
+        if spot is not None:
+            request = replace(request, node=spot.node, file=spot.file, offset=spot.offset)
+        self.show_logs(request)
 
     def _show_spot(self, spot: LogLocation, incident: Incident | None) -> None:
         ranks = () if spot.rank is None else (spot.rank,)
-        self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks, incident=incident)
+        about = incident.id if incident else None
+        self.show_logs(OpenRequest(spot.node, spot.file, spot.offset, spot.at, ranks, incident=about))
 
     def action_fleet(self) -> None:
         """Return to the fleet screen, closing all others."""
@@ -236,37 +237,14 @@ class Navigation(App[None]):
             self.action_fleet()
             self.push_screen(TrainingScreen(self.training))
 
-    def show_logs(
-        self,
-        node: str | None = None,
-        file: str | None = None,
-        *,
-        offset: int | None = None,
-        at: float | None = None,
-        ranks: Sequence[int] = (),
-        merged: bool = False,
-        incident: Incident | None = None,
-    ) -> None:
-        """Open the logs over the current screen.
-
-        Args:
-            node: The node of `file`, or the node whose files are shown.
-            file: The first file.
-            offset: The byte of the line to jump to, which stays highlighted.
-            at: The time to go to, unix seconds on our clock.
-            ranks: Whose logs are shown beside it.
-            merged: True to show one merged view.
-            incident: The incident whose logs are shown, too.
-        """
+    def show_logs(self, request: OpenRequest) -> None:
+        """Open the logs over the current screen."""
         from gpuwatch.tui.logs.screen import LogsScreen
-        from gpuwatch.tui.logs.workspace.workspace import OpenRequest
 
-        about = incident.id if incident else None
-        wanted = OpenRequest(node, file, offset, at, tuple(ranks), merged, about)
         if isinstance(self.screen, LogsScreen):
-            self.screen.lead(wanted)
+            self.screen.lead(request)
         else:
-            self.push_screen(LogsScreen(self.workspace, wanted))
+            self.push_screen(LogsScreen(self.workspace, request))
 
     def action_logs(self) -> None:
         """Open the logs of a new or the shown incident, else the last selection, else the default one."""

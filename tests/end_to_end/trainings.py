@@ -26,7 +26,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.runs.flight.dump_files import gather_dumps
 from gpuwatch.session import Session
-from gpuwatch.session.hang.hang_query import HangQuery
+from gpuwatch.session.hang.hang_query import HangQuery, HangSources
 from tests.end_to_end.cluster import ROOT, watch
 from tests.parts import need, need_torch
 
@@ -116,7 +116,9 @@ class Scene:
         """As with D: all ranks, and again where a busy machine kept py-spy from answering for some."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            query = HangQuery(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
+            query = HangQuery(
+                self.session, sources=HangSources(shutil.which("py-spy", path=beside()), ras=False)
+            )
             self.until(story, partial(answered, query))
             hang_report = query.hang_report(self.session.fleet)
             (job,) = (each for each in hang_report.jobs if each.job == name_of(story))

@@ -257,6 +257,38 @@ def test_no_file_and_no_function_is_too_long_to_read() -> None:
     assert long == []
 
 
+MAX_PARAMETERS = 6
+"""Of a function; `self` and `cls` not counted. Commands of click take every option."""
+WITH_MORE = {
+    "runs.traces.rank_trace.add": "called for each of millions of events of a trace",
+    "telemetry.logs.rank_logging.setup_rank_logging": "the library's interface: a script names what it sets",
+    "telemetry.tracker.tracker.step": "the library's interface: a script names what it measured",
+    "tui.toolkit.keys.row": "a row of a table, as Textual's `Binding`",
+}
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = node.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    of_object = bool(named) and named[0].arg in ("self", "cls")
+    return len(named) - of_object + sum(each is not None for each in (given.vararg, given.kwarg))
+
+
+def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("click." in ast.unparse(each) for each in node.decorator_list)
+
+
+def test_functions_group_what_they_are_given() -> None:
+    many = {
+        f"{module.removeprefix('gpuwatch.')}.{node.name}"
+        for module, source in sources().items()
+        for node in ast.walk(ast.parse(source.file.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if parameters(node) > MAX_PARAMETERS and not is_command(node)
+    }
+    assert many == WITH_MORE.keys()
+
+
 def test_every_silenced_rule_of_the_linter_has_its_reason() -> None:
     bare = []
     for file in (*(ROOT / "gpuwatch").rglob("*.py"), *(ROOT / "tests").rglob("*.py")):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.actions.action import Action, ActionTarget
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.failure_classes import RulePacks
@@ -197,7 +198,7 @@ def still_app(
 ) -> GpuwatchApp:  # fmt: skip
     """An app whose clocks stand still, unless a test moves them."""
     app = GpuwatchApp(
-        session, clock=clock, wall=lambda: EPOCH + second, ascii_only=ascii_only, no_color=no_color
+        session, clock=SessionClock(clock, lambda: EPOCH + second), ascii_only=ascii_only, no_color=no_color
     )
     app.theme = theme or app.theme
     return app

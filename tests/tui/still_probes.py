@@ -8,6 +8,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.orchestration.conductor import Conductor
@@ -46,7 +47,9 @@ class StillProbing:
 def _measured(nodes: int) -> tuple[Results, Results]:
     names = [f"gpu-{number:03}" for number in range(1, nodes + 1)]
     simulation = Simulation(names, pace=0)
-    conductor = Conductor([simulation.line(name) for name in names], ProbeRequest(), wall=lambda: EPOCH)
+    conductor = Conductor(
+        [simulation.line(name) for name in names], ProbeRequest(), clock=SessionClock(wall=lambda: EPOCH)
+    )
     conductor.start()
     seen = -1
     while conductor.results.phase != "asking":

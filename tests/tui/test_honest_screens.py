@@ -11,6 +11,7 @@ from textual.widgets import Input
 from textual.widgets._toast import Toast
 
 from gpuwatch import wire
+from gpuwatch.clock import SessionClock
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
@@ -139,7 +140,9 @@ async def test_the_clock_of_the_header_goes_on_under_a_dialog(
     time.tzset()
     passed = [0.0]
     app = GpuwatchApp(
-        demo_session(14), clock=lambda: NOW + passed[0], wall=lambda: EPOCH + 14 + passed[0], ascii_only=False
+        demo_session(14),
+        clock=SessionClock(lambda: NOW + passed[0], lambda: EPOCH + 14 + passed[0]),
+        ascii_only=False,
     )
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(dialog)

@@ -4,7 +4,7 @@ from .matching.matcher import LineMatcher
 from .matching.prefilter import Sieve
 from .progress.metrics_table import HEADER_BYTES
 from .scanning.metrics_table_reader import TableReader
-from .scanning.scanner import Scanner
+from .scanning.scanner import Scanner, ScanOutputs
 from .scanning.table_sieve import TableFile, TableSieve, is_table_name
 
 TYPE_CHECKING = False
@@ -25,14 +25,14 @@ class FileScanners(object):
     def of(self, entry: "FileEntry", steps: bool = True) -> "Scanner":
         """Return a new scanner for a file; without `steps` it reads no progress."""
         if not is_table_name(entry.name):
-            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, steps=steps)
+            outputs = ScanOutputs(steps=steps)
+            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, outputs)
         table = TableFile(self._ruleset, lambda: _header_of(entry))
         sieve = TableSieve(self.sieve, table)
         search = LineMatcher(self._ruleset, entry.name)
         rows = TableReader(entry.name, search, sieve, entry.speaker, table) if steps else None
-        return Scanner(
-            self._ruleset, entry.name, self._numbers, entry.speaker, sieve, progress=rows, steps=False
-        )
+        outputs = ScanOutputs(progress=rows, steps=False)
+        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, sieve, outputs)
 
 
 def _header_of(entry: "FileEntry") -> bytes:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .files.entry import FileEntry
     from .guarded_scan import GuardedScan
     from .ipc.activity_marker import ActivityMarker
-    from .ipc.outbox import Outbox
     from .queries.server import Server
 
 TURN_S = 0.05
@@ -31,7 +30,6 @@ class FileTurns(object):
         scanners: "FileScanners",
         scan: "GuardedScan",
         backlog: "BacklogScan",
-        outbox: "Outbox",
     ) -> None:
         self._catalog = catalog
         self._marker = marker
@@ -39,7 +37,6 @@ class FileTurns(object):
         self._scanners = scanners
         self._scan = scan
         self._backlog = backlog
-        self._outbox = outbox
         self._waiting: list[FileEntry] = []
         """Files without a turn in this round."""
 
@@ -56,7 +53,7 @@ class FileTurns(object):
         """Run turns; return True if files still wait."""
         until = time.monotonic() + TURN_S
         again: list[FileEntry] = []
-        while self._waiting and time.monotonic() < until and not self._outbox.paused:
+        while self._waiting and time.monotonic() < until and not self._scan.outbox.paused:
             entry = self._waiting.pop(0)
             if self._read(entry):
                 again.append(entry)

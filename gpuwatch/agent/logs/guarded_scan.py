@@ -34,7 +34,7 @@ class GuardedScan(object):
         self._checkpoints = checkpoints
         self._numbers = numbers
         self._reporter = reporter
-        self._outbox = outbox
+        self.outbox = outbox
 
     def feed(
         self,
@@ -65,7 +65,7 @@ class GuardedScan(object):
             self.safely(entry, scanner.feed, portion, begin, arrived, backlog)
             if how == CAREFUL:
                 self.safely(entry, scanner.progress, send=self._reporter.progress)
-                self._outbox.flush()  # so that lines which are slow together do not look like one that hangs
+                self.outbox.flush()  # so that lines which are slow together do not look like one that hangs
         entry.step.end(len(data), self._numbers.next - first)
         self._marker.idle()
 

@@ -85,7 +85,7 @@ class Worker(object):
         )
         self._backlog = BacklogScan(self._catalog, self._marker, scanners, self._scan, self._reporter, outbox)
         self._turns = FileTurns(
-            self._catalog, self._marker, self._server, scanners, self._scan, self._backlog, outbox
+            self._catalog, self._marker, self._server, scanners, self._scan, self._backlog
         )
         self._introduced_by = time.monotonic() + PATIENCE_S
         self._pids: set[int] = set()

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport
-    from gpuwatch.report.evidence.run import EvidenceRun
+    from gpuwatch.report.evidence.run import BundleContents, EvidenceRun
     from gpuwatch.session import Session
     from gpuwatch.session.evidence.artifact_listing import ArtifactChoice
     from gpuwatch.session.evidence.subject import EvidenceSubject
@@ -123,9 +124,8 @@ def evidence(
                 raise click.UsageError("--job is for a live cluster; a folder holds one job.")
             return bundle_folder(Path(named), out, incident, whole_logs=extent == "all", artifacts=artifacts)
         given["named"] = named
-        return bundle_session(
-            given, out, incident, job, extent, wait_s, stacks=not no_stacks, artifacts=artifacts
-        )
+        choice = BundleChoice(out, incident, job, extent, wait_s, stacks=not no_stacks, artifacts=artifacts)
+        return bundle_session(given, choice)
 
 
 def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:
@@ -143,37 +143,41 @@ def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | Non
     return words[0] if words else None, words[1] if len(words) > 1 else None
 
 
-def bundle_session(
-    given: dict[str, Any],
-    out: Path,
-    incident: str | None,
-    job: str | None,
-    extent: str,
-    wait_s: float | None,
-    *,
-    stacks: bool,
-    artifacts: bool,
-) -> int:
+@dataclass(frozen=True)
+class BundleChoice:
+    """The bundle that the options ask for."""
+
+    out: Path
+    """The zip file to write."""
+    incident: str | None
+    """Number or id of an incident; None: the newest active one."""
+    job: str | None
+    """A job to bundle instead of an incident."""
+    extent: str
+    """"around" for lines around the evidence, "all" for whole logs."""
+    wait_s: float | None
+    """Maximum seconds to wait for nodes and an incident; None for the defaults."""
+    stacks: bool
+    """True to sample the stacks of running ranks."""
+    artifacts: bool
+    """True to fetch the artifacts beside the job's logs."""
+
+
+def bundle_session(given: dict[str, Any], choice: BundleChoice) -> int:
     """Connect to the source, wait for the first reports, write the bundle; return the exit status.
 
     It is `UNHEALTHY`, without a bundle, if there is no incident and no job is given.
 
     Args:
         given: Values of the source options.
-        out: The zip file to write.
-        incident: Number or id of an incident; None: the newest active one.
-        job: A job to bundle instead of an incident.
-        extent: "around" for lines around the evidence, "all" for whole logs.
-        wait_s: Maximum seconds to wait for nodes and an incident; None for the defaults.
-        stacks: True to sample the stacks of running ranks.
-        artifacts: True to fetch the artifacts beside the job's logs.
+        choice: The other options.
 
     Raises:
         Refusal: There is no such job or incident.
-        OutputError: `out` cannot be written.
+        OutputError: The file cannot be written.
     """
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
-    from gpuwatch.report.evidence.run import NO_ARTIFACTS
+    from gpuwatch.report.evidence.run import NO_ARTIFACTS, BundleContents, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
 
     source, began = read_source(SourceOptions(**given)), time.monotonic()
@@ -182,43 +186,30 @@ def bundle_session(
         session.keep_stream()
     with session:
         with waiting_line() as progress:
-            wait = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
+            wait = default_wait_s(source.plan.interval_s) if choice.wait_s is None else choice.wait_s
             wait_for_first_report(session, wait, progress)
-        if job is None and incident is None:
-            wait_for_incident(session, DEMO_S if given["demo"] and wait_s is None else wait_s or 0.0, began)
-        subject = chosen_subject(session, incident, job)
+        if choice.job is None and choice.incident is None:
+            longest_s = DEMO_S if given["demo"] and choice.wait_s is None else choice.wait_s or 0.0
+            wait_for_incident(session, longest_s, began)
+        subject = chosen_subject(session, choice.incident, choice.job)
         if subject is None:
             click.echo("gpuwatch: no incident; --job JOB writes a bundle about a job", err=True)
             return exit_codes.UNHEALTHY
-        hang = sampled(session, subject) if stacks else None
-        chosen = listed(session, subject) if artifacts else NO_ARTIFACTS
-        follow(session, _evidence_run(session, subject, out, extent, chosen, hang), out)
+        hang = sampled(session, subject) if choice.stacks else None
+        chosen = listed(session, subject) if choice.artifacts else NO_ARTIFACTS
+        contents = BundleContents(choice.extent == "all", chosen, lambda: hang, recording_cut(session))
+        follow(session, _evidence_run(session, subject, choice.out, contents), choice.out)
     return exit_codes.HEALTHY
 
 
 def _evidence_run(
-    session: Session,
-    subject: EvidenceSubject,
-    out: Path,
-    extent: str,
-    artifacts: ArtifactChoice,
-    hang: HangReport | None,
+    session: Session, subject: EvidenceSubject, out: Path, contents: BundleContents
 ) -> EvidenceRun:
     """Return a run that writes the bundle; raise `OutputError` if `out` cannot be written."""
-    from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
+    from gpuwatch.report.evidence.run import EvidenceRun
 
     try:
-        return EvidenceRun(
-            session,
-            subject,
-            out.absolute(),
-            whole_logs=extent == "all",
-            artifacts=artifacts,
-            hang=lambda: hang,
-            cut=recording_cut(session),
-            clock=session.clock.monotonic,
-            wall=session.clock.wall,
-        )
+        return EvidenceRun(session, subject, out.absolute(), contents)
     except OSError as error:
         raise unwritable(out, error) from error
 

@@ -102,7 +102,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     or the recording holds no answer.
     """
     from gpuwatch.report.hang.stacks import print_stacks, stacks_json
-    from gpuwatch.session.hang.hang_query import MAX_QUERY_S, HangQuery
+    from gpuwatch.session.hang.hang_query import MAX_QUERY_S, HangQuery, HangSources
     from gpuwatch.wire import NOT_RECORDED
 
     chosen = chosen_nodes(source, nodes)
@@ -113,9 +113,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
                 session,
                 clock=session.clock,
                 nodes=chosen,
-                py_spy=None if no_py_spy else py_spy,
-                ras=not no_ras,
-                dumps=dumps is not None,
+                sources=HangSources(None if no_py_spy else py_spy, ras=not no_ras, dumps=dumps is not None),
                 longest_s=max(MAX_QUERY_S, wait_s),
             )
             follow(session, query, report)

@@ -90,16 +90,8 @@ def check(
             return compare(session, against, saved, save_to, as_json)
         reported = ask_all(session)
         book = session.book
-        now, wall = session.clock.monotonic(), session.clock.wall()
-        checks = checklist(
-            session.fleet,
-            reported,
-            book.alerts.values(),
-            book.incidents,
-            now,
-            wall,
-            recorded=session.recorded,
-        )
+        alerts, clock, recorded = book.alerts.values(), session.clock, session.recorded
+        checks = checklist(session.fleet, reported, alerts, book.incidents, clock, recorded=recorded)
         checks += unreadable(session.damaged)
         stopped = False
         if deep:

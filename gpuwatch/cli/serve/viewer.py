@@ -93,7 +93,7 @@ def main() -> int:
     setup = msgspec.json.decode(sys.argv[1], type=ViewerSetup)
     session = opened(setup)
     clock, own = session.clock, loaded_for_screens()
-    app = GpuwatchApp(session, clock=clock.monotonic, wall=clock.wall, hz=setup.hz, preferences=own.values)
+    app = GpuwatchApp(session, clock=clock, hz=setup.hz, preferences=own.values)
     app.driver_class = BrowserDriver
     app.settings_problems = own.problems
     app.shared_view = SharedView(setup.changes)

@@ -100,14 +100,13 @@ def show_session(
     own = preferred.values
     app = GpuwatchApp(
         session,
-        clock=session.clock.monotonic,
-        wall=session.clock.wall,
+        clock=session.clock,
         hz=look.hz,
         ascii_only=look.ascii_only,
         no_color=look.no_color,
         preferences=own if look.bell is None else replace(own, bell=look.bell),
-        keep=partial(keep, settings_file()),
     )
+    app.keep = partial(keep, settings_file())
     app.state_folder = state_folder()
     app.evidence.begin, app.delivery = beside.evidence, beside.delivery
     app.recording = beside.recording

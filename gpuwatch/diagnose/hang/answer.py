@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.diagnose.hang.classifier import SilentHang, silent_hang
+from gpuwatch.diagnose.hang.classifier import Grounds, SilentHang, silent_hang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
@@ -119,9 +119,11 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
         hang.reading,
         named,
         without_ranks(answered.sentence),
-        (*outside.evidence, *([] if repeated else [asked]), *answered.evidence),
-        confidence,
-        answered.settle or outside.settle,
+        Grounds(
+            (*outside.evidence, *([] if repeated else [asked]), *answered.evidence),
+            confidence,
+            answered.settle or outside.settle,
+        ),
     )
     return replace(refined_hang, guessed=hang.guessed)
 

@@ -9,7 +9,7 @@ would be `PAUSE_WINDOWS` windows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -48,14 +48,16 @@ class SilentHang(Struct, frozen=True):
     """True if waiting GPUs are inferred from the power limit alone, not from their power in training."""
 
 
+class Grounds(NamedTuple):
+    """What a verdict rests on, its confidence, and the checks that would confirm it."""
+
+    evidence: tuple[str, ...]
+    confidence: Confidence
+    settle: tuple[str, ...]
+
+
 def silent_hang(
-    job: str | None,
-    reading: Reading,
-    suspects: Sequence[RankSigns],
-    what: str,
-    evidence: tuple[str, ...],
-    confidence: Confidence,
-    settle: tuple[str, ...],
+    job: str | None, reading: Reading, suspects: Sequence[RankSigns], what: str, grounds: Grounds
 ) -> SilentHang:
     """Return a hang whose verdict names the suspects with their places; parameters as the fields."""
     verdict = Verdict(
@@ -63,9 +65,9 @@ def silent_hang(
         wrong=True,
         sentence=f"{_names(suspects)}: {what}" if suspects else what,
         culprits=tuple(rank.rank for rank in suspects),
-        confidence=confidence,
-        evidence=evidence,
-        settle=settle,
+        confidence=grounds.confidence,
+        evidence=grounds.evidence,
+        settle=grounds.settle,
         job=job,
     )
     return SilentHang(verdict, reading, tuple(suspects), what)
@@ -180,7 +182,9 @@ def _for_one(
     )
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
-    return silent_hang(job, "waiting_for_one", idle, sentence, (*evidence, *reported), confidence, settle)
+    return silent_hang(
+        job, "waiting_for_one", idle, sentence, Grounds((*evidence, *reported), confidence, settle)
+    )
 
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
@@ -189,7 +193,9 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
         f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:MAX_SHOWN_RANKS]
     )
     settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
-    return silent_hang(job, "waiting_for_one", stopped, sentence, (silent, *reported), "high", settle)
+    return silent_hang(
+        job, "waiting_for_one", stopped, sentence, Grounds((silent, *reported), "high", settle)
+    )
 
 
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
@@ -199,7 +205,7 @@ def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) 
     reported = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
-    return silent_hang(job, "waiting_for_one", ended, sentence, (silent, *reported), "high", settle)
+    return silent_hang(job, "waiting_for_one", ended, sentence, Grounds((silent, *reported), "high", settle))
 
 
 def _gone(rank: RankSigns) -> str:
@@ -221,7 +227,7 @@ def _spin(
         STACKS,
         "NCCL RAS and the flight recorder show which rank launched fewer collectives",
     )
-    return silent_hang(job, "spin", few, sentence, evidence, "medium" if few else "low", settle)
+    return silent_hang(job, "spin", few, sentence, Grounds(evidence, "medium" if few else "low", settle))
 
 
 def _for_one_unseen(
@@ -234,7 +240,7 @@ def _for_one_unseen(
     )
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
     evidence = (silent, UNSEEN_POWER, *reported)
-    return silent_hang(job, "waiting_for_one", idle, sentence, evidence, "medium", settle)
+    return silent_hang(job, "waiting_for_one", idle, sentence, Grounds(evidence, "medium", settle))
 
 
 def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
@@ -242,7 +248,7 @@ def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
         f"job {job}: {len(busy)} GPUs are fully busy and nothing is logged; "
         "whether they train or wait cannot be seen from outside"
     )
-    return silent_hang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
+    return silent_hang(job, "busy", (), sentence, Grounds((silent, UNSEEN_POWER), "low", (STACKS,)))
 
 
 def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | None:
@@ -260,7 +266,9 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
         sentence = f"job {job}: all {len(observed)} GPUs are idle: data, checkpoint or a barrier on the hosts"
     settle = (STACKS,)
     reported = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
-    return silent_hang(job, "host", few, sentence, (*evidence, *reported), "medium" if few else "low", settle)
+    return silent_hang(
+        job, "host", few, sentence, Grounds((*evidence, *reported), "medium" if few else "low", settle)
+    )
 
 
 def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
@@ -285,7 +293,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
     else:
         sentence = f"job {job}: {len(ranks)} ranks are running without output; no rank stands out"
     settle = (STACKS,)
-    return silent_hang(job, "host", odd, sentence, evidence, "medium" if odd else "low", settle)
+    return silent_hang(job, "host", odd, sentence, Grounds(evidence, "medium" if odd else "low", settle))
 
 
 def _names(ranks: Sequence[RankSigns]) -> str:

@@ -76,6 +76,8 @@ class JobState:
     """Look -> longest silence that ended by itself (seconds)."""
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Rank -> its newest signs since the job last moved."""
+    limit_s: float = 0.0
+    """After this many seconds of silence its signs are judged."""
     deaf: bool = False
     """True while the nodes of the job's ranks are unreachable: whether the job is silent is unknown."""
 
@@ -193,7 +195,8 @@ class HangWatch(PeriodicWatch):
         if job.trains and quiet_s > limit:
             job.usual_w = job.usual_w or usual(ranks, quiet_s)
             found = verdict(name, ranks, quiet_s, usual_s, job.usual_w, gone)
-        return self._judge(name, job, ranks, found, limit, now, wall)
+        job.limit_s = limit
+        return self._judge(name, job, ranks, found, now, wall)
 
     def _judge(
         self,
@@ -201,27 +204,27 @@ class HangWatch(PeriodicWatch):
         job: JobState,
         ranks: Sequence[RankSigns],
         found: SilentHang | None,
-        limit: float,
         now: float,
         wall: float,
     ) -> bool:
         """Raise, update or end the alert of a job; return True if it changed.
 
-        `found`: the verdict on its signs; None: no hang. `limit`: one window, in seconds.
+        `found`: the verdict on its signs; None: no hang.
         """
         if found is None:
             job.since = None
             return self._end(name)
         job.looks = look_of(found)
         job.since = now if job.since is None else job.since
+        limit_s = job.limit_s
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
         stood_s = now - job.since
-        if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit, known_s):
+        if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit_s, known_s):
             self.suspected.add(name)  # one that was silent already when the session began is asked at once
         settled = _settles(job.answer, ranks)
         if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False
-        if quiet_s <= (limit if settled else hang_threshold(found, ranks, limit, job.longest_s, known_s)):
+        if quiet_s <= (limit_s if settled else hang_threshold(found, ranks, limit_s, job.longest_s, known_s)):
             return self._end(name)
         reported = found if job.answer is None else refined(found, job.answer, ranks)
         return self._report(reported, wall - quiet_s, wall)

@@ -248,9 +248,8 @@ def _settled_by(stated: HeadlineFacts, culprit: CulpritChoice, where: RankIndex)
     cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
-    who = culprit.rank, culprit.node, culprit.gpu
     ended = any(alert in EXITS or alert in STOPS_RANKS for alert in stated.alerts)
-    return settle(cause, culprit.confidence, who, stated.hang, stated.job, where, ended=ended)
+    return settle(cause, culprit, stated.hang, stated.job, where, ended=ended)
 
 
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.diagnose.incidents.culprits.culprit import CulpritChoice
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.model.verdict import Confidence
 
 SLURM_JOB = re.compile(r"([0-9]+(?:_[0-9]+)?)(?:@.*)?")
 """A Slurm job id, or one of several jobs that run under it."""
@@ -58,8 +58,7 @@ def playbook(
 
 def settle(
     cause: Alert | None,
-    level: Confidence,
-    who: tuple[int | None, str | None, int | None],
+    culprit: CulpritChoice,
     stuck: Hang | None,
     job: str | None,
     where: RankIndex,
@@ -70,16 +69,15 @@ def settle(
 
     Args:
         cause: None: it is not logged.
-        level: The confidence of the verdict.
-        who: Rank, node and GPU of the culprit; None: unknown.
+        culprit: Rank, node and GPU, with the confidence of the verdict.
         stuck: The hang, if timeouts report one.
         job: Of the incident.
         where: Where the ranks run.
         ended: True if no process is left to inspect.
     """
-    rank, node, gpu = who
+    rank, node, gpu = culprit.rank, culprit.node, culprit.gpu
     unexplained = cause is None
-    if level == "high":
+    if culprit.confidence == "high":
         return ()
     place = None if rank is None else where.of(rank, job)
     slurm = None if job is None else SLURM_JOB.fullmatch(job)

@@ -135,33 +135,40 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
     }
 
 
+class JobAttempts(Struct, frozen=True):
+    """The attempts of all jobs."""
+
+    running: Mapping[str, Attempt] = {}
+    """Job -> its living attempt."""
+    last: Mapping[str, int] = {}
+    """Ended job -> number of its last attempt that trained."""
+    resumed: Resumed = {}
+    """Job -> when it resumed training (unix seconds)."""
+
+
 def closings(
     incidents: Iterable[Incident],
-    running: Mapping[str, Attempt],
+    jobs: JobAttempts,
     places: Places,
     before: Mapping[str, Resolution],
     wall: float,
-    last_attempts: Mapping[str, int],
-    resumed: Resumed | None = None,
 ) -> dict[str, Resolution]:
     """Return incident id -> why it is closed; open incidents are left out.
 
     Args:
         incidents: All of them.
-        running: Job -> its living attempt.
+        jobs: The attempts of their jobs.
         places: Where the ranks run.
         before: The previous result: a closed incident stays closed until it gets a new alert.
         wall: Unix seconds.
-        last_attempts: Ended job -> number of its last attempt that trained.
-        resumed: Job -> when it resumed training (unix seconds).
     """
     found = {}
     for incident in incidents:
         known = before.get(incident.id)
         closed = known if known is not None and incident.last <= known.at else None
-        closed = closed or _closed(incident, running, places, wall)
-        closed = closed or _resumed(incident, (resumed or {}).get(incident.job or "", ()), running, wall)
-        closed = closed or _outlasted(incident, last_attempts.get(incident.job or ""), wall)
+        closed = closed or _closed(incident, jobs.running, places, wall)
+        closed = closed or _resumed(incident, jobs.resumed.get(incident.job or "", ()), jobs.running, wall)
+        closed = closed or _outlasted(incident, jobs.last.get(incident.job or ""), wall)
         if closed is not None:
             found[incident.id] = closed
     return found

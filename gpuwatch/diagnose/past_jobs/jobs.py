@@ -77,7 +77,7 @@ def ended_jobs(
         last = max(_last(node, file) for node, file in files)
         if wall - last <= ENDED_S:
             own = [alert for alert in alerts if alert.job == name]
-            job, stops = _ended(name, files, own, fleet, ran.get(name, []), last, wall - now)
+            job, stops = _ended(name, files, own, fleet, ran.get(name, []), wall - now)
             if any(_may_explain(alert, job) for alert in alerts):
                 stops = [structs.replace(alert, role="echo") for alert in stops]
             found.append((job, stops))
@@ -90,9 +90,9 @@ def _ended(
     alerts: Sequence[Alert],
     fleet: Fleet,
     ran: Sequence[RankPlace],
-    last: float,
     offset_s: float,
 ) -> tuple[EndedJob, list[Alert]]:
+    last = max(_last(node, file) for node, file in files)
     places = {(node.name, file.path) for node, file in files}
     writers = [
         each for each in fleet.progress.writers.values() if (each.node, each.file) in places and each.curve()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from statistics import median
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.peer_comparison import peer_conditions
 from gpuwatch.diagnose.model.alert import Alert
@@ -34,8 +35,7 @@ def checklist(
     reported: Mapping[str, NodeSettings],
     alerts: Iterable[Alert],
     incidents: Iterable[Incident],
-    now: float,
-    wall: float,
+    clock: SessionClock,
     *,
     recorded: bool = False,
 ) -> list[Check]:
@@ -46,10 +46,10 @@ def checklist(
         reported: Node -> its answer to the request for the settings of its ranks.
         alerts: Of the session.
         incidents: Of the session.
-        now: Monotonic seconds, the fleet's own clock.
-        wall: Unix seconds of the same moment.
+        clock: Of the session.
         recorded: The nodes are those of a recording, and answer only what they were asked then.
     """
+    now, wall = clock.monotonic(), clock.wall()
     live = [node for node in fleet.nodes.values() if answers(node, now)]
     silent = {node.name: why(node, now) for node in fleet.nodes.values() if not answers(node, now)}
     conditions = [

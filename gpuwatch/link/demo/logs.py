@@ -110,7 +110,8 @@ class NodeLogs:
             stop = max(first, log.count(t))
             if stop > first:
                 self._tails[request] = log, stop
-                found.append(self._lines(request, log, log.lines(first, stop), t, seq=next(numbers)))
+                lines = self._lines(request, log, log.lines(first, stop), t)
+                found.append(structs.replace(lines, seq=next(numbers)))
         return found
 
     def _scan(self, log: LogText, t: float) -> list[dict[str, Any]]:
@@ -227,13 +228,13 @@ class NodeLogs:
 
     def _lines(
         self, number: int, log: LogText, lines: Iterable[DemoLine], t: float, *,
-        done: bool = False, progress: float | None = None, seq: int = 0,
+        done: bool = False, progress: float | None = None,
     ) -> wire.Lines:  # fmt: skip
         rows = [self._row(log, line) for line in lines]
         size = log.size(t)
         return wire.Lines(
             t=self._epoch + t,
-            seq=seq,
+            seq=0,
             id=number,
             file=log.path,
             lines=rows,

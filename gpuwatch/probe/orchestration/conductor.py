@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.nodes.node_line import Lost, NodeLine
@@ -42,6 +42,17 @@ RETEST_ROUNDS = 3
 MAX_LEFT_OUT = 8
 
 
+class Judging(NamedTuple):
+    """How a probe is judged: the verdict on its results, and the pairs to measure again, alone."""
+
+    verdict: Judge = judge
+    """Compares with a baseline, if there is one."""
+    suspects: Suspects = suspects
+
+
+JUDGING = Judging()
+
+
 class Conductor:
     """Runs one probe. Start it, read `results` at any time, close it. Only `wait` and `close` block."""
 
@@ -52,11 +63,9 @@ class Conductor:
         nodes: Sequence[NodeLine],
         request: ProbeRequest,
         *,
-        judge: Judge = judge,
-        suspects: Suspects = suspects,
+        judging: Judging = JUDGING,
         baseline: Baseline | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clock: SessionClock = SYSTEM,
         ended: Callable[[], None] | None = None,
     ) -> None:
         """Prepare a probe; nothing is connected before `start`.
@@ -64,18 +73,16 @@ class Conductor:
         Args:
             nodes: The connections to the nodes, in the order of the plan.
             request: What to measure.
-            judge: Returns the verdict on the results, compared with the baseline.
-            suspects: Returns the pairs to measure again, alone.
-            baseline: For the judge.
-            clock: Monotonic seconds.
-            wall: Unix seconds.
+            judging: How the results are judged.
+            baseline: What they are compared with.
+            clock: Of the session.
             ended: Called once when all connections are closed.
         """
-        self.results = Results(request=request, started=wall())
-        self._clock, self._wall = clock, wall
-        self._pool = NodePool(nodes, clock)
-        self._run = ProbeRun(self._pool, self.results, clock)
-        self._judge, self._suspects, self._baseline = judge, suspects, baseline
+        self.results = Results(request=request, started=clock.wall())
+        self._clock, self._wall = clock.monotonic, clock.wall
+        self._pool = NodePool(nodes, clock.monotonic)
+        self._run = ProbeRun(self._pool, self.results, clock.monotonic)
+        self._judging, self._baseline = judging, baseline
         self._before: Callable[[], None] | None = None
         self._ended = ended
         self._over = threading.Event()
@@ -186,7 +193,7 @@ class Conductor:
         asked = self._links(pair for each in self._pool.asked_retests() for pair in each.pairs)
         done: set[Pair] = set()
         for _ in range(RETEST_ROUNDS):
-            suspected = [pair for pair in (*asked, *self._suspects(self.results)) if pair not in done]
+            suspected = [pair for pair in (*asked, *self._judging.suspects(self.results)) if pair not in done]
             if not suspected:
                 return
             self._run.enter("retesting")
@@ -232,7 +239,7 @@ class Conductor:
 
     def _judged(self, results: Results) -> ProbeVerdict | None:
         try:
-            return self._judge(results, self._baseline)
+            return self._judging.verdict(results, self._baseline)
         except Exception as error:  # the numbers are worth keeping without a verdict
             self._run.note(f"no verdict, by an error in gpuwatch, please report it: {error!r}")
             return None

@@ -66,35 +66,6 @@ def rfc3339(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def placeholders(
-    texts: IncidentTexts,
-    status: str,
-    severity: str,
-    first: float,
-    over_at: float | None,
-    fingerprint: str,
-    source: str,
-) -> dict[str, str]:
-    """Return placeholder -> text for request bodies; unknown values are empty."""
-    found = {
-        "status": status,
-        "incident": fingerprint,
-        "headline": texts.headline,
-        "severity": severity,
-        "class": texts.code,
-        "node": texts.node or "",
-        "gpu": "" if texts.gpu is None else str(texts.gpu),
-        "rank": "" if texts.rank is None else str(texts.rank),
-        "job": texts.job or "",
-        "confidence": texts.confidence,
-        "first_seen": rfc3339(first),
-        "resolved_at": "" if over_at is None else rfc3339(over_at),
-        "source": source,
-        "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(texts.steps, 1)),
-    }
-    return {**found, "markdown": markdown(texts, found)}
-
-
 def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
     """Return the incident in a few lines of Markdown; markup in names from logs and nodes is escaped."""
     first = time.strftime(

@@ -11,7 +11,7 @@ import msgspec
 from gpuwatch import __version__
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.link.stream.bounded_http import split_login
-from gpuwatch.report.delivery.incident_texts import filled, placeholders, rfc3339, slack_text
+from gpuwatch.report.delivery.incident_texts import filled, markdown, rfc3339, slack_text
 from gpuwatch.report.delivery.ledger import LedgerEntry, Status
 
 ALERT_NAME = "GpuwatchIncident"
@@ -119,11 +119,31 @@ def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
     }
 
 
+def placeholders(entry: LedgerEntry, source: str) -> dict[str, str]:
+    """Return placeholder -> text for request bodies; unknown values are empty."""
+    texts = entry.texts
+    found = {
+        "status": entry.status,
+        "incident": entry.fingerprint,
+        "headline": texts.headline,
+        "severity": entry.severity,
+        "class": texts.code,
+        "node": texts.node or "",
+        "gpu": "" if texts.gpu is None else str(texts.gpu),
+        "rank": "" if texts.rank is None else str(texts.rank),
+        "job": texts.job or "",
+        "confidence": texts.confidence,
+        "first_seen": rfc3339(entry.first),
+        "resolved_at": "" if entry.over_at is None else rfc3339(entry.over_at),
+        "source": source,
+        "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(texts.steps, 1)),
+    }
+    return {**found, "markdown": markdown(texts, found)}
+
+
 def incident_post(spec: ReceiverSpec, entry: LedgerEntry, source: str) -> Post:
     """Return a request with one incident, in the format of the webhook or chat."""
-    found = placeholders(
-        entry.texts, entry.status, entry.severity, entry.first, entry.over_at, entry.fingerprint, source
-    )
+    found = placeholders(entry, source)
     if spec.kind == "slack":
         return post(spec, msgspec.json.encode({"text": slack_text(entry.texts, found)}), JSON)
     if spec.kind == "ntfy":

@@ -68,7 +68,7 @@ def _plain_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, int, s
         found: dict[int, tuple[int, int, str]] = {}
         for place in places or (size,):
             above, below = (ABOVE_LINES, BELOW_LINES) if places else (AT_LINES, 0)
-            for row in pages.around(read_at, size, place, above, below):
+            for row in pages.around(read_at, size, place, (above, below)):
                 found[row[0]] = (row[0], row[1], row[2])
         yield from (found[offset] for offset in sorted(found))
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
@@ -80,21 +80,31 @@ class EvidenceSession(TextReads, SettingsRequests, ArtifactRequests, Protocol):
         ...
 
 
+class BundleContents(NamedTuple):
+    """What a bundle holds besides the lines around the evidence."""
+
+    whole_logs: bool = False
+    """All lines of the job's logs instead of those around the evidence."""
+    artifacts: ArtifactChoice = NO_ARTIFACTS
+    """The artifacts of the job to fetch (`ArtifactListing`)."""
+    hang: Callable[[], HangReport | None] = lambda: None
+    """Returns the newest hang report, or None."""
+    cut: Cut | None = None
+    """Writes a period of the recording into a file; None: nothing was recorded."""
+
+
+LINES_ONLY = BundleContents()
+
+
 class EvidenceRun:
     """The creation of one bundle. Call `update` after every poll until it is `over`; then `close`."""
 
-    def __init__(  # noqa: PLR0913 - what a caller may leave out has names
+    def __init__(
         self,
         session: EvidenceSession,
         subject: EvidenceSubject,
         out: Path,
-        *,
-        whole_logs: bool = False,
-        artifacts: ArtifactChoice = NO_ARTIFACTS,
-        hang: Callable[[], HangReport | None] = lambda: None,
-        cut: Cut | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        contents: BundleContents = LINES_ONLY,
     ) -> None:
         """Select the logs and query the nodes.
 
@@ -102,12 +112,7 @@ class EvidenceRun:
             session: A started session whose nodes have sent their first reports.
             subject: The incident or job.
             out: The final name of the bundle; its folder exists.
-            whole_logs: Fetch all lines of the job's logs instead of those around the evidence.
-            artifacts: The artifacts of the job to fetch (`ArtifactListing`).
-            hang: Returns the newest hang report, or None.
-            cut: Writes a period of the recording into a file; None: nothing was recorded.
-            clock: Monotonic seconds of the session.
-            wall: Unix seconds of the session.
+            contents: What the bundle holds besides the lines around the evidence.
 
         Raises:
             OSError: nothing can be written beside `out`.
@@ -116,14 +121,14 @@ class EvidenceRun:
         refuse_device(out)
         self.out = out
         self._session = session
-        self._clock, self._wall = clock, wall
-        self._hang, self._cut = hang, cut
-        self.selection = select_logs(subject, session.fleet, whole=whole_logs)
+        self._clock, self._wall = session.clock.monotonic, session.clock.wall
+        self._hang, self._cut = contents.hang, contents.cut
+        self.selection = select_logs(subject, session.fleet, whole=contents.whole_logs)
         self._spool = Spool(out.with_name(f"{out.name}.part"), f"{session.plan.source}\n{subject.job}")
         self.resumed_bytes = self._spool.resumed_bytes
         self.fetch = LogFetch(session, self.selection.parts, self._spool)
-        self._chosen = artifacts
-        self.artifacts = ArtifactFetch(session, artifacts.artifacts, self._spool)
+        self._chosen = contents.artifacts
+        self.artifacts = ArtifactFetch(session, contents.artifacts.artifacts, self._spool)
         self._settings = SettingsQuery(session, subject.nodes)
         self._settings_until = time.monotonic() + ANSWER_S
         self._file: BundleFile | None = None
@@ -335,12 +340,5 @@ def _begin(
     while (folder / f"{name}.zip").exists() or (folder / f"{name}.zip.part").exists():
         count += 1
         name = f"{stem}-{count}"
-    return EvidenceRun(
-        session,
-        subject,
-        folder / f"{name}.zip",
-        hang=lambda: hang,
-        cut=cut,
-        clock=session.clock.monotonic,
-        wall=session.clock.wall,
-    )
+    contents = BundleContents(hang=lambda: hang, cut=cut)
+    return EvidenceRun(session, subject, folder / f"{name}.zip", contents)

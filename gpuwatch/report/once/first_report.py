@@ -135,8 +135,6 @@ def wait_for_first_report(
     *,
     cold_s: float = 0.0,
     hang_s: float = 0.0,
-    clock: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Poll a started session until every node and server has settled, or for `longest_s` seconds.
 
@@ -146,18 +144,16 @@ def wait_for_first_report(
         progress: Called with the missing nodes and the seconds left.
         cold_s: Further seconds to wait while the driver of a node is starting.
         hang_s: Further seconds to wait while the ranks of a job that may hang are queried.
-        clock: Monotonic seconds.
-        pause: Sleeps.
     """
     if session.recorded:
         session.poll()
         return
-    began = since = clock()
+    began = since = time.monotonic()
     first = FirstReport(began + longest_s if longest_s >= PATIENT_S else 0.0)
     is_judged = False
     while True:
         session.poll()
-        now = clock()
+        now = time.monotonic()
         nodes = session.fleet.nodes.values()
         missing = first.missing(nodes, now)
         if cold_s and cold(nodes, now):
@@ -174,7 +170,7 @@ def wait_for_first_report(
             session.book.judge_now()  # whether a silent job hangs is checked at intervals only
             continue
         progress(missing, deadline - now)
-        pause(min(POLL_S, deadline - now))
+        time.sleep(min(POLL_S, deadline - now))
     session.book.judge_now()
     for _ in range(LAST_POLLS):
         if not session.book.behind:

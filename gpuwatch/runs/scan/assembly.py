@@ -79,7 +79,14 @@ def whole(
         tuple(each for file in files for each in located_findings(file.log, rows[file.log.name], known)),
         known.places,
         tuple(
-            log_scan(file, owner, known, writers, counted, len(rows[file.log.name]), epochs_of(file, sample))
+            log_scan(
+                file,
+                writers.get(file.log.name, owner.rank),
+                known,
+                counted,
+                len(rows[file.log.name]),
+                epochs_of(file, sample),
+            )
             for file, owner, (_, sample) in zip(files, owners, samples, strict=True)
         ),
         tuple(skipped),
@@ -206,9 +213,8 @@ def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
 
 def log_scan(
     file: ScanFile,
-    owner: FileOwner,
+    rank: int | None,
     known: RankMap,
-    writers: dict[str, int],
     words: frozenset[str],
     findings: int,
     epochs: EpochSpan | None,
@@ -217,15 +223,13 @@ def log_scan(
 
     Args:
         file: Its parts.
-        owner: What its path shows.
+        rank: By its lines, else by its path; None: unknown.
         known: Nodes of all files.
-        writers: File name -> its rank, where the lines show it.
         words: The words whose numbers are ranks.
         findings: Number of its findings.
         epochs: The epochs that its lines name.
     """
     stated = path_places(file.log.inner)
-    own = writers.get(file.log.name, owner.rank)
     node = known.nodes.get(file.log.name)
     series = of_ranks(joined(read.series for read in file.in_order()), words)
     return LogScan(
@@ -234,7 +238,7 @@ def log_scan(
         file.log.size,
         file.log.packing,
         node,
-        own,
+        rank,
         stated.attempt,
         stated.kernel and not series,
         findings,

@@ -16,7 +16,7 @@ from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
 from gpuwatch.agent.logs.scanning.metrics_table_reader import TableReader
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
-from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.agent.logs.scanning.scanner import Scanner, ScanOutputs
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
 from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.encodings import is_unknown_encoding
@@ -127,9 +127,7 @@ def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], Pa
         name, speaker = part.log.name, speaker_of(part.log)
         lines, searched = progress_of(part.log, ruleset, sieve, speaker)
         steps = StepRecorder(lines, part.first_lines)
-        scanner = Scanner(
-            ruleset, name, count(1).__next__, speaker, sieve=searched, gather=recorder, progress=steps
-        )
+        scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, ScanOutputs(recorder, steps))
         sections = ToolSections(lambda data: marks.hold(data, sieve))
         bounded = BoundedScan(scanner, ruleset, name, sieve.prepare)
         result = read_part(part, bounded, recorder, steps, sections, dial)

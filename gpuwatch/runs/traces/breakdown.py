@@ -85,7 +85,6 @@ def _gpu_breakdown(trace: RankTrace) -> Breakdown:
     communicates = _by_name(trace, events, is_communication_kernel)
     kernels = events.kinds == EventKind.KERNEL
     return _measured(
-        "gpu",
         trace,
         events,
         communicates & kernels,
@@ -113,11 +112,10 @@ def _cpu_breakdown(trace: RankTrace) -> Breakdown:
         )
     nothing = merged(np.zeros(0), np.zeros(0))
     compute = union(*computing) if computing else nothing
-    return _measured("cpu", trace, counted, communicates, compute, nothing, nothing)
+    return _measured(trace, counted, communicates, compute, nothing, nothing)
 
 
 def _measured(
-    basis: str,
     trace: RankTrace,
     events: Events,
     communicates: npt.NDArray[np.bool_],
@@ -136,7 +134,7 @@ def _measured(
     collectives = _collectives(trace, events.where(communicates), compute)
     busy_ms = communication.total / 1e3
     return Breakdown(
-        basis,
+        "gpu" if trace.has_gpu_events else "cpu",
         span,
         float(compute_ms),
         float(communication_ms),

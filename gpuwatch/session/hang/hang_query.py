@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -36,6 +37,20 @@ RAS_NODES = 2
 """Nodes per job whose RAS is queried: one answer covers the job, but the first node may be faulty."""
 
 
+class HangSources(NamedTuple):
+    """The evidence that a query collects besides kernel stacks."""
+
+    py_spy: str | None = ""
+    """Its path on the nodes; empty: search for it there; None: do not use it."""
+    ras: bool = True
+    """NCCL's RAS."""
+    dumps: bool = True
+    """Existing flight-recorder dumps; none is written."""
+
+
+ALL_SOURCES = HangSources()
+
+
 class HangQuery:
     """One query of ranks for hang evidence.
 
@@ -47,9 +62,7 @@ class HangQuery:
         session: NodeRequests,
         *,
         nodes: Collection[str] | None = None,
-        py_spy: str | None = "",
-        ras: bool = True,
-        dumps: bool = True,
+        sources: HangSources = ALL_SOURCES,
         silent_job: str | None = None,
         longest_s: float = MAX_QUERY_S,
         clock: SessionClock = SYSTEM,
@@ -59,9 +72,7 @@ class HangQuery:
         Args:
             session: Started, its processes are known.
             nodes: Only these; None: all.
-            py_spy: Its path on the nodes; empty: search for it there; None: do not use it.
-            ras: Also query NCCL's RAS.
-            dumps: Also fetch existing flight-recorder dumps; none is written.
+            sources: The evidence to collect besides kernel stacks.
             silent_job: For an automatic query: only the ranks of this job, no dumps, no upload of py-spy, no
                 debug sockets. None: the ranks of all jobs.
             longest_s: A node that has not answered after this many seconds is given up.
@@ -78,7 +89,7 @@ class HangQuery:
         self.version = 0
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
-        self._py_spy = py_spy
+        self._py_spy = sources.py_spy
         self._silent_job = silent_job
         self._session = session
         self._loans: dict[str, PySpyUpload] = {}
@@ -87,7 +98,7 @@ class HangQuery:
         self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
             self._begin(node)
-        for name, pids in self._ras_targets().items() if ras else ():
+        for name, pids in self._ras_targets().items() if sources.ras else ():
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
@@ -99,7 +110,7 @@ class HangQuery:
                 clock=clock.monotonic,
                 wall=clock.wall,
             )
-            if dumps and silent_job is None
+            if sources.dumps and silent_job is None
             else None
         )
 

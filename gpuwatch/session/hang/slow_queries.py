@@ -63,11 +63,15 @@ class SlowQueries:
         if sampling.query is None:
             if now < sampling.due:
                 return
-            from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when a job is slow
+            from gpuwatch.session.hang.hang_query import HangQuery, HangSources  # noqa: PLC0415 - loaded when a job is slow
 
             sampling.asked += 1
             sampling.query = HangQuery(
-                self._session, silent_job=job, ras=False, longest_s=MAX_SAMPLE_S, clock=self._clock
+                self._session,
+                silent_job=job,
+                sources=HangSources(ras=False),
+                longest_s=MAX_SAMPLE_S,
+                clock=self._clock,
             )
         sampling.query.update()
         if not sampling.query.over:

@@ -161,7 +161,7 @@ class LineServer:
                 self._end(request.id, request.file, f"no line of {request.file} has a time")
                 return
             offset = found
-        rows = pages.around(read_at, size, offset, request.before, request.after, request.bare, until)
+        rows = pages.around(read_at, size, offset, (request.before, request.after), request.bare, until)
         self._send_lines(request.id, request.file, rows, size=size, done=True)
 
     def _end(self, number: int, file: str, error: str) -> None:

@@ -120,20 +120,17 @@ class SessionLogs:
     def communication(
         self,
         operation: str,
-        rank: int | None = None,
         *,
         size_bytes: float | None = None,
         duration_s: float | None = None,
         count: int = 1,
         extra: str = "",
-        level: str = "INFO",
     ) -> None:
         """Write one communication, or `count` of them with their sums."""
-        rank = self._rank if rank is None else rank
         text = lines.communication_line(
-            operation, rank, size_bytes=size_bytes, duration_s=duration_s, count=count, extra=extra
+            operation, self._rank, size_bytes=size_bytes, duration_s=duration_s, count=count, extra=extra
         )
-        self._worker("multigpu", level, text)
+        self._worker("multigpu", "INFO", text)
 
     def performance(
         self, step: int, step_time_s: float, samples_per_s: float | None = None, batch: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -36,15 +36,17 @@ class NodeColumn(Struct, frozen=True):
     """Shown only if requested."""
 
 
+class _Heading(NamedTuple):
+    """Name, title, width and rank of a column; see `NodeColumn`."""
+
+    name: str
+    title: str
+    width: int
+    keep: int
+
+
 def _number(
-    name: str,
-    title: str,
-    width: int,
-    keep: int,
-    quantity: Quantity,
-    read: Callable[[NodeView], float | None],
-    *,
-    falling: bool = True,
+    heading: _Heading, quantity: Quantity, read: Callable[[NodeView], float | None], *, falling: bool = True
 ) -> NodeColumn:
     def cell(view: NodeView, _now: float) -> Cell:
         return quantity.format(read(view)).strip(), None
@@ -53,7 +55,7 @@ def _number(
         value = read(view)
         return (-1.0 if falling else float("inf")) if value is None else value
 
-    return NodeColumn(name, title, width, keep, cell, sort, falling)
+    return NodeColumn(*heading, cell, sort, falling)
 
 
 def _gpus(view: NodeView, _now: float) -> Cell:
@@ -144,21 +146,18 @@ COLUMNS: tuple[NodeColumn, ...] = (
     ),
     NodeColumn("state", "state", 10, 40, _state, _by_severity, right=False),
     NodeColumn("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
-    _number("util", "util", 5, 98, q.PERCENT, lambda v: v.util_mean, falling=False),
-    _number("umin", "min", 5, 80, q.PERCENT, lambda v: v.util_min, falling=False),
-    _number("mem", "mem", 5, 90, q.PERCENT, lambda v: v.memory_pct),
+    _number(_Heading("util", "util", 5, 98), q.PERCENT, lambda v: v.util_mean, falling=False),
+    _number(_Heading("umin", "min", 5, 80), q.PERCENT, lambda v: v.util_min, falling=False),
+    _number(_Heading("mem", "mem", 5, 90), q.PERCENT, lambda v: v.memory_pct),
     _number(
-        "power",
-        "power",
-        7,
-        85,
+        _Heading("power", "power", 7, 85),
         q.Quantity("W", 7, 1000, lambda w: f"{w / 1000:.2f}kW" if w >= 1000 else f"{w:.0f}W"),
         lambda v: v.power_w,
     ),
-    _number("temp", "max T", 6, 88, q.CELSIUS, lambda v: v.temperature_max),
-    _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
-    _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
-    _number("net", "net B/s", 7, 60, q.RATE, lambda v: v.network_bps),
+    _number(_Heading("temp", "max T", 6, 88), q.CELSIUS, lambda v: v.temperature_max),
+    _number(_Heading("cpu", "CPU", 5, 70), q.PERCENT, lambda v: v.cpu_pct),
+    _number(_Heading("hostmem", "RAM", 5, 50), q.PERCENT, lambda v: v.host_memory_pct),
+    _number(_Heading("net", "net B/s", 7, 60), q.RATE, lambda v: v.network_bps),
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
     NodeColumn(
         "job", "job", 12, 65, _jobs, lambda v, n: _jobs(v, n)[0], falling=False, right=False, optional=True

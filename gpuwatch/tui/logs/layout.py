@@ -15,7 +15,8 @@ from gpuwatch.tui.logs.widgets.pane import LogPane
 from gpuwatch.tui.logs.widgets.prompt import LogPrompt
 from gpuwatch.tui.logs.widgets.results import LogResults
 from gpuwatch.tui.logs.widgets.toolbar import LogBar
-from gpuwatch.tui.logs.workspace.workspace import LogWorkspace, OpenRequest
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 FRAME_LINES = 4

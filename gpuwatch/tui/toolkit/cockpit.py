@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.node_summary import Overview, Totals
@@ -28,6 +30,20 @@ class Delivering(Protocol):
     def update(self, incidents: Sequence[Incident], /) -> None:
         """Take the current state of all incidents, to deliver changes; returns at once."""
         ...
+
+
+class OpenRequest(Struct, frozen=True):
+    """What a screen asks the logs screen to open."""
+
+    node: str | None = None
+    file: str | None = None
+    offset: int | None = None
+    at: float | None = None
+    """Unix seconds on our clock."""
+    ranks: tuple[int, ...] = ()
+    merged: bool = False
+    incident: str | None = None
+    """The id of the incident that led here: its logs are shown, too."""
 
 
 class Cockpit(Protocol):
@@ -114,16 +130,6 @@ class Cockpit(Protocol):
         """Open the merged logs of all ranks of an incident, at the time of an alert, else of the incident."""
         ...
 
-    def show_logs(
-        self,
-        node: str | None = None,
-        file: str | None = None,
-        *,
-        offset: int | None = None,
-        at: float | None = None,
-        ranks: Sequence[int] = (),
-        merged: bool = False,
-        incident: Incident | None = None,
-    ) -> None:
-        """Open the logs over the current screen (arguments: `Navigation.show_logs`)."""
+    def show_logs(self, request: OpenRequest) -> None:
+        """Open the logs over the current screen."""
         ...

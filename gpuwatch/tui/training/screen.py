@@ -15,6 +15,7 @@ from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.training.curves import TrainingCurves
@@ -122,7 +123,7 @@ class TrainingScreen(LiveScreen):
             return
         offset = None if row.writer is None else row.writer.offset
         ranks = () if row.rank is None else (row.rank,)
-        self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
+        self.cockpit.show_logs(OpenRequest(row.node, row.file, offset, ranks=ranks))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for the key of the next job if there is only one; else as Textual does."""

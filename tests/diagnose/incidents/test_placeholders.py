@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from gpuwatch.diagnose.incidents.culprits.culprit import CulpritChoice
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
@@ -95,6 +96,6 @@ def test_what_settles_a_doubt_keeps_no_placeholder(
     stuck = Hang((0, 1), (0, 1, 3), "", began=0.0, printed=1.0, silent=(3,))
     for hang in (None, stuck):
         cause = None if code == UNKNOWN else Alert("a", code, "error", "t", "t", ())
-        steps = settle(cause, "low", who, hang, "4711", RankIndex(Places()), ended=ended)
+        steps = settle(cause, CulpritChoice(*who), hang, "4711", RankIndex(Places()), ended=ended)
         assert steps
         assert not [step for step in steps if LEFT.search(step)]

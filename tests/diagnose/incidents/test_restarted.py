@@ -6,7 +6,13 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.incidents.resolution import SILENT_START_S, STEPS_AGAIN, LastStep, closings
+from gpuwatch.diagnose.incidents.resolution import (
+    SILENT_START_S,
+    STEPS_AGAIN,
+    JobAttempts,
+    LastStep,
+    closings,
+)
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.jobs.places import Places
@@ -157,7 +163,7 @@ def test_a_later_failure_keeps_it_open(later_s: float | None, *, closed: bool) -
     incident = Incident(
         "4711-1", 1, "rank 1 was killed", cause.code, "error", T, last, cause=cause, alerts=(cause, *later)
     )
-    assert bool(closings([incident], {}, Places(), {}, T + 60, {})) == closed
+    assert bool(closings([incident], JobAttempts(), Places(), {}, T + 60)) == closed
 
 
 @pytest.mark.parametrize(("step_s", "follows"), [(-10.0, False), (10.0, True)])

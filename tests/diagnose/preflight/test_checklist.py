@@ -10,6 +10,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch import wire
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.preflight.check import Check
 from gpuwatch.diagnose.preflight.checklist import checklist
 from gpuwatch.diagnose.preflight.links import links
@@ -59,7 +60,7 @@ class Cluster:
             self.report(name, wire.Logs(t=EPOCH, seq=3, files=[file]))
 
     def check(self, reported: Mapping[str, wire.NodeSettings], now: float = NOW) -> dict[str, Check]:
-        found = checklist(self.fleet, reported, (), (), now, EPOCH + now - NOW)
+        found = checklist(self.fleet, reported, (), (), SessionClock(lambda: now, lambda: EPOCH + now - NOW))
         return {check.id: check for check in found}
 
 

@@ -51,10 +51,9 @@ def test_check_names_the_one_node_that_has_a_low_limit(
             node.see(process.pid)
         with session_over(nodes) as session:
             watch(session, lambda _f, _n: sum(p.job == run for p in session.book.places.ranks) == len(names))
-            now, wall = time.monotonic(), time.time()
             book = session.book
             checks = checklist(
-                session.fleet, ask_all(session), book.alerts.values(), book.incidents, now, wall
+                session.fleet, ask_all(session), book.alerts.values(), book.incidents, session.clock
             )
     (files_check,) = (each for each in checks if each.id == "limits.nofile")
     assert (files_check.status != "PASS", files_check.nodes) == (True, ("n2",))

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import JobDumps
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
 from gpuwatch.session.hang.dump_transfer import MAX_DUMP_BYTES
-from gpuwatch.session.hang.hang_query import HangQuery
+from gpuwatch.session.hang.hang_query import HangQuery, HangSources
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
@@ -128,7 +128,7 @@ def asked(hanging: Hanging) -> JobDumps:
     with Session(local_plan()) as session:
         (node,) = session.fleet.nodes.values()
         until(session, lambda: {p.rank for p in node.processes if p.job == hanging.job} == set(range(RANKS)))
-        query = HangQuery(session, ras=False, py_spy=None)
+        query = HangQuery(session, sources=HangSources(None, ras=False))
         until(session, lambda: answered(query))
         hang_check = query.hang_report(session.fleet).dumps
     assert hang_check is not None

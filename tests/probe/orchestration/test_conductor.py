@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.probe.judging.judge import judge as judge_results
-from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
+from gpuwatch.probe.orchestration.conductor import Conductor, Judging, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import AnyOrder, Died, Done, GpuUser, Prepare, Ready, Step
@@ -48,7 +49,7 @@ def probe(
     clock: Callable[[], float] = time.monotonic,
 ) -> Conductor:
     """A probe that has begun."""
-    conductor = Conductor(lines, request, judge=judge, suspects=suspects, clock=clock)
+    conductor = Conductor(lines, request, judging=Judging(judge, suspects), clock=SessionClock(clock))
     conductor.start()
     return conductor
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
-import time
 from typing import Any
 
 import pytest
 
-from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.nodes.carrier_line import TalkError, decode_message
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
@@ -35,9 +33,7 @@ def reports(results: Any) -> None:
 
 
 def run(fabric: Fabric) -> Any:
-    conductor = Conductor(
-        cluster(2, fabric=fabric), SMALL, judge=judge, suspects=suspects, clock=time.monotonic
-    )
+    conductor = Conductor(cluster(2, fabric=fabric), SMALL)
     conductor.start()
     confirm_and_wait(conductor)
     conductor.close()

@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge
-from gpuwatch.probe.orchestration.conductor import Conductor
+from gpuwatch.probe.orchestration.conductor import Conductor, Judging
 from gpuwatch.probe.orchestration.planning.message_size import load_for
 from gpuwatch.probe.orchestration.planning.plan import make_plan
 from gpuwatch.probe.orchestration.planning.schedule import circle, crossed_round, full_rounds, neighbour_round
@@ -92,7 +92,9 @@ def test_a_probe_of_a_whole_cluster_runs_to_its_end(nodes: int) -> None:
         return judge(results, baseline) if results.over else ProbeVerdict("ok", "so far")
 
     conductor = Conductor(
-        lines, ProbeRequest(sizes=(MIB,), budget_s=600), judge=judge_at_the_end, suspects=lambda _results: []
+        lines,
+        ProbeRequest(sizes=(MIB,), budget_s=600),
+        judging=Judging(judge_at_the_end, lambda _results: []),
     )
     conductor.start()
     deadline = time.monotonic() + 60

@@ -15,7 +15,7 @@ import pytest
 
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.link.recording.tee import AnswerItem
-from gpuwatch.report.evidence.run import EvidenceRun
+from gpuwatch.report.evidence.run import BundleContents, EvidenceRun
 from gpuwatch.session import Session
 from gpuwatch.session.evidence.artifact_fetch import GZIP, MAX_PIECE_BYTES, ArtifactFetch
 from gpuwatch.session.evidence.artifact_listing import ArtifactChoice, ArtifactListing, ArtifactRequests
@@ -66,7 +66,7 @@ def test_they_come_into_the_bundle_masked_and_not_into_the_recording(
     """Document 001, line 88."""
     choice = chosen(session, subject)
     assert choice.bytes == sum(map(len, TAKEN.values()))
-    run = EvidenceRun(session, subject, tmp_path / "a.zip", artifacts=choice)
+    run = EvidenceRun(session, subject, tmp_path / "a.zip", BundleContents(artifacts=choice))
 
     def over() -> bool:
         run.update()

@@ -18,7 +18,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import log_name, safe_name, unique_name
 from gpuwatch.report.evidence.folder import folder_artifacts
 from gpuwatch.report.evidence.gpu_values import GPU_VALUES
-from gpuwatch.report.evidence.run import RECORDING, EvidenceRun, begin_bundle, recording_cut
+from gpuwatch.report.evidence.run import RECORDING, BundleContents, EvidenceRun, begin_bundle, recording_cut
 from gpuwatch.session import Session
 from gpuwatch.session.evidence.spool import Spool
 from gpuwatch.session.evidence.subject import (
@@ -62,7 +62,7 @@ def written(session: Session, run: EvidenceRun) -> dict[str, str]:
 def test_it_holds_the_lines_around_the_evidence_masked_and_harmless(
     session: Session, subject: EvidenceSubject, tmp_path: Path
 ) -> None:
-    run = EvidenceRun(session, subject, tmp_path / "a.zip", cut=recording_cut(session))
+    run = EvidenceRun(session, subject, tmp_path / "a.zip", BundleContents(cut=recording_cut(session)))
     files = written(session, run)
     with zipfile.ZipFile(run.out) as archive:
         archive.extract(RECORDING, tmp_path)
@@ -90,7 +90,7 @@ def test_whole_logs_go_on_where_an_earlier_run_ended(
     session: Session, subject: EvidenceSubject, tmp_path: Path
 ) -> None:
     """Document 001, line 88; document 004, line 866."""
-    first = EvidenceRun(session, subject, tmp_path / "a.zip", whole_logs=True)
+    first = EvidenceRun(session, subject, tmp_path / "a.zip", BundleContents(whole_logs=True))
     assert first.fetch.bytes > 400_000
 
     def begun() -> bool:
@@ -103,7 +103,7 @@ def test_whole_logs_go_on_where_an_earlier_run_ended(
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip.part"]
     with next((tmp_path / "a.zip.part").glob("*.txt")).open("a") as file:
         file.write("written, but not in the journal")
-    second = EvidenceRun(session, subject, tmp_path / "a.zip", whole_logs=True)
+    second = EvidenceRun(session, subject, tmp_path / "a.zip", BundleContents(whole_logs=True))
     assert 0 < second.resumed_bytes < second.fetch.bytes
     files = written(session, second)
     (text,) = [files[name] for name in files if name.endswith("rank_0.log")]

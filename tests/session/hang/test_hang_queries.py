@@ -18,7 +18,7 @@ from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
 from gpuwatch.session.hang.hang_queries import MAX_READING_S, HangQueries
-from gpuwatch.session.hang.hang_query import HangQuery
+from gpuwatch.session.hang.hang_query import HangQuery, HangSources
 from gpuwatch.wire import Process, Ranks
 from tests.servers import ras_server
 
@@ -104,7 +104,7 @@ def test_an_answer_that_names_processes_of_another_job_is_not_taken(
     answers = {"node-1": {"answers": [answer]}}
     monkeypatch.setattr(Recorded, "ask_stacks", Session.ask_stacks)
     monkeypatch.setattr(session, "ask_ras", lambda node, _pids: Asked(node, 1, answers.get(node)))
-    query = HangQuery(session, dumps=False)
+    query = HangQuery(session, sources=HangSources(dumps=False))
     query.update()
     assert [each.jobs for each in query.ras] == ([frozenset({"b"})] if is_taken else [])
     assert ("node-1" in query.ras_trouble) != is_taken

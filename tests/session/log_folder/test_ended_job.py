@@ -50,7 +50,7 @@ async def test_the_error_stands_before_what_it_explains_and_ages_count_to_the_en
         first, *rest = [each for each in incident.timeline if each.role != "hint"]
         assert (first.ranks, first.bound, first.at) == ((5,), "after", END - 622)
         assert [(each.ranks, each.bound, each.at) for each in rest] == [((1, 2), None, END - 20)]
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         async with app.run_test(size=(140, 50)) as pilot:
             await pilot.pause()
             app.pump()

@@ -40,7 +40,7 @@ def offered(app: GpuwatchApp) -> set[str]:
 
 async def test_from_the_incident_to_its_line() -> None:
     with judged_folder(FOLDER) as session:
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause()
             app.pump()
@@ -69,7 +69,7 @@ async def test_from_the_incident_to_its_line() -> None:
 async def test_what_needs_a_node_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rank_0.log").write_text("2024-05-03 08:00:00 step 1 loss 2.0\n")
     with judged_folder(tmp_path) as session:
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         async with app.run_test(size=(100, 30)) as pilot:
             await pilot.pause()
             for key in ("D", "5"):
@@ -84,7 +84,7 @@ async def test_a_finding_without_a_node_marks_the_unknown_node_and_its_rank(tmp_
     with judged_folder(tmp_path) as session:
         (incident,) = session.book.incidents
         assert (incident.rank, incident.node) == (12, None)
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         sign = app.look.glyph(incident.severity)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause()
@@ -128,7 +128,7 @@ async def test_evidence_of_a_folder_names_the_command_that_writes_it(tmp_path: P
     folder.mkdir()
     (folder / "rank_0.log").write_text(f"{ECC_TIME} {ECC_LINE}\n")
     with judged_folder(folder) as session:
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         async with app.run_test(size=(200, 30)) as pilot:
             await pilot.pause()
             await pilot.press("ctrl+s")

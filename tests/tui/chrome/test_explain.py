@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.chrome.dialogs.explain_screen import ExplainPage, ExplainScreen
 from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from tests.tui.logs.log_desk import RANK_5, log_desk
 from tests.tui.logs.log_nodes import story, with_finding
 from tests.tui.scripted_alerts import demo_book
@@ -62,7 +63,7 @@ async def test_i_explains_the_rule_of_the_line_under_the_cursor() -> None:
     session = story()
     finding = with_finding(session, "gpu-002", RANK_5, "torch.OutOfMemoryError", 5)
     async with log_desk(session) as desk:
-        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset)
+        desk.app.show_logs(OpenRequest("gpu-002", RANK_5, offset=finding.offset))
         await desk.frames()
         assert desk.screen.explained() == finding.rule
         await desk.press("home")

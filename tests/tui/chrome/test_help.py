@@ -6,6 +6,7 @@ import re
 
 from textual.widgets import Input
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen, sections
 from gpuwatch.tui.chrome.key_hints import KeysLine
@@ -44,7 +45,7 @@ async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
 
 async def test_help_shows_the_keys_that_the_person_has_bound() -> None:
     own = Preferences(keys={"app.freeze": "f5,?", "app.help": "f2", "app.find": "f3"})
-    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, preferences=own)
+    app = GpuwatchApp(demo_session(14), clock=SessionClock(lambda: NOW), preferences=own)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f2")
         await pilot.pause()
@@ -62,7 +63,7 @@ async def test_help_shows_the_keys_that_the_person_has_bound() -> None:
 
 async def test_the_palette_offers_every_action_of_the_screen_with_the_persons_key() -> None:
     own = Preferences(keys={"app.freeze": "f5"})
-    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, preferences=own)
+    app = GpuwatchApp(demo_session(14), clock=SessionClock(lambda: NOW), preferences=own)
     async with app.run_test(size=(120, 40)) as pilot:
         offered = {each.title: each for each in app.get_system_commands(app.screen)}
         wanted = [each for each in (*keys.EVERYWHERE, *keys.FLEET) if each.action != "command_palette"]

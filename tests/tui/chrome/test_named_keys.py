@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Label
 
 import gpuwatch.tui
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.tui.app import GpuwatchApp
@@ -79,7 +80,7 @@ def test_no_sentence_of_the_screens_has_a_key_written_into_it() -> None:
 
 def rebound_app(session: StillSession, second: float) -> GpuwatchApp:
     return GpuwatchApp(
-        session, clock=lambda: NOW, wall=lambda: EPOCH + second, preferences=Preferences(keys=KEYMAP)
+        session, clock=SessionClock(lambda: NOW, lambda: EPOCH + second), preferences=Preferences(keys=KEYMAP)
     )
 
 

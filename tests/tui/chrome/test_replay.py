@@ -28,7 +28,7 @@ def replay() -> Iterator[ReplaySession]:
 
 
 def app_over(session: ReplaySession) -> GpuwatchApp:
-    return GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+    return GpuwatchApp(session, clock=session.clock)
 
 
 async def test_the_keys_of_a_recording(replay: ReplaySession) -> None:
@@ -128,7 +128,7 @@ async def test_r_records_what_the_session_still_remembers(
     session = PlayedSession(demo_plan(), demo_story(20))
     session.keep_stream()
     session.run(15)
-    app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+    app = GpuwatchApp(session, clock=session.clock)
     app.recording = SessionRecording(session)
     async with app.run_test() as pilot:
         await pilot.press("R")

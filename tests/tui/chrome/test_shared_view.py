@@ -34,7 +34,7 @@ async def test_refused_keys_say_why_and_do_nothing() -> None:
     with ReplaySession(recorded_demo().path) as session:
         session.player.pause()
         session.go_to(session.extent[1])
-        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        app = GpuwatchApp(session, clock=session.clock)
         app.shared_view = SharedView(changes=False)
         async with app.run_test(size=(140, 40)) as pilot:
             assert "READ-ONLY" in text_on(app)

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from gpuwatch import wire
 from gpuwatch.diagnose.model.alert import Proof
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
@@ -307,7 +308,7 @@ async def test_a_new_incident_is_reported_once_and_rings_only_when_asked(
 ) -> None:
     for bell in (False, True):
         session = demo_session(95)
-        app = GpuwatchApp(session, clock=lambda: NOW, preferences=Preferences(bell=bell))
+        app = GpuwatchApp(session, clock=SessionClock(lambda: NOW), preferences=Preferences(bell=bell))
         rings: list[bool] = []
         monkeypatch.setattr(app, "bell", lambda rings=rings: rings.append(True))
         async with app.run_test(size=(120, 40)) as pilot:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
 from tests.tui.logs.log_desk import Desk, log_desk
@@ -201,7 +202,9 @@ async def test_an_undated_traceback_of_a_launcher_stands_where_it_was_written(ke
     async with log_desk(session, press="") as workspace:
         offset = launcher.lines[6].offset
         workspace.app.show_logs(
-            "gpu-001", launcher.path, offset=offset, at=NOON + 99.5, ranks=(0, 1), merged=not keys
+            OpenRequest(
+                "gpu-001", launcher.path, offset=offset, at=NOON + 99.5, ranks=(0, 1), merged=not keys
+            )
         )
         await workspace.frames(6)
         await workspace.press(*keys)

@@ -14,6 +14,7 @@ from gpuwatch import wire
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.grid import grid_for
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.lines.line_view import LineView
 from tests.sentences import Sentences, line_of
 from tests.tui.counting import on_terminal, painted
@@ -125,7 +126,9 @@ async def test_an_alert_leads_to_its_line_and_m_to_all_ranks_of_those_seconds() 
     session = story()
     finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
     async with log_desk(session, press="") as workspace:
-        workspace.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        workspace.app.show_logs(
+            OpenRequest("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        )
         await workspace.frames()
         assert "ERROR allocator" in workspace.under_cursor(workspace.panes[0])
         assert len(workspace.panes) == 2
@@ -361,7 +364,9 @@ async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_t
     session = story()
     finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
     async with log_desk(session, (80, 24), press="") as workspace:
-        workspace.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        workspace.app.show_logs(
+            OpenRequest("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        )
         await workspace.frames()
         bar = workspace.app.look.glyphs.cursor
         (marked,) = [row for row in workspace.text().splitlines() if bar in row]
@@ -371,7 +376,7 @@ async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_t
         (marked,) = [row for row in workspace.text().splitlines() if bar in row]
         assert "allocator" in marked
         first = workspace.screen
-        workspace.app.show_logs("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,))
+        workspace.app.show_logs(OpenRequest("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,)))
         await workspace.frames()
         assert workspace.screen is first  # one screen, so one step back leads out of it
         await workspace.press("minus")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from textual.widgets import SelectionList
 
 from gpuwatch.cli.config.settings import config
+from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
@@ -130,7 +131,7 @@ def test_settings_without_problems_are_used_beside_those_that_have_some(tmp_path
 
 
 async def test_the_first_screen_states_the_settings_that_are_left_out() -> None:
-    app = GpuwatchApp(demo_session(14), clock=lambda: NOW)
+    app = GpuwatchApp(demo_session(14), clock=SessionClock(lambda: NOW))
     app.settings_problems = ("config.yaml:1:1: unknown key 'metrik'", "config.yaml:2:1: another")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
@@ -168,12 +169,11 @@ async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
     file.write_text("keys: {app.freeze: f5}\n")
 
     def app() -> GpuwatchApp:
-        return GpuwatchApp(
-            demo_session(14),
-            clock=lambda: NOW,
-            preferences=load(file, {}).values,
-            keep=partial(keep, file),
+        changed = GpuwatchApp(
+            demo_session(14), clock=SessionClock(lambda: NOW), preferences=load(file, {}).values
         )
+        changed.keep = partial(keep, file)
+        return changed
 
     first = app()
     async with first.run_test(size=(160, 45)) as pilot:
@@ -209,7 +209,8 @@ async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "mark"), [((100, 30), "SM MHz"), ((200, 60), "PCIe gen5")])
 async def test_the_values_of_gpus_are_chosen_on_the_node_screen(size: tuple[int, int], mark: str) -> None:
-    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, keep=lambda *_: None)
+    app = GpuwatchApp(demo_session(14), clock=SessionClock(lambda: NOW))
+    app.keep = lambda *_: None
     async with app.run_test(size=size) as pilot:
         await pilot.press("2", "C")
         await pilot.pause()

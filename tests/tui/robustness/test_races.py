@@ -19,6 +19,7 @@ from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.toolkit.dialog import Dialog
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from tests.tui.still import StillSession, demo_session, judged_session, still_app
 
 WAYS = {
@@ -67,8 +68,8 @@ async def test_two_ways_to_the_logs_at_once() -> None:
     app = still_app(judged_session(95), 95)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        app.show_logs("gpu-006")
-        app.show_logs("gpu-002")
+        app.show_logs(OpenRequest("gpu-006"))
+        app.show_logs(OpenRequest("gpu-002"))
         await pilot.pause()
         screen = app.screen
         assert isinstance(screen, LogsScreen)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.builtin import demo_plan, local_plan
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.session import Session
@@ -53,7 +54,7 @@ def report(app: EndlessApp) -> str:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_keys_over_an_incident(seed: int) -> None:
-    app = EndlessApp(judged_session(95), clock=lambda: NOW, wall=lambda: EPOCH + 95)
+    app = EndlessApp(judged_session(95), clock=SessionClock(lambda: NOW, lambda: EPOCH + 95))
     await press(app, seed, 120, without=UNANSWERED)
 
 

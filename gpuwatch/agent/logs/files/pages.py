@@ -25,16 +25,16 @@ def around(
     read_at: "ReadAt",
     size: int,
     offset: int,
-    before: int,
-    after: int,
+    counts: "tuple[int, int]",
     bare: bool = False,
     until: "float | None" = None,
 ) -> "list[list[Any]]":
-    """Return rows of the lines around the one that contains byte `offset`, which is the first of `after`.
+    """Return rows of the lines around the one that contains byte `offset`.
 
-    `bare`: those of `after` without time, rank and level, which saves most of the CPU time; `until`: as for
-    `row`.
+    `counts`: how many before that line, and how many from it on; `bare`: the latter without time, rank and
+    level, which saves most of the CPU time; `until`: as for `row`.
     """
+    before, after = counts
     start = line_start(read_at, min(offset, size))
     rows = above(read_at, start, min(before, MAX_ROWS), until)
     rows += below(read_at, size, start, min(after, MAX_ROWS), bare, until)

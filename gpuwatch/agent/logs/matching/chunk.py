@@ -48,14 +48,22 @@ def _time_of(line: bytes, arrived: float) -> "float | None":
 
 
 class Chunk(object):
-    """Finds lines in bytes without splitting all of them."""
+    """Finds lines in bytes without splitting all of them.
 
-    def __init__(self, raw: bytes, base: int, past: bytes) -> None:
+    `arrived` (unix seconds) is when the bytes were read; `backlog`: they were written before the file was
+    followed.
+    """
+
+    def __init__(
+        self, raw: bytes, base: int, past: bytes, arrived: float = 0.0, backlog: bool = False
+    ) -> None:
         self.clean = scrubbed(raw)
         self._raw = raw
         self._base = base
         self._past = past
         self._cursor = (0, 0)
+        self.arrived = arrived
+        self.backlog = backlog
 
     def line_around(self, at: int) -> "tuple[int, int]":
         """Return start and end (without line end) of the line that contains byte `at`.
@@ -173,25 +181,25 @@ class Chunk(object):
                 fields.update({key: int(each) for key, each in rank.groupdict().items()} if rank else {})
         return fields, when
 
-    def next_time(self, end: int, arrived: float) -> "float | None":
+    def next_time(self, end: int) -> "float | None":
         """Return the first time (unix seconds) in the next 40 lines, or None."""
         for line in self.below(end, 40):
-            at = _time_of(line, arrived)
+            at = _time_of(line, self.arrived)
             if at is not None:
                 return at
         return None
 
-    def last_time(self, start: int, arrived: float) -> "float | None":
+    def last_time(self, start: int) -> "float | None":
         """Return the time (unix seconds) nearest above, in the last 40 lines, or None."""
         for line in reversed(self.above(start, 40)):
-            at = _time_of(line, arrived)
+            at = _time_of(line, self.arrived)
             if at is not None:
                 return at
         return None
 
-    def latest_time(self, start: int, arrived: float) -> "float | None":
+    def latest_time(self, start: int) -> "float | None":
         """Return the latest time (unix seconds) in the 40 lines above, or None."""
-        times = [_time_of(line, arrived) for line in self.above(start, 40)]
+        times = [_time_of(line, self.arrived) for line in self.above(start, 40)]
         return max((at for at in times if at is not None), default=None)
 
     def end_of_text(self) -> bytes:

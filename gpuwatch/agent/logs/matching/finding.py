@@ -30,13 +30,15 @@ def described(
     rule: "CompiledRule",
     chunk: "Chunk",
     line: "CandidateLine",
-    text: str,
-    by: "Speaker",
+    stated: "tuple[str, Speaker]",
     fields: "dict[str, Any]",
-    arrived: float,
-    backlog: bool,
 ) -> "dict[str, Any]":
-    """Return the keys of `wire.Finding` that the match itself gives."""
+    """Return the keys of `wire.Finding` that the match itself gives.
+
+    `stated`: the message and its writer.
+    """
+    text, by = stated
+    arrived, backlog = chunk.arrived, chunk.backlog
     raw = chunk.text(line.start, line.end)
     kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # its level is that of a system log
     own = time_of(raw, arrived)
@@ -45,13 +47,13 @@ def described(
         fields = dict(row, **fields)
         own = time_of(when, arrived) if own is None else own
     bounds: dict[str, Any] = {}
-    latest = None if own is None else chunk.latest_time(line.start, arrived)
+    latest = None if own is None else chunk.latest_time(line.start)
     if own is not None and latest is not None and latest - own > MAX_BACK_S:
         own = None
         bounds = {"bound": "after", "not_before": latest} if backlog else {}
         at = latest if backlog else None
     elif own is None and backlog:
-        at, bounds = _bounded(chunk, line, arrived)
+        at, bounds = _bounded(chunk, line)
     else:
         at = own
     lines, key = chunk.shown_around(line.start, line.end, text, by)
@@ -74,13 +76,13 @@ def described(
     return found
 
 
-def _bounded(chunk: "Chunk", line: "CandidateLine", arrived: float) -> "tuple[float | None, dict[str, Any]]":
+def _bounded(chunk: "Chunk", line: "CandidateLine") -> "tuple[float | None, dict[str, Any]]":
     """Return the latest possible time of an undated line of a backlog, or None, and the kind of bound.
 
     It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
     time it is undated; the time of reading proves nothing.
     """
-    below, above = chunk.next_time(line.end, arrived), chunk.last_time(line.start, arrived)
+    below, above = chunk.next_time(line.end), chunk.last_time(line.start)
     if below is not None:
         return below, {} if above is None else {"not_before": above}
     if above is not None:

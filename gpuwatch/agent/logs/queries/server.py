@@ -153,7 +153,7 @@ class Server(object):
             if offset is None and at is not None:
                 offset = _place_of_time(entry, read_at, size, at)
             place = size if offset is None else max(0, int(offset))
-            rows = pages.around(read_at, size, place, before, after, request.get("bare") is True)
+            rows = pages.around(read_at, size, place, (before, after), request.get("bare") is True)
         finally:
             os.close(descriptor)
         self._send(number, name, rows, size=size, done=True)

@@ -39,8 +39,6 @@ class LineFindings(object):
     ) -> None:
         self.local_ranks = False
         """True if the file's rank numbers are local to its node."""
-        self.backlog = False
-        """True for lines from before the file was followed."""
         self.raised = Phrase({"text": "Traceback"})
         """Leads to rules that may match the exception at the end of a traceback."""
         self.raised.rules = [rule for rule in ruleset.rules if rule.raised is not None or rule.fallback]
@@ -76,7 +74,6 @@ class LineFindings(object):
         span: "tuple[int, int]",
         hit: int,
         phrases: "list[Phrase]",
-        arrived: float,
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
@@ -89,15 +86,15 @@ class LineFindings(object):
         shape = self._shape(raw, phrases)
         if shape is not None and self._known_lines.holds(shape, raw):
             return
-        again = self._repeats.match(shape, raw, chunk.offset_of(start), arrived)
+        again = self._repeats.match(shape, raw, chunk.offset_of(start), chunk.arrived)
         if again is not None:
-            self._count(again, arrived, out)
+            self._count(again, chunk.arrived, out)
             return
         self._search.matched, self._found_once = [], False
         self._shape_searched = shape
         line = CandidateLine(chunk, start, end, self.local_ranks)
         self.local_ranks = self.local_ranks or line.proof
-        self._search_line(chunk, line, hit, phrases, arrived, out, raised)
+        self._search_line(chunk, line, hit, phrases, out, raised)
         matched = self._search.matched
         once = self._found_once and all(rule.once for rule, _ in matched)
         if shape is not None and not line.parts and (once or not matched):
@@ -129,7 +126,6 @@ class LineFindings(object):
         line: "CandidateLine",
         hit: int,
         phrases: "list[Phrase]",
-        arrived: float,
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
@@ -140,15 +136,15 @@ class LineFindings(object):
         for phrase in phrases:
             rules.extend(rule for rule in phrase.rules if rule not in rules)
             for rule in phrase.recoveries:
-                self._recovery(rule, line, arrived, out)
+                self._recovery(rule, line, chunk.arrived, out)
         named = [rule for rule in rules if not rule.fallback]
-        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, arrived, out)]
+        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, out)]
         explained = bool(explaining)
         if not any(rule.is_specific for rule in explaining):
-            explained |= self._explains_generally(named, chunk, line, hit, arrived, out)
-        if not explained and (raised is None or not self._exception(chunk, line, raised, arrived, out)):
+            explained |= self._explains_generally(named, chunk, line, hit, out)
+        if not explained and (raised is None or not self._exception(chunk, line, raised, out)):
             fallback = [rule for rule in rules if rule.fallback]
-            self._unexplained(fallback, chunk, line, raised, arrived, out)
+            self._unexplained(fallback, chunk, line, raised, out)
 
     def _explains_generally(
         self,
@@ -156,7 +152,6 @@ class LineFindings(object):
         chunk: "Chunk",
         line: "CandidateLine",
         hit: int,
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> bool:
         """Return True if general patterns explain the line.
@@ -167,7 +162,7 @@ class LineFindings(object):
         for specific in (True, False):
             for rule in [] if known else rules:
                 if rule.general and rule.is_specific is specific:
-                    found = self._explains(rule, True, chunk, line, hit, arrived, out)
+                    found = self._explains(rule, True, chunk, line, hit, out)
                     known = known or (found and specific)
         return known
 
@@ -178,7 +173,6 @@ class LineFindings(object):
         chunk: "Chunk",
         line: "CandidateLine",
         hit: int,
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> bool:
         """Return True if a rule explains the line, by its general (`general`) or specific patterns.
@@ -191,12 +185,12 @@ class LineFindings(object):
                 continue
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
                 if not is_quoted(chunk, line.start, text, line.raw(chunk), advice=rule.exact):
-                    self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                    self._found(rule, chunk, line, (text, by), fields, out)
                 return True
         return False
 
     def _exception(
-        self, chunk: "Chunk", line: "CandidateLine", raised: str, arrived: float, out: "list[dict[str, Any]]"
+        self, chunk: "Chunk", line: "CandidateLine", raised: str, out: "list[dict[str, Any]]"
     ) -> bool:
         """Return True if a rule matches the exception that ends a traceback, whatever its name.
 
@@ -207,7 +201,7 @@ class LineFindings(object):
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
             if fields is not None:
                 if not is_quoted(chunk, line.start, raised, line.raw(chunk)):
-                    self._found(rule, chunk, line, (raised, by), fields, arrived, out)
+                    self._found(rule, chunk, line, (raised, by), fields, out)
                 return True
         return False
 
@@ -217,7 +211,6 @@ class LineFindings(object):
         chunk: "Chunk",
         line: "CandidateLine",
         raised: "str | None",
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> None:
         """Add the first message that is logged as an error; called if no other rule explains the line."""
@@ -228,7 +221,7 @@ class LineFindings(object):
                     fields = {"goes_on": "yes"} if is_continuing(text) else {}
                     if not fields and is_fatal(text[:SEARCHED_CHARS], line.raw(chunk)[:SEARCHED_CHARS]):
                         fields = {"level": "critical"}
-                    finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                    finding = self._found(rule, chunk, line, (text, by), fields, out)
                     if finding is not None:
                         raw = chunk.clean[line.start : line.end]
                         self._repeats.add(self._shape_searched, raw, rule, finding, text)
@@ -250,7 +243,6 @@ class LineFindings(object):
         line: "CandidateLine",
         stated: "tuple[str, Speaker]",
         fields: "dict[str, Any]",
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> "Any":
         """Add a match; return its finding, or None if it was added before or is only counted."""
@@ -261,7 +253,7 @@ class LineFindings(object):
         if again:  # an unterminated line that was looked at before, or another part of a broken record
             return None
         self._found_once = self._found_once or rule.once
-        finding = described(rule, chunk, line, text, by, fields, arrived, self.backlog)
+        finding = described(rule, chunk, line, stated, fields)
         finding["file"] = self._file
         known = self._speaker() if self._speaker is not None else {}
         finding.update(whose(by, finding["fields"], known, read_around(chunk, line, text, by)))
@@ -269,7 +261,7 @@ class LineFindings(object):
         if opened is None:
             return finding
         if rule.block or rule.until is not None:
-            self._blocks.open(opened, rule, by, chunk, line.end, arrived, out)
+            self._blocks.open(opened, rule, by, chunk, line.end, out)
         else:
-            out.append(report(opened, arrived))
+            out.append(report(opened, chunk.arrived))
         return finding

@@ -31,17 +31,16 @@ class OpenBlocks(object):
         by: "Speaker",
         chunk: "Chunk",
         end: int,
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> None:
         """Begin a block with the lines below `end`; add the finding to `out` if that completes it."""
         opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
-        self._waiting += self._filled([(opened, rule)], chunk, end, arrived, out)
+        self._waiting += self._filled([(opened, rule)], chunk, end, out)
 
-    def fill(self, chunk: "Chunk", arrived: float, out: "list[dict[str, Any]]") -> None:
+    def fill(self, chunk: "Chunk", out: "list[dict[str, Any]]") -> None:
         """Continue with the lines of the next chunk; add completed findings to `out`."""
         if self._waiting:
-            self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
+            self._waiting = self._filled(self._waiting, chunk, 0, out)
 
     def report(self, now: float, out: "list[dict[str, Any]]") -> None:
         """Add all waiting findings to `out` as they are, and end their blocks."""
@@ -60,7 +59,6 @@ class OpenBlocks(object):
         waiting: "list[tuple[Open, CompiledRule]]",
         chunk: "Chunk",
         end: int,
-        arrived: float,
         out: "list[dict[str, Any]]",
     ) -> "list[tuple[Open, CompiledRule]]":
         """Add the lines below `end`; return the blocks that still wait."""
@@ -75,7 +73,7 @@ class OpenBlocks(object):
                     done = True
                     break
             if done or not left:
-                out.append(report(known, arrived))
+                out.append(report(known, chunk.arrived))
             else:
                 known.waiting = [left, by]
                 still.append((known, rule))

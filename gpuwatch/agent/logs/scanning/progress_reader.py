@@ -80,11 +80,13 @@ class ProgressReader(object):
             known = False
             # for live lines the arrival time is as exact, and right in any time zone
             own = self.written_at(line, arrived) if backlog else None
+            at = arrived if own is None else own
+            place = {"offset": offset, "at": at, "timed": own is not None, "backlog": backlog}
             stated: dict[Any, set[str]] = {}
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
                 writer = self._writer(reading.fields, by, read_message(text, by, line))
-                self._take(reading, writer, offset, arrived, own, backlog, stated)
+                self._take(reading, writer, place, stated)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         self._count(local_ranks)
@@ -170,12 +172,10 @@ class ProgressReader(object):
         self,
         reading: "ProgressReading",
         writer: "Writer",
-        offset: int,
-        arrived: float,
-        own: "float | None",
-        backlog: bool,
+        place: "dict[str, Any]",
         stated: "dict[Any, set[str]]",
     ) -> None:
+        """Add the values of a message; `place`: offset and time of its line, as keys of `wire.Progress`."""
         fields = reading.fields
         key, who = writer
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
@@ -190,14 +190,13 @@ class ProgressReader(object):
                 return
             frame = self._unreported[key] = {"file": self._file, "fields": {}}
         fields.pop("rank", None)
-        frame.update(who, offset=offset, at=arrived if own is None else own, timed=own is not None)
+        frame.update(who, **place)
         if reading.phases:
             frame.setdefault("phases_s", {}).update(reading.phases)
         if "step" in fields or not frame["fields"]:
             frame["dialect"] = reading.dialect.id
             frame["per_epoch"] = reading.dialect.per_epoch
         frame["fields"].update(fields)
-        frame["backlog"] = backlog
 
     def _keep_turn(self, key: "tuple[Any, ...]", fields: "dict[str, Any]") -> None:
         """Protect the frame of a writer at its loss's turn to NaN: later frames do not replace it."""

@@ -25,6 +25,21 @@ QUIET_S = 0.5
 """Seconds of silence after which an unfinished line or block is processed."""
 
 
+class ScanOutputs(object):
+    """What collects the findings of a file, and what reads its training progress.
+
+    `gather`, `progress`: None for the usual ones; without `steps` there is no usual reader of progress.
+    """
+
+    def __init__(self, gather: "Any" = None, progress: "Any" = None, steps: bool = True) -> None:
+        self.gather = gather
+        self.progress = progress
+        self.steps = steps
+
+
+DEFAULT_OUTPUTS = ScanOutputs()
+
+
 class Scanner(object):
     """Scans one file: `feed` it all bytes in order, call `quiet` each tick and `end` at the end."""
 
@@ -35,13 +50,11 @@ class Scanner(object):
         ids: "Any",
         speaker: "Any" = None,
         sieve: "Sieve | TableSieve | None" = None,
-        gather: "Any" = None,
-        progress: "Any" = None,
-        steps: bool = True,
+        outputs: "ScanOutputs" = DEFAULT_OUTPUTS,
     ) -> None:
         self._search = LineMatcher(ruleset, file)
         self._sieve: Any = Sieve(ruleset) if sieve is None else sieve
-        self.gather: Gatherer = Gatherer(ids) if gather is None else gather
+        self.gather: Gatherer = Gatherer(ids) if outputs.gather is None else outputs.gather
         self._tail = b""
         self._past = b""
         self._tail_at = 0
@@ -53,8 +66,10 @@ class Scanner(object):
         self._blocks = OpenBlocks(self._search)
         self._lines = LineFindings(ruleset, file, self._search, speaker, self.gather, self._blocks)
         self._tracebacks = TracebackEnds()
-        self._progress: ProgressReader | None = progress
-        if progress is None and steps and ruleset.dialects:
+        self._backlog = False
+        """True while the bytes are from before the file was followed."""
+        self._progress: ProgressReader | None = outputs.progress
+        if self._progress is None and outputs.steps and ruleset.dialects:
             self._progress = ProgressReader(file, self._search, self._sieve, speaker)
 
     def feed(self, data: bytes, offset: int, arrived: float, backlog: bool = False) -> "list[dict[str, Any]]":
@@ -62,7 +77,7 @@ class Scanner(object):
 
         They are dicts with the known keys of `wire.Finding`, without v, t, seq and kind.
         """
-        self._fed, self._lines.backlog = arrived, backlog
+        self._fed, self._backlog = arrived, backlog
         whole = self._tail + data
         base = offset - len(self._tail)
         self._fed_to = offset + len(data)
@@ -165,16 +180,16 @@ class Scanner(object):
 
         Lines from byte `until` on will be given again, with more.
         """
-        chunk = Chunk(raw, base, self._past)
-        self._blocks.fill(chunk, arrived, out)
+        chunk = Chunk(raw, base, self._past, arrived, self._backlog)
+        self._blocks.fill(chunk, out)
         raised = self._tracebacks.find(chunk)
         known = None if raised else self._lines.known
         if self._progress is None:
             hits = self._sieve.hits(chunk.clean, None, known)
         else:
-            self._progress.take_from(self._lines.backlog)
+            self._progress.take_from(self._backlog)
             hits = self._sieve.hits(chunk.clean, self._progress.newest, known)
-            self._progress.newest.place(chunk.offset_of, arrived, self._lines.backlog)
+            self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
         if until is not None and until < len(raw):
             hits = [hit for hit in hits if hit[0] < until]
         if raised:
@@ -187,7 +202,7 @@ class Scanner(object):
             while index < len(hits) and hits[index][0] < max(end, start + 1):
                 phrases.append(hits[index][1])
                 index += 1
-            self._lines.take(chunk, (start, end), first, phrases, arrived, out, raised.get(start))
+            self._lines.take(chunk, (start, end), first, phrases, out, raised.get(start))
         self._past = chunk.end_of_text()
         self._lines.forget_before(self._tail_at - MAX_LINE)
 

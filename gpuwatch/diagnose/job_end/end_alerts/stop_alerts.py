@@ -66,9 +66,8 @@ def stop_alerts(
         track = next(
             each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank)
         )
-        settle = f"the last lines of rank {rank}, and its node's kernel log"
         code = UNKNOWN if end.finished else HANG
-        return [_stop(end, track, closings, code, rank, "A rank stopped first", settle)]
+        return [_stop(end, track, closings, code, rank)]
     main = main_tracks(tracks)
     if not main:
         return []
@@ -77,8 +76,7 @@ def stop_alerts(
     if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
         return []
     track = max(stopped, key=lambda each: each.marks[-1].step)
-    settle = "the scheduler's record of the job, and the kernel logs of its nodes"
-    found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
+    found = _stop(end, track, closings, UNKNOWN)
     # A few lines may be an excerpt of a job that went on; no peer is lost in one.
     sure = (
         beside_finished or is_run(main) or ends_with_failure(main, closings) or any(map(is_failure, alerts))
@@ -121,10 +119,13 @@ def _stop(
     track: StepTrack,
     closings: Mapping[str, LogEnd],
     code: str,
-    rank: int | None,
-    title: str,
-    settle: str,
+    rank: int | None = None,
 ) -> Alert:
+    """Return the alert for a rank that stopped; `rank` None: for the job as a whole."""
+    title, settle = "A rank stopped first", f"the last lines of rank {rank}, and its node's kernel log"
+    if rank is None:
+        title = "The log ends before the announced last step"
+        settle = "the scheduler's record of the job, and the kernel logs of its nodes"
     mark = track.marks[-1]
     at = closings[track.file].at if mark.at is None else mark.at
     words = last_words(closings[track.file].lines, mark.step) if track.alone else None

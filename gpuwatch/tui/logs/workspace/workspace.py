@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.number_text import folded
 from gpuwatch.tui.logs.data.finding_marks import Marked
@@ -38,26 +36,13 @@ from gpuwatch.tui.logs.workspace.open_files import OpenLogs
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
 MAX_PANES = 16
 MAX_FILES = 1024
 SLOWEST_RANKS = 4
-
-
-class OpenRequest(Struct, frozen=True):
-    """What another screen asks the logs screen to open."""
-
-    node: str | None = None
-    file: str | None = None
-    offset: int | None = None
-    at: float | None = None
-    """Unix seconds on our clock."""
-    ranks: tuple[int, ...] = ()
-    merged: bool = False
-    incident: str | None = None
-    """The id of the incident that led here: its logs are shown, too."""
 
 
 class LogWorkspace:

@@ -31,7 +31,7 @@ def test_pages_upwards_reach_the_begin_and_leave_out_no_line(lines: list[str]) -
     size = start = len(file.data)
     offsets: list[int] = []
     while start > 0:
-        page = pages.around(file, size, start, 500, 0)
+        page = pages.around(file, size, start, (500, 0))
         assert page
         assert start - 1 <= page[-1][1] <= start
         assert sum(len(one[2]) for one in page[1:]) <= pages.MAX_TEXT
@@ -51,7 +51,7 @@ def test_pages_downwards_reach_the_end_and_leave_out_no_line(name: str) -> None:
     file = Counted(LINES[name])
     size, start, offsets = len(file.data), 0, []
     while start < size:
-        page = pages.around(file, size, start, 0, 500)
+        page = pages.around(file, size, start, (0, 500))
         assert page
         offsets += [one[0] for one in page]
         start = page[-1][1]
@@ -60,5 +60,5 @@ def test_pages_downwards_reach_the_end_and_leave_out_no_line(name: str) -> None:
 
 def test_a_page_of_short_lines_has_as_many_as_were_asked_for() -> None:
     file = Counted(LINES["short"])
-    page = pages.around(file, len(file.data), len(file.data), 1000, 0)
+    page = pages.around(file, len(file.data), len(file.data), (1000, 0))
     assert [one[2] for one in page] == LINES["short"][-1000:]

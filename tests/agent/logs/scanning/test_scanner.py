@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.dedup import Gatherer
-from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.agent.logs.scanning.scanner import Scanner, ScanOutputs
 from gpuwatch.wire import Finding
 from tests.agent.logs.scan_lines import NOW, found, rule, ruleset, scanner
 from tests.sentences import Sentences
@@ -143,7 +143,7 @@ def test_every_rank_of_a_merged_log_is_heard() -> None:
 
 def test_what_a_file_can_hold_is_bounded_and_the_rest_is_counted() -> None:
     gather = Gatherer(itertools.count(1).__next__)
-    one = Scanner(LOST, "/logs/all.log", itertools.count(1).__next__, gather=gather)
+    one = Scanner(LOST, "/logs/all.log", itertools.count(1).__next__, outputs=ScanOutputs(gather))
     for n in range(8_500):
         one.feed(f"[rank{n}]: connection to gpu-7 vanished after 1 s\n".encode(), 60 * n, NOW)
     assert gather.left_out == 8_500 - 8192
