@@ -17,7 +17,7 @@ from msgspec import Struct
 MAX_WORDS_BYTES = 65_536
 """Bytes kept of the end of stderr."""
 _PIECE_BYTES = 65_536
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 class OutputTooLongError(Exception):
@@ -102,7 +102,7 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most:
             wait_s = until - time.monotonic()
             if wait_s <= 0:
                 raise subprocess.TimeoutExpired(process.args, 0.0)
-            ready = selector.select(min(wait_s, _LOOK_S))
+            ready = selector.select(min(wait_s, _POLL_S))
             if has_ended and not ready:
                 break  # only what it left in the background holds a pipe
             for key, _ in ready:

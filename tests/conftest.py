@@ -75,7 +75,7 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def sentences(request: pytest.FixtureRequest) -> Iterator[Sentences]:
-    """Compare the wording of the product with the room's golden file when the test ends."""
+    """Compare the wording of the product with the package's golden file when the test ends."""
     folders = {str(request.getfixturevalue("tmp_path_factory").getbasetemp()): "<base>"}
     if "tmp_path" in request.fixturenames:
         folders = {str(request.getfixturevalue("tmp_path")): "<tmp>", **folders}

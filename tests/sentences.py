@@ -1,4 +1,4 @@
-"""The product's sentences as tests meet them: one golden file per room, `tests/<room>/sentences.json`.
+"""The product's sentences as tests meet them: one golden file per package, `tests/<package>/sentences.json`.
 
 A test asserts codes, ranks and numbers itself and passes the wording to the fixture `sentences`. What differs
 from the golden file fails the test at its end: its own assertions are judged first. After an intended change
@@ -24,7 +24,7 @@ VOLATILE = re.compile(
 
 
 def golden_file(test_file: Path) -> Path:
-    """The golden file of a test's room: the folder directly under `tests`."""
+    """The golden file of a test's package: the folder directly under `tests`."""
     return TESTS / test_file.relative_to(TESTS).parts[0] / FILE
 
 
@@ -69,7 +69,7 @@ class Sentences:
         return f"{heading}\ngolden: {old}\nmet: {new}"
 
     def update(self, file: Path) -> None:
-        """Write what was met; test processes of one room take turns."""
+        """Write what was met; test processes of one package take turns."""
         with file.open("a+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             stream.seek(0)

@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from importlib import import_module
 
-from .hang_evidence.lent_pyspy import UploadedProgram
+from .hang_evidence.uploaded_pyspy import UploadedProgram
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +21,13 @@ class BackgroundRequests(object):
     """
 
     def __init__(self, settings: "Settings", wake: "Callable[[], None]") -> None:
-        proc, lent = settings.proc, UploadedProgram()
+        proc, uploaded = settings.proc, UploadedProgram()
         self.handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "lend": lent.take,
-            "stacks": lambda request: _called("hang_evidence.stacks", "stacks", request, proc, lent.path),
-            "profile": lambda request: _called("hang_evidence.profile", "profile", request, proc, lent.path),
+            "lend": uploaded.take,
+            "stacks": lambda request: _called("hang_evidence.stacks", "stacks", request, proc, uploaded.path),
+            "profile": lambda request: _called(
+                "hang_evidence.profile", "profile", request, proc, uploaded.path
+            ),
             "kernels": lambda request: _called("hang_evidence.kineto", "kernels", request, proc),
             "dumps": lambda request: _called("hang_evidence.flight_pipe", "trigger", request, proc),
             "dump_files": lambda request: _called("hang_evidence.flight_files", "dump_files", request, proc),

@@ -224,7 +224,7 @@ def gpuwatch() -> None:
 def sanitized(message: str) -> str:
     """Return the message without control characters, line by line.
 
-    It may quote the name of a stranger's file.
+    It may quote the name of another user's file.
     """
     return "\n".join(map(plain, message.split("\n")))
 

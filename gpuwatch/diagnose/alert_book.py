@@ -171,7 +171,7 @@ class AlertBook:
             self._dirty |= watch.go(fleet, now, wall)
         self._dirty |= self._end_order.go(fleet, now, wall)
         if self._outcomes_interval.is_due(now):
-            self._dirty |= self._outcomes.look(self.alerts.values(), self.incidents, fleet, now, wall)
+            self._dirty |= self._outcomes.update(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, self.places, now, wall)

@@ -63,7 +63,7 @@ class Outcomes:
         self._offset_s = 0.0
         """Unix seconds minus the clock of the steps, as of the judgement in progress."""
 
-    def look(
+    def update(
         self,
         alerts: Collection[Alert],
         incidents: Iterable[Incident],

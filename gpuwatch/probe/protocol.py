@@ -261,8 +261,8 @@ class TryReach(Order, tag="reach", frozen=True, kw_only=True):
     timeout_s: float = 5.0
 
 
-class RankSeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The place of one rank on this node."""
+class NodeSlot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The slot of one rank on this node: its GPU, or none for a CPU rank."""
 
     rank: int
     local: int
@@ -276,11 +276,11 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
 
     backend: Literal["nccl", "gloo"]
     world_size: int
-    seats: list[RankSeat]
+    slots: list[NodeSlot]
     store_address: str
     store_port: int
     store_here: bool = False
-    """True if the store is on this node: the first seat hosts it, on the socket of `Listen`."""
+    """True if the store is on this node: the first slot hosts it, on the socket of `Listen`."""
     iface: str | None = None
     """For NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0

@@ -30,8 +30,8 @@ LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
 """Only links of one class are compared. same_rail: equal local ranks on two nodes."""
 
 
-class Seat(Struct, frozen=True):
-    """The place of one rank."""
+class RankSlot(Struct, frozen=True):
+    """The slot of one rank: its node, GPU and NIC."""
 
     rank: int
     node: str
@@ -156,7 +156,7 @@ class Results(Struct):
     backend: str | None = None
     torch: str | None = None
     nccl: str | None = None
-    seats: list[Seat] = field(default_factory=list)
+    slots: list[RankSlot] = field(default_factory=list)
     gone: dict[int, str] = field(default_factory=dict)
     """Rank -> why it takes no further part: it crashed, missed a barrier, its node was lost."""
     unreachable: list[Unreachable] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks one rank per seat, passes lines on.
+"""RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks one rank per slot, passes lines on.
 
 The only file that imports torch. The launcher sends it the `PrepareFields`, `Step` and `Stop` lines; it
 returns the lines of its ranks. It exits on order, or when its stdin ends; the ranks never outlive it.
@@ -59,8 +59,8 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
         return 1
     import_s = time.perf_counter() - start
     gc.freeze()  # a collection in a rank would copy every page of the import
-    for seat in prepare.places():
-        process_group.fork(seat, partial(enter, torch, prepare, seat, import_s=import_s))
+    for slot in prepare.places():
+        process_group.fork(slot, partial(enter, torch, prepare, slot, import_s=import_s))
     process_group.listen()
     try:
         # Held here and not in a rank: a rank that dies must not take the meeting place of the others with it.

@@ -24,11 +24,11 @@ from gpuwatch.wire import (
     AskStacks,
     AskSystemSettings,
     Cancel,
-    LendPySpy,
     LongRequest,
     ReadLines,
     Search,
     Tail,
+    UploadPySpy,
 )
 
 
@@ -146,13 +146,13 @@ class RequestSender(LineRequester):
         """Request that processes record their GPU kernels (`wire.Kernels`)."""
         return self._ask(node, AskKernels(id=self._number(), pids=list(pids), seconds=seconds))
 
-    def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
+    def upload_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
         """Send a piece of py-spy to a node's agent (`wire.UploadResult`).
 
         See `session.hang.py_spy_upload`.
         """
         number = self._number()
-        return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
+        return self._ask(node, UploadPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
         """Request NCCL's RAS report at the addresses of these processes (`wire.RasAnswers`)."""

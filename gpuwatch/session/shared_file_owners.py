@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.twins import TWIN
+from gpuwatch.fleet.logs.same_files import BY_FINGERPRINT
 from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
 
 SHARING = 0
@@ -25,7 +25,11 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
     writers: dict[str, list[str]] = {}
     for name, files in seen.items():
         for file in files:
-            if file.identity is None or file.identity.startswith(TWIN) or file.state == "unreadable":
+            if (
+                file.identity is None
+                or file.identity.startswith(BY_FINGERPRINT)
+                or file.state == "unreadable"
+            ):
                 continue
             nodes.setdefault(file.identity, []).append(name)
             if file.pids:

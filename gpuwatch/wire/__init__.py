@@ -95,7 +95,6 @@ from gpuwatch.wire.requests import (
     AskSystemSettings,
     Cancel,
     LeaveFiles,
-    LendPySpy,
     LongRequest,
     Ping,
     ReadLines,
@@ -104,6 +103,7 @@ from gpuwatch.wire.requests import (
     SearchFolders,
     SetInterval,
     Tail,
+    UploadPySpy,
 )
 from gpuwatch.wire.stacks import (
     Kernels,
@@ -173,7 +173,6 @@ __all__ = [
     "KernelThread",
     "Kernels",
     "LeaveFiles",
-    "LendPySpy",
     "Lines",
     "LogFile",
     "LogLine",
@@ -217,6 +216,7 @@ __all__ = [
     "TimeBound",
     "TimedWork",
     "Topology",
+    "UploadPySpy",
     "UploadResult",
     "decode",
     "encode",

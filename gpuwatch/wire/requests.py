@@ -139,7 +139,7 @@ class AskKernels(Request, tag="kernels", frozen=True):
     """At most 10."""
 
 
-class LendPySpy(Request, tag="lend", frozen=True):
+class UploadPySpy(Request, tag="lend", frozen=True):
     """Send a piece of a py-spy into the agent's memory: `wire.UploadResult` in the data of the reply."""
 
     piece: str
@@ -213,7 +213,7 @@ LongRequest: TypeAlias = (
     | AskStacks
     | AskProfile
     | AskKernels
-    | LendPySpy
+    | UploadPySpy
     | AskRas
     | AskDumps
     | AskDumpFiles

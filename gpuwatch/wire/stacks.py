@@ -136,7 +136,7 @@ class Kernels(FramePart, frozen=True):
 
 
 class UploadResult(FramePart, frozen=True):
-    """The answer to `LendPySpy`: whether the program is complete."""
+    """The answer to `UploadPySpy`: whether the program is complete."""
 
     ready: bool = False
     """True if it is complete, and used from now on."""

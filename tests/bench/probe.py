@@ -16,8 +16,8 @@ from gpuwatch.link.dialers import dial_local
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan, make_plan
 from gpuwatch.probe.orchestration.stages.collective_rates import collective_row
 from gpuwatch.probe.probe_request import ProbeRequest
-from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, Step
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.protocol import Done, Listen, Listening, NodeSlot, Prepare, Step
+from gpuwatch.probe.results import RankSlot
 from tests.bench.cpu import Row
 from tests.cli.running import COMMAND
 from tests.end_to_end.tty.pty_program import Pty
@@ -43,15 +43,15 @@ def rows(folder: Path) -> Sequence[Row]:
 
 def plan_rows() -> Sequence[Row]:
     """A plan for 128 nodes of 8 GPUs by the real planner."""
-    seats = [
-        Seat(node * GPUS + local, f"gpu-{node:03d}", local, "gpu", local)
+    slots = [
+        RankSlot(node * GPUS + local, f"gpu-{node:03d}", local, "gpu", local)
         for node in range(NODES)
         for local in range(GPUS)
     ]
     began = time.process_time()
-    plan = make_plan(seats, ProbeRequest(), "nccl")
+    plan = make_plan(slots, ProbeRequest(), "nccl")
     spent = time.process_time() - began
-    covered = covered_nodes(plan, seats)
+    covered = covered_nodes(plan, slots)
     every = NODES * (NODES - 1) // 2
     classes = sorted({each.link for each in plan.rounds})
     return [
@@ -67,9 +67,9 @@ def plan_rows() -> Sequence[Row]:
     ]
 
 
-def covered_nodes(plan: ProbePlan, seats: Sequence[Seat]) -> int:
+def covered_nodes(plan: ProbePlan, slots: Sequence[RankSlot]) -> int:
     """Pairs of nodes that are measured over every rail."""
-    nodes = {seat.rank: (seat.node, seat.local) for seat in seats}
+    nodes = {slot.rank: (slot.node, slot.local) for slot in slots}
     rails: dict[frozenset[str], set[int]] = {}
     for each in plan.rounds:
         if each.link == "same_rail":
@@ -119,9 +119,9 @@ class ProbeTurns:
     def __enter__(self) -> ProbeTurns:
         self._driven.send(Listen(address="127.0.0.1"))
         port = self._driven.until(Listening).port
-        seats = [RankSeat(rank=rank, local=rank) for rank in range(2)]
+        slots = [NodeSlot(rank=rank, local=rank) for rank in range(2)]
         self._driven.send(
-            Prepare(backend="gloo", world_size=2, seats=seats, store_address="127.0.0.1", store_port=port,
+            Prepare(backend="gloo", world_size=2, slots=slots, store_address="127.0.0.1", store_port=port,
                     store_here=True, iface="lo")
         )  # fmt: skip
         return self

@@ -1,4 +1,4 @@
-"""A torch script that does one thing: two gloo ranks on loopback send each other a buffer.
+"""A torch script that does one item: two gloo ranks on loopback send each other a buffer.
 
 `python raw_send_recv.py MEBIBYTES WARMUP ITERATIONS`: a turn for every line on stdin, answered by a line of
 JSON with the seconds of the timed iterations of both ranks. Each iteration begins after a barrier, as the

@@ -13,8 +13,8 @@ RENAMED = [
     (probe, "busy_too", "--allow-busy", "--busy-too", []),
     (probe, "iface", "--interface", "--iface", ["eth7"]),
     (probe, "budget_s", "--time-limit", "--budget", ["7"]),
-    (stacks, "lend", "--upload-py-spy", "--lend-py-spy", [__file__]),
-    (watch, "lend", "--upload-py-spy", "--lend-py-spy", [__file__]),
+    (stacks, "upload_py_spy", "--upload-py-spy", "--lend-py-spy", [__file__]),
+    (watch, "upload_py_spy", "--upload-py-spy", "--lend-py-spy", [__file__]),
     (stacks, "dumps", "--trigger-dumps", "--fresh-dumps", []),
 ]
 

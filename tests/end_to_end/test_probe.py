@@ -149,7 +149,7 @@ def test_two_nodes_over_ssh(tmp_path: Path) -> None:
         assert conductor.wait(WAIT_S)
         results = conductor.results
         assert (results.phase, results.reason) == ("done", "")
-        assert [seat.node for seat in results.seats] == ["gpu-001", "gpu-001", "gpu-002", "gpu-002"]
+        assert [slot.node for slot in results.slots] == ["gpu-001", "gpu-001", "gpu-002", "gpu-002"]
         assert {row.op for row in results.collectives} == set(COLLECTIVES)
         assert all(row.nic_gb_per_s for row in results.collectives if row.op == "all_reduce")
         assert len(results.pairs) == 12

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuwatch.probe.probe_request import COLLECTIVES
-from gpuwatch.probe.protocol import Done, Prepare, RankSeat, Ready, Step, Stop, Transport
+from gpuwatch.probe.protocol import Done, NodeSlot, Prepare, Ready, Step, Stop, Transport
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Worker
 
@@ -75,12 +75,12 @@ def worker(request: pytest.FixtureRequest) -> Iterator[tuple[Worker, int]]:
     with socket.create_server(("127.0.0.1", 0)) as store:
         port = store.getsockname()[1]
         made = Worker(store=store)
-    seats = [RankSeat(rank=i, local=i, gpu=gpus[i], gpu_index=i) for i in range(len(gpus))]
+    slots = [NodeSlot(rank=i, local=i, gpu=gpus[i], gpu_index=i) for i in range(len(gpus))]
     made.send(
         Prepare(
             backend="nccl",
             world_size=len(gpus),
-            seats=seats,
+            slots=slots,
             store_address="127.0.0.1",
             store_port=port,
             store_here=True,

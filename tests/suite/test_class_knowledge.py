@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuwatch.rules.load import load_packs
 
-ROOM = Path(__file__).parents[2] / "gpuwatch" / "diagnose"
+DIAGNOSE = Path(__file__).parents[2] / "gpuwatch" / "diagnose"
 SPECIAL = {
     ("error_outcome/refutation.py", "storage.device"): "names a device, as the prefixes of hardware do",
     ("error_outcome/refutation.py", "storage.readonly"): "names a device, as the prefixes of hardware do",
@@ -41,8 +41,8 @@ def test_a_comparison_with_a_rule_is_found() -> None:
 def test_the_diagnosis_compares_no_alert_with_a_rule() -> None:
     rules = load_packs().by_id.keys()
     found = {
-        (str(file.relative_to(ROOM)), text)
-        for file in ROOM.rglob("*.py")
+        (str(file.relative_to(DIAGNOSE)), text)
+        for file in DIAGNOSE.rglob("*.py")
         for text in compared(file.read_text())
         if text in rules
     }

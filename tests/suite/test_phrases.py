@@ -1,4 +1,4 @@
-"""Tests assert codes, ranks and numbers; the product's sentences stand in one golden file per room.
+"""Tests assert codes, ranks and numbers; the product's sentences stand in one golden file per package.
 
 A phrase is a text of three or more English words in an assertion or a comparison. What a test feeds into the
 product (arguments of calls) is none, nor is what an expected exception says (`match=`).

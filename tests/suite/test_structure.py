@@ -200,33 +200,35 @@ def test_constants_say_of_what_they_are() -> None:
 TOP_TO_BOTTOM = (
     "cli tui report session diagnose probe runs fleet link rules hosts blocks wire agent telemetry"
 )
-ROOMS = TOP_TO_BOTTOM.split()
+PACKAGES = TOP_TO_BOTTOM.split()
 MARKS = {(False, True): "●", (False, False): " ", (True, True): "\\", (True, False): "\\"}
-"""(whether it is the room itself, whether it imports) -> mark."""
+"""(whether it is the package itself, whether it imports) -> mark."""
 SINGLE_FILES = "files"
-"""The column of the single files that every room may use: `plain`, `clock` and so on."""
+"""The column of the single files that every package may use: `plain`, `clock` and so on."""
 
 
 def picture() -> str:
-    """A row for each room, with a mark where it imports from the room of the column."""
-    edges = {(room_of(module), room_of(other)) for module, others in imports().items() for other in others}
-    columns = [*ROOMS[1:], SINGLE_FILES]
+    """A row for each package, with a mark where it imports from the package of the column."""
+    edges = {
+        (package_of(module), package_of(other)) for module, others in imports().items() for other in others
+    }
+    columns = [*PACKAGES[1:], SINGLE_FILES]
     lines = ["imports     " + " ".join(columns)]
-    for room in ROOMS:
+    for importer in PACKAGES:
         marks = " ".join(
-            MARKS[room == column, (room, column) in edges].center(len(column)) for column in columns
+            MARKS[importer == column, (importer, column) in edges].center(len(column)) for column in columns
         )
-        lines.append(f"{room:12}{marks}".rstrip())
+        lines.append(f"{importer:12}{marks}".rstrip())
     return "\n".join(lines)
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """`diagnose` of `gpuwatch.diagnose.hang.answer`."""
     name = module.removeprefix("gpuwatch.").partition(".")[0]
-    return name if name in ROOMS else SINGLE_FILES
+    return name if name in PACKAGES else SINGLE_FILES
 
 
-def test_the_picture_of_the_rooms_is_the_import_graph() -> None:
+def test_the_picture_of_the_packages_is_the_import_graph() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert f"```text\n{picture()}\n```" in page, picture()
 

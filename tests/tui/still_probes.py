@@ -95,7 +95,7 @@ def running(share: float, nodes: int = 16) -> Results:
 def refused(nodes: int = 16) -> Results:
     """A job runs."""
     results = asking(nodes)
-    results.phase, results.estimate, results.seats = "refused", None, []
+    results.phase, results.estimate, results.slots = "refused", None, []
     results.reason = "GPUs are busy: a probe would disturb what runs there; end it first"
     users = [
         GpuUser(pid=40_000 + gpu, name="python train.py", user="ana", memory_bytes=72 << 30)

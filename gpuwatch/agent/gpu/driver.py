@@ -151,7 +151,7 @@ class Driver(object):
             gpu.start()
         while True:
             self._follow_events(time.monotonic() + self.settings.retry_s)
-            self._look_again()
+            self._recheck_gpus()
 
     def _open(self) -> bool:
         code = self.nvml.open(self.slot)
@@ -171,7 +171,7 @@ class Driver(object):
     def _readers(self) -> "list[GpuReader]":
         return [GpuReader(index, self, self._ticker, self._events) for index in range(self.listed)]
 
-    def _look_again(self) -> None:
+    def _recheck_gpus(self) -> None:
         """Handle added or removed GPUs: known ones identify themselves again, new ones get a reader."""
         code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
         if code in nvml_codes.NODE:

@@ -89,7 +89,7 @@ def _trace(ranks: "dict[int, _TracedRank]", seconds: int) -> None:
                 _answer(daemon, ranks, seconds)
             for rank in ranks.values():
                 if not rank.over:
-                    rank.look(time.monotonic() - began, seconds)
+                    rank.check(time.monotonic() - began, seconds)
     finally:
         daemon.close()
 
@@ -208,7 +208,7 @@ class _TracedRank(object):
                 self.refuse("no guard of its file: {}".format(error.strerror))
         return self._guard is not None
 
-    def look(self, passed: float, seconds: int) -> None:
+    def check(self, passed: float, seconds: int) -> None:
         """Read the trace if it is complete; give up after `passed` seconds."""
         try:
             self._written = self._exists(self._name)

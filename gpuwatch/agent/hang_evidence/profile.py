@@ -14,8 +14,8 @@ import zlib
 
 from ..base.procfs import clean
 from ..logs.ipc.lifeline import die_with
-from .lent_pyspy import memory_file
 from .stacks import ABSENT, find_py_spy
+from .uploaded_pyspy import memory_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ MAX_PACKED_BYTES = 600 * 1024
 COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
 
 
-def profile(request: "dict[str, Any]", proc: str, lent: "str | None") -> "dict[str, Any]":
-    """Return `wire.Profiles` for the requested pids; `lent`: path of the uploaded py-spy, None: none."""
+def profile(request: "dict[str, Any]", proc: str, uploaded: "str | None") -> "dict[str, Any]":
+    """Return `wire.Profiles` for the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
-    programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), lent)
+    programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), uploaded)
     rows = [{"pid": pid, "why": ABSENT} for pid in pids if pid not in programs]
     runs = [_PySpyRun(program, pid, request) for pid, program in programs.items()]
     while any(not run.over() for run in runs):

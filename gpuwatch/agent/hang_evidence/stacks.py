@@ -46,14 +46,14 @@ Beyond that only innermost frames of main threads are sent (replies are limited 
 """
 
 
-def stacks(request: "dict[str, Any]", proc: str = "/proc", lent: "str | None" = None) -> "dict[str, Any]":
-    """Return `wire.Stacks` for the requested pids; `lent`: path of the uploaded py-spy, None: none."""
+def stacks(request: "dict[str, Any]", proc: str = "/proc", uploaded: "str | None" = None) -> "dict[str, Any]":
+    """Return `wire.Stacks` for the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     all_s = min(ALL_STACKS_TIMEOUT_S, request.get("seconds") or ALL_STACKS_TIMEOUT_S)
     before = {pid: threads(proc, pid) for pid in pids}
     began = time.monotonic()
-    programs = find_py_spy(proc, pids, str(tool), lent) if tool is not None else {}
+    programs = find_py_spy(proc, pids, str(tool), uploaded) if tool is not None else {}
     python: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
     for pid in pids:
         left = began + all_s - time.monotonic()
@@ -229,12 +229,12 @@ def _bytes(frame: "dict[str, Any]") -> int:
 # --------------------------------------------------------------------------- which py-spy
 
 
-def find_py_spy(proc: str, pids: "list[int]", named: str, lent: "str | None") -> "dict[int, str]":
+def find_py_spy(proc: str, pids: "list[int]", named: str, uploaded: "str | None") -> "dict[int, str]":
     """Return pid -> path of a py-spy: `named`, one on PATH, one beside its interpreter, the uploaded one.
 
     A process without one is left out.
     """
-    without = {} if lent is None else dict.fromkeys(pids, lent)
+    without = {} if uploaded is None else dict.fromkeys(pids, uploaded)
     if named:
         return dict.fromkeys(pids, named) if trusted(named) else without
     on_path = shutil.which("py-spy")

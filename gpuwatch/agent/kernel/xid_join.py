@@ -36,14 +36,14 @@ class XidJoin(object):
         NVML's are held back for a while: the kernel's line replaces them. `now`: monotonic seconds.
         """
         for event in from_nvml:
-            twin = _twin(event, self._reported)
-            if twin is None:
+            same = _same_event(event, self._reported)
+            if same is None:
                 self._held.append((now, event))
             else:
-                self._reported.remove(twin)
+                self._reported.remove(same)
         report = []
         for event in from_kernel:
-            held = _twin(event, [waiting for _, waiting in self._held])
+            held = _same_event(event, [waiting for _, waiting in self._held])
             if held is None:
                 self._reported.append(event)
             else:
@@ -66,7 +66,7 @@ def placed(record: "dict[str, Any]", by_bus: "dict[str, str]") -> "dict[str, Any
     return event
 
 
-def _twin(event: "dict[str, Any]", others: "Iterable[dict[str, Any]]") -> "dict[str, Any] | None":
+def _same_event(event: "dict[str, Any]", others: "Iterable[dict[str, Any]]") -> "dict[str, Any] | None":
     """Return the other source's report of the same event, or None."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))

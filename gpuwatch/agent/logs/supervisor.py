@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, Callable
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 FULL_BYTES = 2 << 20
 """Untaken bytes at which reading from the reader stops."""
 MAX_HANGING = 3
@@ -49,8 +49,8 @@ class LogReader(object):
         self._frames: collections.deque[str] = collections.deque()
         self._frames_bytes = 0
         self._requests: collections.deque[bytes] = collections.deque()
-        self._look_up = os.pipe()
-        for end in self._look_up:
+        self._wake_pipe = os.pipe()
+        for end in self._wake_pipe:
             os.set_blocking(end, False)
         self._child: Child | None = None
         self._hanging: list[tuple[Popen[bytes], str]] = []
@@ -155,10 +155,10 @@ class LogReader(object):
         while True:
             self._hand_over(child)
             full = self._frames_bytes >= FULL_BYTES
-            reading = [self._look_up[0]] if full else [self._look_up[0], child.output]
-            ready, writable, _ = select.select(reading, [child.input] if child.unsent else [], [], _LOOK_S)
-            if self._look_up[0] in ready:
-                os.read(self._look_up[0], 4096)
+            reading = [self._wake_pipe[0]] if full else [self._wake_pipe[0], child.output]
+            ready, writable, _ = select.select(reading, [child.input] if child.unsent else [], [], _POLL_S)
+            if self._wake_pipe[0] in ready:
+                os.read(self._wake_pipe[0], 4096)
             if writable and not child.write():
                 return "ended"
             if child.output in ready:
@@ -272,8 +272,6 @@ class LogReader(object):
                 self._own.pop("file " + path, None)
                 self._stand("blocked", {"do": "blocked", "files": self._hangs.blocked})
 
-    # ----------------------------------------------------------------- small things
-
     def _stand(self, name: str, message: "dict[str, Any]") -> None:
         line = _line(message)
         with self._lock:
@@ -288,7 +286,7 @@ class LogReader(object):
 
     def _nudge(self) -> None:
         try:
-            os.write(self._look_up[1], b"!")
+            os.write(self._wake_pipe[1], b"!")
         except OSError:
             pass  # full: it looks up already
 

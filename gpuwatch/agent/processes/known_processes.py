@@ -24,7 +24,7 @@ RECHECK_S = 60.0
 """Seconds after which every process is read again: pids are reused, and a shell may exec python."""
 DETAILS_EVERY_S = 30.0
 """Seconds between readings of details; log files come and go during a process's life."""
-LOOK_AGAIN_S = 2.0
+RECHECK_S = 2.0
 """Seconds after which a process on a GPU that had none open is read again."""
 MAX_ENVIRON = 1 << 20
 
@@ -87,20 +87,20 @@ class KnownProcesses(object):
             del self.by_pid[pid]
         self._meet([pid for pid in present if self._is_due(pid, now)], now)
 
-    def meet_strangers(self, found: "dict[int, Stat | None]", now: float) -> None:
+    def add_unknown(self, found: "dict[int, Stat | None]", now: float) -> None:
         """Read the environment of processes in `found` that are new or reuse a pid."""
-        self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
+        self._meet([pid for pid, line in found.items() if self._is_unknown(pid, line)], now)
 
-    def _is_stranger(self, pid: int, found: "Stat | None") -> bool:
+    def _is_unknown(self, pid: int, found: "Stat | None") -> bool:
         one = self.by_pid.get(pid)
         return found is not None and (one is None or one.start_ticks != found.start_ticks)
 
     def _is_due(self, pid: int, now: float) -> bool:
         return pid not in self.by_pid or self.by_pid[pid].checked <= now - RECHECK_S
 
-    def _meet(self, strangers: "list[int]", now: float) -> None:
+    def _meet(self, unknown: "list[int]", now: float) -> None:
         asked: list[int] = []
-        for pid in strangers:
+        for pid in unknown:
             found = read_stat(self._proc, pid)
             if found is None:
                 self.by_pid.pop(pid, None)
@@ -139,7 +139,7 @@ class KnownProcesses(object):
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
-                one.details_due = min(one.details_due, one.details_at + LOOK_AGAIN_S)
+                one.details_due = min(one.details_due, one.details_at + RECHECK_S)
 
     def details(self, wanted: "Iterable[int]") -> "list[Details]":
         """Return the details of these processes, without unknown ones."""

@@ -83,7 +83,7 @@ class ProcessReader(object):
             self._scan_due = now + self._scan_every_s
             self._processes.scan(now)
         found = {pid: read_stat(self._proc, pid) for pid in gpu_processes}
-        self._processes.meet_strangers(found, now)
+        self._processes.add_unknown(found, now)
         holders = {
             pid: identity(self._processes.inherited(pid)) for pid in gpu_processes if pid in self._known
         }

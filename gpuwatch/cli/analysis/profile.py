@@ -17,7 +17,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
-from gpuwatch.cli.shared.source_flags import lend_option, py_spy_option
+from gpuwatch.cli.shared.source_flags import py_spy_option, upload_option
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class RankOrMedian(click.ParamType[int | str]):
     "with KINETO_USE_DAEMON=1. It writes a trace into /dev/shm of its node; gpuwatch reads and deletes it.",
 )
 @py_spy_option
-@lend_option
+@upload_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
 @click.option(
     "-o",

@@ -18,7 +18,7 @@ from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.renamed_option import RenamedOption
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
-from gpuwatch.cli.shared.source_flags import lend_option, py_spy_option
+from gpuwatch.cli.shared.source_flags import py_spy_option, upload_option
 
 if TYPE_CHECKING:
     from gpuwatch.report.hang.process_stacks import SeenProcess
@@ -50,7 +50,7 @@ WAIT_S = 15.0
     help="Query this process, rank or not; may be repeated. --node names its node.",
 )
 @py_spy_option
-@lend_option
+@upload_option
 @click.option("--no-py-spy", is_flag=True, help="Use kernel process state only.")
 @click.option("--no-ras", is_flag=True, help="Do not query NCCL RAS.")
 @click.option(

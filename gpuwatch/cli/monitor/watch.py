@@ -20,7 +20,7 @@ from gpuwatch.cli.shared.screens import (
     why_not_drawn,
 )
 from gpuwatch.cli.shared.source import Source, source_options
-from gpuwatch.cli.shared.source_flags import lend_option
+from gpuwatch.cli.shared.source_flags import upload_option
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@lend_option
+@upload_option
 @history_option
 @alertmanager_option
 @screen_options

@@ -36,10 +36,10 @@ class RunChild:
 
     @property
     def has_ended(self) -> bool:
-        """True after `look` has seen the command's end; it does not check now."""
+        """True after `poll` has seen the command's end; it does not check now."""
         return self.status is not None
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Check once whether the command has ended, and record its status.
 
         Return True if it was stopped (SIGSTOP).

@@ -166,7 +166,7 @@ def run_child(
         title.passed(data)
 
     def on_idle() -> None:
-        monitor.look()
+        monitor.poll()
         title.wanted = monitor.title
         title.show()
 

@@ -47,7 +47,7 @@ class MonitorProcess:
                 stream.write(json.dumps(facts).encode() + b"\n")
                 stream.flush()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read what the monitor has written into `title` and `final`, without waiting."""
         stream = self._process.stdout
         try:

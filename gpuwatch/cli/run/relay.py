@@ -25,7 +25,7 @@ PAUSE_S, FEW_BYTES = 0.02, 2_048
 A command that logs a thousand lines a second wakes this process, and is interrupted by it, a hundred times.
 """
 LOOK_S = 1.0
-"""Seconds between two looks at the command's state and calls of `on_idle` without a signal."""
+"""Seconds between two checks of the command's state and calls of `on_idle` without a signal."""
 
 
 class Relay:
@@ -78,7 +78,7 @@ class Relay:
                     continue
                 self._was_woken, look_at = False, time.monotonic() + LOOK_S
                 self._pass_signals()
-                if child.look():
+                if child.poll():
                     self._stop_with_child()
                 self._on_idle()
             self._drain(sources)

@@ -124,8 +124,8 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         chosen = {name: given.pop(name) for name in SOURCE_PARAMETERS if name in given}
-        lent, history = program(given.pop("lend", None)), given.pop("history_from", None)
-        source = replace(read_source(SourceOptions(**chosen)), py_spy=lent)
+        py_spy, history = program(given.pop("upload_py_spy", None)), given.pop("history_from", None)
+        source = replace(read_source(SourceOptions(**chosen)), py_spy=py_spy)
         options = with_history(source.options, history, recorded=source.recording is not None)
         source = replace(source, options=options)
         return command(*args, source=source, **given)

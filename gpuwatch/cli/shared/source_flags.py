@@ -94,10 +94,10 @@ py_spy_option = click.option(
     default="",
     help="Path of py-spy on the nodes (default: on PATH, else next to the rank's Python).",
 )
-lend_option = click.option(
+upload_option = click.option(
     "--upload-py-spy",
     "--lend-py-spy",
-    "lend",
+    "upload_py_spy",
     cls=RenamedOption,
     metavar="FILE",
     type=click.Path(path_type=Path),

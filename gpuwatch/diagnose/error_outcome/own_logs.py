@@ -27,7 +27,7 @@ def with_own_logs(
 ) -> list[Alert]:
     """Return the alerts; a line that names a rank whose own log contradicts it goes to the rank of the file.
 
-    A line that blames a node whose ranks step on is marked as refuted; one about a pod goes to its rank.
+    A line that names a node whose ranks step on is marked as refuted; one about a pod goes to its rank.
 
     Args:
         alerts: As the lines report them.
@@ -51,7 +51,7 @@ def _of_pod(alert: Alert, writers: Mapping[str, int]) -> Alert:
 
 
 def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
-    """Return the alert, refuted if it blames a node whose own ranks logged steps after it."""
+    """Return the alert, refuted if it names a node whose own ranks logged steps after it."""
     elsewhere = (
         alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
     )

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.hang.classifier import SilentHang, computes
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.fleet.fleet import Fleet
 
-Look: TypeAlias = tuple[str, tuple[int, ...]]
+HangPattern: TypeAlias = tuple[str, tuple[int, ...]]
 """The reading of a silence and its suspects."""
 
 TRAINED_S = 600.0
@@ -31,17 +31,17 @@ KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0
 """Factor on an earlier pause that looked the same and ended by itself, and the most seconds that gives."""
 
 
-def look_of(hang: SilentHang) -> Look:
+def pattern_of(hang: SilentHang) -> HangPattern:
     """Return the reading and the suspects of a verdict, which identify a kind of silence."""
     return hang.reading, tuple(rank.rank for rank in hang.suspects)
 
 
-def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
+def known_pause(hang: SilentHang, pauses: Mapping[HangPattern, float]) -> float:
     """Return how many seconds a silence of this kind may last, by earlier ones that ended by themselves.
 
     0.0 if none did. `pauses`: kind -> the longest of them.
     """
-    return KNOWN_PAUSE * pauses.get(look_of(hang), 0.0)
+    return KNOWN_PAUSE * pauses.get(pattern_of(hang), 0.0)
 
 
 def hang_threshold(

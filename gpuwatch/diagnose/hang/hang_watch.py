@@ -22,10 +22,10 @@ from gpuwatch.diagnose.hang.answer import HangAnswer, refined
 from gpuwatch.diagnose.hang.classifier import IDLE_PCT, SilentHang, computes, verdict
 from gpuwatch.diagnose.hang.hang_threshold import (
     MAX_KNOWN_S,
-    Look,
+    HangPattern,
     hang_threshold,
     known_pause,
-    look_of,
+    pattern_of,
     trained,
 )
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
@@ -70,10 +70,10 @@ class JobState:
     """What its ranks answered in the present silence."""
     longest_s: float = 0.0
     """The longest gap that ended by itself (seconds)."""
-    looks: Look | None = None
-    """The newest look of the present silence."""
-    pauses: dict[Look, float] = field(default_factory=dict)
-    """Look -> longest silence that ended by itself (seconds)."""
+    pattern: HangPattern | None = None
+    """The signs of the present silence, at the newest check."""
+    pauses: dict[HangPattern, float] = field(default_factory=dict)
+    """Signs -> longest silence that ended by itself (seconds)."""
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Rank -> its newest signs since the job last moved."""
     limit_s: float = 0.0
@@ -94,9 +94,9 @@ class JobState:
         gap_s = at - self.moved
         self.gaps.append(gap_s)
         self.longest_s = max(self.longest_s, gap_s)
-        if self.looks is not None:
-            known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
-            self.pauses[self.looks], self.looks = min(known_s, MAX_KNOWN_S), None
+        if self.pattern is not None:
+            known_s = max(gap_s, self.pauses.get(self.pattern, 0.0))
+            self.pauses[self.pattern], self.pattern = min(known_s, MAX_KNOWN_S), None
         self.answer = None
         self.moved = at
         self.members.clear()
@@ -155,14 +155,16 @@ class HangWatch(PeriodicWatch):
         """Check all jobs with these signs now; return True if an alert changed. `wall`: unix seconds."""
         moved = False
         for name, ranks in jobs.items():
-            moved |= self._look(name, ranks, usual, now, wall)
+            moved |= self._check_job(name, ranks, usual, now, wall)
         for name in [name for name, job in self._jobs.items() if now - job.seen > GONE_S]:
             del self._jobs[name]
             self.suspected.discard(name)
             moved |= self._end(name)
         return moved
 
-    def _look(self, name: str, ranks: Sequence[RankSigns], usual: Usual, now: float, wall: float) -> bool:
+    def _check_job(
+        self, name: str, ranks: Sequence[RankSigns], usual: Usual, now: float, wall: float
+    ) -> bool:
         stated = [
             (age, rank.reachable)
             for rank in ranks
@@ -214,7 +216,7 @@ class HangWatch(PeriodicWatch):
         if found is None:
             job.since = None
             return self._end(name)
-        job.looks = look_of(found)
+        job.pattern = pattern_of(found)
         job.since = now if job.since is None else job.since
         limit_s = job.limit_s
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)

@@ -18,7 +18,7 @@ NONE_OF = pattern_of(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:%
 NO_MEMBER = pattern_of(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
 """None of several before a word: `none of its 2400 samples is missing`."""
 NONE_OF_ALL = pattern_of(r"(?i)\bof (?:\w{1,5} )?\d{1,12} (?:[\w-]{1,20} ){1,2}0 (?:[\w-]{1,20} ){0,5}$")
-"""A number of things and 0 of them before a word: `of 512 shards 0 are corrupt`."""
+"""A count, and 0 of it before a word: `of 512 shards 0 are corrupt`."""
 COUNT_0 = pattern_of(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
 """0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = pattern_of(

@@ -1,4 +1,4 @@
-"""A condition: one thing that is wrong with a node or GPU, with its value."""
+"""A condition: one problem of a node or GPU, with its value."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Incident(msgspec.Struct, frozen=True):
     because: str = ""
     """The reason for the confidence."""
     settle: tuple[str, ...] = ()
-    """Checks that would confirm the verdict: commands to copy, or things to look at."""
+    """Checks that would confirm the verdict: commands to copy, or what to look at."""
     cause: Alert | None = None
     """None: unknown."""
     alerts: tuple[Alert, ...] = ()

@@ -1,4 +1,4 @@
-"""Losses that a later line of the same log repairs: the same thing is back, in sync or saved. Pure.
+"""Losses that a later line of the same log repairs: the same part is back, in sync or saved. Pure.
 
 Example: below `node gpu-17 is unreachable`, the line `gpu-17 is reachable again` repairs; `gpu-18 is up` does
 not. A count is repaired by the same line with a larger count.
@@ -66,7 +66,7 @@ def _text(alert: Alert) -> str:
 
 
 def is_repaired(line: str, below: Iterable[str]) -> bool:
-    """Return True if a line below the loss states that the same thing is back."""
+    """Return True if a line below the loss states that the same part is back."""
     text = _STAMP.sub(" ", line)
     loss = stated_loss(line)
     at = text.find(loss.sign) if loss is not None else -1

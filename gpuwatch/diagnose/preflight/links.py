@@ -42,7 +42,7 @@ def collectives(results: Results) -> Check:
     if not checked:
         why = results.reason or "; ".join(note for note in results.notes if note.startswith("not measured"))
         return skipped(id_, why or "no collective was measured")
-    ranks = len(results.seats)
+    ranks = len(results.slots)
     return passed(id_, f"all_reduce over {results.backend} is correct on all {ranks} ranks")
 
 
@@ -53,7 +53,7 @@ def pairs(results: Results) -> Check:
     if verdict is None:
         return skipped(id_, results.reason or "nothing was measured")
     statuses: dict[str, Status] = {"ok": "PASS", "noisy": "WARN", "bad": "FAIL", "failed": "FAIL"}
-    nodes = {seat.node for seat in results.seats}
+    nodes = {slot.node for slot in results.slots}
     named = tuple(
         name for name in dict.fromkeys(c.name.split()[0] for c in verdict.culprits) if name in nodes
     )

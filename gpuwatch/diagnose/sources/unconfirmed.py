@@ -1,4 +1,4 @@
-"""Verdicts that blame a node only by other nodes' lines, while it responds and its ranks run."""
+"""Verdicts that name a node only by other nodes' lines, while it responds and its ranks run."""
 
 from __future__ import annotations
 

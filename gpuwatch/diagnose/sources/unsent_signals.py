@@ -29,7 +29,7 @@ SAME_STOP_S = 60.0
 
 def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts; ends of the only rank to which its launcher sent no signal become errors."""
-    blamed: set[str] = set()
+    promoted: set[str] = set()
     for node, job in {(alert.node, alert.job) for alert in alerts if alert in STOPS_RANKS and alert.node}:
         here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
         sent = [alert for alert in here if alert in STOPS_RANKS]
@@ -45,9 +45,9 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
         near = [each for each in alerts if each.node == node and each.job in (None, job)]
         others = [each for each in near if each not in ends]
         if whole and len(ranks) == 1 and not any(_is_other_cause(alert, last) for alert in others):
-            blamed |= {alert.id for alert in ends if alert.rank in ranks}
+            promoted |= {alert.id for alert in ends if alert.rank in ranks}
     return [
-        structs.replace(alert, role="first", severity="error") if alert.id in blamed else alert
+        structs.replace(alert, role="first", severity="error") if alert.id in promoted else alert
         for alert in alerts
     ]
 

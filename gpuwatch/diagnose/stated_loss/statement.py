@@ -19,7 +19,7 @@ from gpuwatch.diagnose.stated_loss.subjects import BEFORE, BEHIND, class_of
 MAX_LINE_CHARS = 500
 """A longer line is data or a command, no message."""
 MIN_BAD_SHARE = 0.01
-"""Share of damaged things below which a program that counts them may leave them out on purpose."""
+"""Share of damaged parts below which a program that counts them may leave them out on purpose."""
 SIGNED = "job.loss_sign"
 """The rule of lines that may state a loss."""
 REPORTED = "job.loss_reported"

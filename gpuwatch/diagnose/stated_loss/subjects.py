@@ -192,7 +192,7 @@ BREAKING = (
     "host.part_failed", "gpu.nvlink_inactive", "net.reported_down", "storage.lost", "gpu.lost",
     "ckpt.write_fail",
 )  # fmt: skip
-"""Classes of things that stay failed once they failed; a task, a request or a read is tried again."""
+"""Classes of parts that stay failed once they failed; a task, a request or a read is tried again."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
 """A failed attempt; the next one may succeed."""
@@ -215,7 +215,7 @@ SIZED = _words(
     r"|global batch(?: size)?"
     r"|batch(?: size)?|tasks?|pods?|shards?|data[- ]parallel size|dp size|members?|links?|lanes?|rails?"
 )
-"""Things that a job can have too few of."""
+"""Resources that a job can have too few of."""
 TENSORS = _words(
     r"\S{0,60}(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
     r"|output"

@@ -66,7 +66,7 @@ class Stepping:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def look(self, paces: Mapping[str, SteppingPace], now: float) -> None:
+    def update(self, paces: Mapping[str, SteppingPace], now: float) -> None:
         """Record the jobs that step now; all others count as paused."""
         self._since = {job: self._since.get(job, now) for job in paces}
 

@@ -70,7 +70,7 @@ class StragglerWatch:
             return False
         groups, self._reading = self._reading.groups, None
         pace = paces(fleet, now)
-        self._stepping.look(pace, now)
+        self._stepping.update(pace, now)
         moved = self._end_with_jobs(fleet, wall)
         for suspect in self._suspects(fleet, groups, pace, now):
             moved |= self._report_gpu(suspect, now, wall)

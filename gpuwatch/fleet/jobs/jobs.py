@@ -1,4 +1,4 @@
-"""Assigns processes, log files and lines to jobs; every room uses this one rule.
+"""Assigns processes, log files and lines to jobs; every package uses this one rule.
 
 The job's name comes from the first of these that is known: the id in the environment of its processes
 (Slurm's, the launcher's run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; its world size,

@@ -183,10 +183,10 @@ class FleetProgress:
 
     def still(self) -> FleetProgress:
         """Return a copy that does not change while this object does."""
-        twin = FleetProgress()
-        twin.writers = {key: known.still() for key, known in self.writers.items()}
-        twin._count, twin.version = Counter(self._count), self.version
-        return twin
+        frozen = FleetProgress()
+        frozen.writers = {key: known.still() for key, known in self.writers.items()}
+        frozen._count, frozen.version = Counter(self._count), self.version
+        return frozen
 
     def forget(self, node: str) -> None:
         """Drop all progress of one node."""

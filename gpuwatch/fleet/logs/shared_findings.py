@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from gpuwatch.fleet.logs.twins import TWIN
+from gpuwatch.fleet.logs.same_files import BY_FINGERPRINT
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Finding, LogFile
 
@@ -127,7 +127,7 @@ class SharedFindings:
         self, local: Line, line: Line, file: LogFile, known: Callable[[FindingKey], Finding | None]
     ) -> None:
         """Count a report that was made before two nodes were known to see the same file."""
-        before = self._local.get(local) if (file.identity or "").startswith(TWIN) else None
+        before = self._local.get(local) if (file.identity or "").startswith(BY_FINGERPRINT) else None
         earlier = None if before is None or before in self._line else known(before)
         if before is not None and earlier is not None:
             self._add(before, line, _LineReport(earlier, writes=False))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpuwatch.fleet.logs.node_shares import NodeShares
-from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.logs.same_files import SameFiles
 from gpuwatch.fleet.logs.written_elsewhere import WrittenElsewhere
 from gpuwatch.wire import LogFile, Logs, SharedFolder
 
@@ -28,7 +28,7 @@ class SharedIdentities:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
         """(identity, fingerprint) -> the node that first reported both."""
-        self._twins = Twins()
+        self._same_files = SameFiles()
         self._elsewhere = WrittenElsewhere()
         self._groups: dict[str, dict[str, str]] = {}
         """Identity -> node -> the first node that sees the same file."""
@@ -37,7 +37,7 @@ class SharedIdentities:
 
     def take(self, node: str, logs: Logs) -> set[str]:
         """Compare what a node lists; return the other nodes whose files were matched with it."""
-        changed = self._twins.take(node, logs.files)
+        changed = self._same_files.take(node, logs.files)
         shared: list[LogFile | SharedFolder] = [*logs.files, *logs.shared]
         for each in shared:
             if each.identity is None:
@@ -76,7 +76,7 @@ class SharedIdentities:
         return f"{stated} of {self._groups.get(stated, {}).get(node, node)}"
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """Return the files of a node with these identities; local files with those of `Twins`.
+        """Return the files of a node with these identities; local files with those of `SameFiles`.
 
         A file that a process of another node writes is not of an ended job.
         """
@@ -89,4 +89,4 @@ class SharedIdentities:
             else structs.replace(file, identity=self.identity(node, file.identity))
             for file in files
         ]
-        return self._twins.named(node, shared)
+        return self._same_files.named(node, shared)

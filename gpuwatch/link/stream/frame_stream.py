@@ -128,7 +128,7 @@ class BoundedStream:
                 sender ever writes.
         """
         if not self.started:
-            rest = self._start.look(data)
+            rest = self._start.feed(data)
             if rest is None:
                 return
             yield Started()

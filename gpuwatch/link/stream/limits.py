@@ -29,7 +29,7 @@ class StartFinder:
         """The raw output before the start marker: sanitize it before display."""
         return self._noise.decode("utf-8", "replace")
 
-    def look(self, data: bytes) -> bytes | None:
+    def feed(self, data: bytes) -> bytes | None:
         """Process the next bytes; return those after the marker once it arrives, before that None.
 
         Raises:

@@ -1,7 +1,7 @@
 """The verdict on a probe's measurements: pure, and cheap enough to be computed after every round.
 
 Order: missing ranks, wrong results, links, GPUs, whole classes of links, the baseline, doubts. Each symptom
-is reported once: a culprit explains its links, and no collective is blamed for being slow.
+is reported once: a culprit explains its links, and a slow collective is no culprit.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ def judge(results: Results, baseline: Baseline | None = None) -> ProbeVerdict:
     compared = compare(results, baseline)
     case = make_case(results, compared.floors)
     gone, slow, raised = missing_alerts(results), slow_checks(results), alerts(results)
-    ends = case.by_ends if case.blamed else {}
-    links = [_with_alerts(reported(blame, ends), blame, raised) for blame in case.blamed]
-    found = one_each([*links, *gpu_alerts(slow, results)], results.seats)
+    ends = case.by_ends if case.attributions else {}
+    links = [
+        _with_alerts(reported(attribution, ends), attribution, raised) for attribution in case.attributions
+    ]
+    found = one_each([*links, *gpu_alerts(slow, results)], results.slots)
     waits = None if found or gone else waited_for_alerts(results)
     if waits is not None and not results.pairs:
         found = [waits]
@@ -86,13 +88,13 @@ def judge(results: Results, baseline: Baseline | None = None) -> ProbeVerdict:
     )
 
 
-def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
+def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
     """Add the counters of the culprit's own nodes as evidence."""
-    if blame.part.scope in {"rail", "groups"}:
+    if attribution.part.scope in {"rail", "groups"}:
         return one
-    nodes = {blame.part.where[0]}
-    if blame.part.scope in {"nodes", "ranks"}:
-        nodes = {seat.node for link in blame.bad for seat in (link.src, link.dst)}
+    nodes = {attribution.part.where[0]}
+    if attribution.part.scope in {"nodes", "ranks"}:
+        nodes = {slot.node for link in attribution.bad for slot in (link.src, link.dst)}
     more = tuple(alert.text for alert in raised if alert.node in nodes)
     return replace(one, culprit=replace(one.culprit, evidence=(*one.culprit.evidence, *more)))
 
@@ -104,17 +106,17 @@ def suspects(results: Results) -> list[tuple[int, int]]:
     alone.
     """
     case = make_case(results)
-    each = [_samples(blame) for blame in case.blamed]
+    each = [_samples(attribution) for attribution in case.attributions]
     samples = (link for links in zip_longest(*each) for link in links if link is not None)
     found = dict.fromkeys(link.key for link in chain(samples, case.noisy) if not link.retested)
     return [key for key in found if min(key) >= 0][:MAX_SUSPECTS]
 
 
-def _samples(blame: Attribution) -> list[MeasuredLink]:
+def _samples(attribution: Attribution) -> list[MeasuredLink]:
     """Return a sample of a culprit's bad links, in both directions and with different neighbours."""
     ways: dict[bool, list[MeasuredLink]] = {True: [], False: []}
-    for link in blame.bad:
-        ways[link.src.node == blame.part.where[0]].append(link)
+    for link in attribution.bad:
+        ways[link.src.node == attribution.part.where[0]].append(link)
     mixed = [
         link for pair in zip_longest(ways[True], reversed(ways[False])) for link in pair if link is not None
     ]

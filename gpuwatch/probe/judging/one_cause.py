@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from gpuwatch.probe.judging.links.attribution import label, nic
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 
 
-def one_each(found: Iterable[NamedCulprit], seats: Iterable[Seat]) -> list[NamedCulprit]:
+def one_each(found: Iterable[NamedCulprit], slots: Iterable[RankSlot]) -> list[NamedCulprit]:
     """Return every culprit once with all its evidence; a NIC whose GPU is a culprit becomes its evidence.
 
     Args:
         found: Culprits, the most distinctive first.
-        seats: Which NIC belongs to which GPU.
+        slots: Which NIC belongs to which GPU.
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)
-    for seat in seats:
-        owners[f"{seat.node} {nic(seat)}"].append(f"{seat.node} {label(seat)}")
+    for slot in slots:
+        owners[f"{slot.node} {nic(slot)}"].append(f"{slot.node} {label(slot)}")
     every = list(found)
     gpus = {each.culprit.name for each in every if each.culprit.kind == "gpu"}
     kept: dict[str, NamedCulprit] = {}

@@ -1,4 +1,4 @@
-"""Makes the sentences about all links together: the healthy one, doubts, and what nobody is blamed for."""
+"""Makes the sentences about all links together: the healthy one, doubts, and what no component explains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def class_name(link: LinkClass) -> str:
 
 
 def all_bad(case: LinkAssessment) -> Iterator[str]:
-    """Yield a sentence for each class that is bad as a whole, without a node to blame."""
+    """Yield a sentence for each class that is bad as a whole, without a node at fault."""
     for name, bad in case.all_bad.items():
         every = sum(link.link == name for link in case.links)
         links = some(len(bad), every, f"{class_name(name)} link")
@@ -46,7 +46,7 @@ def failed_collectives(results: Results) -> Iterator[str]:
 
 
 def doubts(case: LinkAssessment) -> Iterator[str]:
-    """Yield sentences that state why no component is blamed although some links are not good."""
+    """Yield sentences that state why no component is at fault although some links are not good."""
     measured = sum(link.ratio is not None for link in case.links)
     if case.congested:
         yield (
@@ -86,7 +86,7 @@ def fine(case: LinkAssessment, results: Results) -> str:
         number = " to ".join(dict.fromkeys(rate_with_unit(rate) for rate in (rates[0], rates[-1])))
         work = some(len(links), len(links), "link")
         return f"{work} {'work' if rates[1:] else 'works'} ({number}); too few links to compare"
-    far = {link for blame in case.inside for link in blame.bad}
+    far = {link for attribution in case.inside for link in attribution.bad}
     under = [link for link in links if link.grade != "ok" and link not in far]
     if not under and not far:
         worst = min(link.ratio or 0.0 for link in links)
@@ -113,7 +113,7 @@ def nothing_measured(results: Results) -> str | None:
         return None
     if any(each.p50_s is not None or each.error is not None for each in results.collectives):
         return None
-    if len(results.seats) == 1:
+    if len(results.slots) == 1:
         return "nothing was measured: one rank has no peer; use more nodes, or --ranks-per-node"
     spent = f"the budget of {results.request.budget_s:g} s was used up before the first number"
     return f"nothing was measured: {spent}; raise it with --time-limit"
@@ -135,12 +135,12 @@ def evidence(case: LinkAssessment) -> Iterator[str]:
         classes[link.link].append(link)
     for name, links in classes.items():
         yield from _of_class(name, links)
-    for blame in case.low[:MAX_EVIDENCE]:
-        yield f"low but not bad: {numbers(blame)[0]}"
+    for attribution in case.low[:MAX_EVIDENCE]:
+        yield f"low but not bad: {numbers(attribution)[0]}"
     if len(case.low) > MAX_EVIDENCE:
         yield f"low but not bad: {len(case.low) - MAX_EVIDENCE} more"
-    for blame in case.inside[:MAX_EVIDENCE]:
-        yield numbers(blame)[0]
+    for attribution in case.inside[:MAX_EVIDENCE]:
+        yield numbers(attribution)[0]
     if case.inside:
         pairs = plural(len(case.inside), "pair")
         yield f"{pairs} of GPUs slow both ways: the layout of the node may explain that (nvidia-smi topo -m)"

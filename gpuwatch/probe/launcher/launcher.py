@@ -28,7 +28,7 @@ DEADLINE_S = 3600.0
 """The default if the config has none."""
 STOP_S = 4.0
 """Seconds for the ranks to exit in order; then they are killed."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _BEAT_S = 5.0
 """Interval of the heartbeats to the conductor and to the worker."""
 _STOPPED_BEATS = 4
@@ -100,7 +100,7 @@ class Launcher(object):
         while not requests.ended:
             silent = time.monotonic() - received > silence_s
             # looked at last, so that a time in which we were stopped does not count when something has come
-            if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
+            if select.select([requests], [], [], 0.0 if silent else _POLL_S)[0]:
                 received = time.monotonic()
             elif silent:
                 self._lifeline.cut("nothing was received for {:g} s".format(silence_s))
@@ -117,7 +117,7 @@ class Launcher(object):
         """
         self._outlet.begin(str(self._config["nonce"]))
         self._beside(self._beat)
-        self._outlet.emit("inventory", **self._inventory_reader.look())
+        self._outlet.emit("inventory", **self._inventory_reader.read())
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):

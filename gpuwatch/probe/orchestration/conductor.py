@@ -38,7 +38,7 @@ STOP_S = 2.0
 CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
 RETEST_ROUNDS = 3
-"""A link that is fine alone may shift the blame to others, which are then measured alone as well."""
+"""A link that is fine alone may turn the suspicion to others, which are then measured alone as well."""
 MAX_LEFT_OUT = 8
 
 

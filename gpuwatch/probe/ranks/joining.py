@@ -14,7 +14,7 @@ from gpuwatch.probe.ranks.measures.pairs import GlooPairs
 from gpuwatch.probe.ranks.measures.pairs_nccl import NcclPairs
 from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.deadlines import within
-from gpuwatch.probe.ranks.shared.orders import PrepareFields, SeatFields
+from gpuwatch.probe.ranks.shared.orders import PrepareFields, SlotFields
 from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError
 from gpuwatch.probe.ranks.shared.store_barrier import roll_call
 from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
@@ -74,13 +74,13 @@ def _store_limit(prepare: PrepareFields) -> timedelta:
     return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
-def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callable[[], None]) -> JoinedRank:
+def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callable[[], None]) -> JoinedRank:
     """Connect to the store, wait for all ranks, create the groups and try their operations.
 
     Args:
         torch: The module.
         prepare: The order to all ranks.
-        seat: This rank's place.
+        slot: Of this rank.
         arrived: Called when the store is reached, before the others are waited for.
 
     Raises:
@@ -104,67 +104,67 @@ def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callab
     arrived()
     store = SealedStore(reached, prepare.secret)
     try:
-        absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.join_s)
+        absent = roll_call(store, "join", slot.rank, prepare.world_size, prepare.join_s)
     except StoreLostError as error:
         raise CannotJoinError(str(error)) from error
     if absent:
         late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.join_s)}"
-        raise CannotJoinError(late if seat.rank not in absent else f"too late: {late}")
+        raise CannotJoinError(late if slot.rank not in absent else f"too late: {late}")
     if prepare.backend == "nccl":
-        return _nccl_member(torch, prepare, seat, store, new_store)
-    return _gloo_member(torch, prepare, seat, store, new_store)
+        return _nccl_member(torch, prepare, slot, store, new_store)
+    return _gloo_member(torch, prepare, slot, store, new_store)
 
 
 def _nccl_member(
-    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: SealedStore, new_store: Callable[[], Store]
 ) -> JoinedRank:
     try:
         buffers = Buffers(torch, torch.device("cuda", 0))
         own_store = SealedStore(new_store(), prepare.secret)
-        pairs = NcclPairs(torch, own_store, seat.rank, buffers, prepare.pairs_only)
+        pairs = NcclPairs(torch, own_store, slot.rank, buffers, prepare.pairs_only)
     except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
         raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
-    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
+    member = JoinedRank(slot.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, seat, store.group("all"), new_store)
+        _build_group(torch, prepare, slot, store.group("all"), new_store)
     except words.TORCH_ERRORS as error:
         raise CannotJoinError(f"cannot create the group of all ranks: {words.first_line(error)}") from error
     return _able(
-        member, CollectiveRunner(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
+        member, CollectiveRunner(torch, buffers, CudaClock(torch), slot.rank, prepare.world_size), prepare
     )
 
 
 def _gloo_member(
-    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: SealedStore, new_store: Callable[[], Store]
 ) -> JoinedRank:
     """Join over gloo.
 
     If the group of all cannot be created, pairs still can: their matrix shows which link is bad.
     """
     buffers = Buffers(torch, torch.device("cpu"))
-    pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
-    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
+    pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), slot.rank, buffers)
+    member = JoinedRank(slot.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, seat, store.group("all"), new_store)
+        _build_group(torch, prepare, slot, store.group("all"), new_store)
     except words.TORCH_ERRORS as error:
         member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
         return member
-    without = roll_call(store, "built", seat.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
+    without = roll_call(store, "built", slot.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
     if without:
         member.notes.append(
             f"no group of all ranks, only pairs: {words.ranks(without)} cannot connect to all"
         )
         return member
     clock = CpuClock(torch.distributed.barrier)
-    return _able(member, CollectiveRunner(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
+    return _able(member, CollectiveRunner(torch, buffers, clock, slot.rank, prepare.world_size), prepare)
 
 
 def _build_group(
-    torch: Torch, prepare: PrepareFields, seat: SeatFields, prefix: str, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, prefix: str, new_store: Callable[[], Store]
 ) -> None:
     """Create the group of all ranks, without `device_id`.
 
@@ -179,7 +179,7 @@ def _build_group(
         torch.distributed.init_process_group(
             prepare.backend,
             store=torch.distributed.PrefixStore(prefix, new_store()),
-            rank=seat.rank,
+            rank=slot.rank,
             world_size=prepare.world_size,
             timeout=timedelta(seconds=prepare.timeout_s + last_resort),
         )
@@ -201,7 +201,7 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
 
 
 def ready(
-    torch: Torch, member: JoinedRank, prepare: PrepareFields, seat: SeatFields, import_s: float, began: float
+    torch: Torch, member: JoinedRank, prepare: PrepareFields, slot: SlotFields, import_s: float, began: float
 ) -> Dict[str, Any]:
     """Return the fields of `protocol.Ready`.
 
@@ -209,13 +209,13 @@ def ready(
         torch: The module.
         member: The joined rank.
         prepare: The order to all ranks.
-        seat: Its place.
+        slot: Of this rank.
         import_s: Seconds of importing torch, once for all ranks of the node.
         began: `time.perf_counter()` when this rank began to join.
     """
     message: Dict[str, Any] = {
         "kind": "ready",
-        "rank": seat.rank,
+        "rank": slot.rank,
         "pid": os.getpid(),
         "backend": prepare.backend,
         "torch": str(torch.__version__),
@@ -227,7 +227,7 @@ def ready(
         message["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
         message["nccl_backend"] = _implementation(torch)
         message["device"] = torch.cuda.get_device_name(0)
-        message["gpu"] = seat.gpu
+        message["gpu"] = slot.gpu
     return message
 
 

@@ -14,7 +14,7 @@ from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, read
 from gpuwatch.probe.ranks.measures import gpu_checks
 from gpuwatch.probe.ranks.measures.clocks import GpuStuckError
 from gpuwatch.probe.ranks.shared import words
-from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, SeatFields, StepFields, read
+from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, SlotFields, StepFields, read
 from gpuwatch.probe.ranks.shared.store_barrier import roll_call
 from gpuwatch.probe.ranks.shared.torch_types import Torch
 
@@ -28,15 +28,15 @@ class ProbeRank:
     Args:
         torch: The module, as the worker imported it; CUDA not yet used.
         prepare: The order to all ranks.
-        seat: This rank's place.
+        slot: Of this rank.
         orders_fd: A descriptor with the orders for this rank; it exits at their end.
         message: Receives its messages.
     """
 
     def __init__(
-        self, torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, message: BinaryIO
+        self, torch: Torch, prepare: PrepareFields, slot: SlotFields, orders_fd: int, message: BinaryIO
     ) -> None:
-        self._torch, self._prepare, self._seat = torch, prepare, seat
+        self._torch, self._prepare, self._slot = torch, prepare, slot
         self._orders_fd, self._message = orders_fd, message
         self._stuck = ""
         """Why the GPU is stuck, or ""."""
@@ -45,13 +45,13 @@ class ProbeRank:
         """Take part until the stop order; return the exit status."""
         began = time.perf_counter()
         try:
-            member = join(self._torch, self._prepare, self._seat, self._arrived)
+            member = join(self._torch, self._prepare, self._slot, self._arrived)
         except CannotJoinError as error:
             sys.stderr.write(f"{error}\n")
             return LOGGED_REASON
         for note in member.notes:
-            self._emit({"kind": "note", "text": note, "rank": self._seat.rank})
-        self._emit(ready(self._torch, member, self._prepare, self._seat, import_s, began))
+            self._emit({"kind": "note", "text": note, "rank": self._slot.rank})
+        self._emit(ready(self._torch, member, self._prepare, self._slot, import_s, began))
         orders = self._obey()
         while True:
             order = orders.get()
@@ -64,7 +64,7 @@ class ProbeRank:
         return 0
 
     def _arrived(self) -> None:
-        self._emit({"kind": "arrived", "rank": self._seat.rank})
+        self._emit({"kind": "arrived", "rank": self._slot.rank})
 
     def _obey(self) -> "Queue[Raw]":
         """Return a queue of orders, which a thread fills.
@@ -96,11 +96,11 @@ class ProbeRank:
             done = {"error": words.first_line(error)}
         note: Optional[str] = done.pop("note", None)
         if note is not None:
-            yield {"kind": "note", "text": note, "rank": self._seat.rank}
-        yield dict(done, kind="done", step=step.id, rank=self._seat.rank, **self._peer(step))
+            yield {"kind": "note", "text": note, "rank": self._slot.rank}
+        yield dict(done, kind="done", step=step.id, rank=self._slot.rank, **self._peer(step))
 
     def _peer(self, step: StepFields) -> Raw:
-        others = [rank for rank in (step.pairs[0] if step.pairs else ()) if rank != self._seat.rank]
+        others = [rank for rank in (step.pairs[0] if step.pairs else ()) if rank != self._slot.rank]
         return {"peer": others[0]} if others else {}
 
     def _do(self, member: JoinedRank, step: StepFields) -> Raw:
@@ -108,7 +108,7 @@ class ProbeRank:
             return self._collective(member, step)
         if step.what in ("bandwidth", "latency"):
             return member.pairs.measure(step, *step.pairs[0])
-        if self._seat.gpu is None:
+        if self._slot.gpu is None:
             return {"error": "no GPU"}
         return gpu_checks.measure(self._torch, step)
 
@@ -128,12 +128,12 @@ class ProbeRank:
 
 
 def enter(
-    torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, output_fd: int, import_s: float
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, orders_fd: int, output_fd: int, import_s: float
 ) -> int:
     """Act as a rank, in a process that was just forked; return the exit status."""
-    if seat.gpu is not None:
+    if slot.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
-            seat.gpu
+            slot.gpu
         )  # before CUDA starts: this rank sees one GPU, as number 0
     with os.fdopen(output_fd, "wb") as message:
-        return ProbeRank(torch, prepare, seat, orders_fd, message).live(import_s)
+        return ProbeRank(torch, prepare, slot, orders_fd, message).live(import_s)

@@ -17,7 +17,7 @@ from typing import BinaryIO, Callable, Deque, Dict, List, Set
 
 from gpuwatch.probe.ranks.rank import LOGGED_REASON
 from gpuwatch.probe.ranks.shared import words
-from gpuwatch.probe.ranks.shared.orders import Raw, SeatFields, part_of
+from gpuwatch.probe.ranks.shared.orders import Raw, SlotFields, part_of
 
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 1 << 16
@@ -30,8 +30,8 @@ _MAX_WARNINGS = 5
 class RankProcess:
     """One rank's process, and the pipes to it."""
 
-    def __init__(self, seat: SeatFields) -> None:
-        self.rank = seat.rank
+    def __init__(self, slot: SlotFields) -> None:
+        self.rank = slot.rank
         self.pid = 0
         self.orders_in, self.orders = os.pipe()
         self.message, self.written_out = os.pipe()
@@ -52,7 +52,7 @@ class RankProcess:
 
 
 class RankSupervisor:
-    """Forks one rank per seat and passes messages on.
+    """Forks one rank per slot and passes messages on.
 
     Args:
         out: Receives the messages of the ranks, whole lines only.
@@ -66,15 +66,15 @@ class RankSupervisor:
         self._writing = threading.Lock()
         self._funnel = threading.Thread(target=self._pass_on, name="funnel", daemon=True)
 
-    def fork(self, seat: SeatFields, enter: Callable[[int, int], int]) -> None:
+    def fork(self, slot: SlotFields, enter: Callable[[int, int], int]) -> None:
         """Fork one rank; call this before `listen`, which starts a thread.
 
         Args:
-            seat: Its place.
+            slot: Its node-local rank and GPU.
             enter: Called in the child with its ends of the pipes for orders and messages; returns its exit
                 status.
         """
-        place = RankProcess(seat)
+        place = RankProcess(slot)
         self._out.flush()
         parent = os.getpid()
         with warnings.catch_warnings():

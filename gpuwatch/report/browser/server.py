@@ -25,13 +25,13 @@ TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
 """Largest message from a browser; pastes are the longest."""
 QUIET_LOG = logging.getLogger("gpuwatch.browser")
-"""Receives aiohttp's messages about invalid HTTP requests: strangers could fill the terminal with them."""
+"""Receives aiohttp's messages about invalid HTTP requests: anyone could fill the terminal with them."""
 QUIET_LOG.setLevel(logging.CRITICAL + 1)
 HEARTBEAT_S = 40.0
 """Seconds between pings; a browser must answer within half of that, which leaves room on a busy machine."""
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
 CLOSE_S = 2.0
-MAX_STRANGERS = 64
+MAX_UNKNOWN_CONNECTIONS = 64
 """Most connections that have not stated the token; a further one takes the place of the oldest."""
 BACKLOG = 32
 """Connections that are accepted at a time: each takes a descriptor."""
@@ -123,8 +123,8 @@ class BrowserServer:
         Close the oldest connections that have not stated the token, if there are too many.
         """
         held = [each for each in self._runner.server.connections if each.transport is not None]
-        strangers = [each.transport for each in held if each.transport not in self._known]
-        for transport in strangers[: max(0, len(strangers) - MAX_STRANGERS + 1)]:
+        unknown = [each.transport for each in held if each.transport not in self._known]
+        for transport in unknown[: max(0, len(unknown) - MAX_UNKNOWN_CONNECTIONS + 1)]:
             transport.abort()
         made: asyncio.BaseProtocol = self._runner.server()
         return made

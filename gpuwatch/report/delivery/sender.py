@@ -33,7 +33,7 @@ An Alertmanager gets all incidents in one message.
 """
 RESOLVED_FOR_S = 900.0
 """Seconds for which an Alertmanager gets resolved incidents, as from Prometheus: it may have restarted."""
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 class Pace(Struct, frozen=True):
@@ -114,7 +114,7 @@ class Sender:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._awake.wait(LOOK_S)
+            self._awake.wait(POLL_S)
             self._awake.clear()
             try:
                 self.save()

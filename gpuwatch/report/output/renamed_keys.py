@@ -9,6 +9,7 @@ RENAMED = {
     "do": "actions",
     "heard": "hang_check",
     "left_out": "omitted",
+    "seats": "slots",
     "settle": "to_confirm",
     "unasked": "unreached",
     "wrong": "problem",

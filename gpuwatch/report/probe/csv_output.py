@@ -56,7 +56,7 @@ def probe_csv(facts: Facts) -> str:
 
 def rows(facts: Facts) -> Iterator[Facts]:
     """Yield collectives, then pairs, then GPUs; a row has only the keys of its kind."""
-    nodes = {seat["rank"]: seat["node"] for seat in facts["seats"]}
+    nodes = {slot["rank"]: slot["node"] for slot in facts["slots"]}
     for each in facts["collectives"]:
         ok = (
             None

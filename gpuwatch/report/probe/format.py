@@ -6,7 +6,7 @@ from gpuwatch.blocks.model import Style
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 
 NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
 GIGA = 1e9
@@ -45,12 +45,12 @@ def backend_text(results: Results) -> str:
     return f"NCCL{version}, GPU ranks{over}"
 
 
-def seats_by_rank(results: Results) -> dict[int, Seat]:
-    """Return rank -> its seat (node and GPU)."""
-    return {seat.rank: seat for seat in results.seats}
+def slots_by_rank(results: Results) -> dict[int, RankSlot]:
+    """Return rank -> its slot (node and GPU)."""
+    return {slot.rank: slot for slot in results.slots}
 
 
-def rank_name(rank: int, seats: dict[int, Seat]) -> str:
-    """Return the name of the rank's seat; `rank 12` if that is unknown."""
-    seat = seats.get(rank)
-    return f"rank {rank}" if seat is None else seat.name
+def rank_name(rank: int, slots: dict[int, RankSlot]) -> str:
+    """Return the name of the rank's slot; `rank 12` if that is unknown."""
+    slot = slots.get(rank)
+    return f"rank {rank}" if slot is None else slot.name

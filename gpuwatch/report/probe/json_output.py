@@ -13,6 +13,7 @@ from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import NodeInventory
 from gpuwatch.probe.results import GpuResult, ProbedNode, Results
 from gpuwatch.report.once.json_output import Facts, as_data, values_of
+from gpuwatch.report.output.renamed_keys import with_new_names
 from gpuwatch.report.probe.format import backend_text, gb_per_s
 
 
@@ -26,14 +27,14 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
         "reason": results.reason or None,
         "backend": results.backend or (estimate.backend if estimate else None),
         "backend_note": backend_text(results) or None,
-        "world_size": len(results.seats) or (estimate.ranks if estimate else None),
+        "world_size": len(results.slots) or (estimate.ranks if estimate else None),
         "torch": results.torch,
         "nccl": results.nccl,
         "asked": as_data(results.request),
         "estimate": None if estimate is None else as_data(estimate),
         "nodes": [node_facts(node) for node in results.nodes],
         "busy": as_data(results.busy),
-        "seats": [as_data(seat) for seat in results.seats],
+        "seats": [as_data(slot) for slot in results.slots],
         "unreachable": [as_data(each) for each in results.unreachable],
         "transports": {plain(name): ranks for name, ranks in results.transports.items()},
         "collectives": [as_data(each) for each in results.collectives],
@@ -49,7 +50,7 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
         "time": round(results.started, 3),
         "seconds": None if ended is None else round(ended - results.started, 3),
     }
-    return {**head, **clean(facts)}
+    return {**head, **clean(with_new_names(facts))}
 
 
 def node_facts(node: ProbedNode) -> Facts:

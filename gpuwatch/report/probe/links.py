@@ -41,9 +41,9 @@ class NodeLinks(Struct, frozen=True):
         return own or self.node in nodes
 
 
-def blamed(results: Results) -> set[str]:
+def culprit_nodes(results: Results) -> set[str]:
     """Return the nodes of the verdict's culprits; the reason for their slow links is reported separately."""
-    nodes = {seat.node for seat in results.seats}
+    nodes = {slot.node for slot in results.slots}
     culprits = results.verdict.culprits if results.verdict is not None else ()
     return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
 
@@ -107,13 +107,13 @@ def middle(links: Iterable[MeasuredLink]) -> float | None:
 
 
 def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[Line]:
-    """Return the slowest links, slowest first; those of a blamed node are only counted."""
+    """Return the slowest links, slowest first; those of a culprit node are only counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
     )
     if not slow:
         return []
-    sick = blamed(results)
+    sick = culprit_nodes(results)
     reported = [link for link in slow if not touches(link, sick)]
     lines = [Line(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]]
     more = len(reported) - SHOWN_LINKS

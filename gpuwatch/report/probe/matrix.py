@@ -13,9 +13,9 @@ from gpuwatch.number_text import UNKNOWN, rate_text, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 from gpuwatch.report.probe.format import GRAVITY, STYLES
-from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
+from gpuwatch.report.probe.links import culprit_nodes, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
 
 MAX_RANKS = 16
@@ -37,27 +37,27 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
     if not results.pairs:
         return []
     links = graded(results)
-    nodes = list(dict.fromkeys(seat.node for seat in results.seats))
-    if len(results.seats) <= MAX_RANKS:
-        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
+    nodes = list(dict.fromkeys(slot.node for slot in results.slots))
+    if len(results.slots) <= MAX_RANKS:
+        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.slots, marks, width)]
     elif len(nodes) <= MAX_NODES:
         title = "from (row) to (column), GB/s: the slowest link of two nodes, and inside one"
         lines = [Line(title), *node_matrix(links, nodes, marks, width)]
     else:
-        lines = node_summary(links, nodes, blamed(results), marks, width)
+        lines = node_summary(links, nodes, culprit_nodes(results), marks, width)
     return [*lines, *legend(links, marks), *slow_lines(links, results), *error_lines(links)]
 
 
 def rank_matrix(
-    links: Iterable[MeasuredLink], seats: Sequence[Seat], marks: Marks, width: int | None
+    links: Iterable[MeasuredLink], slots: Sequence[RankSlot], marks: Marks, width: int | None
 ) -> list[Line]:
     """Return a matrix with a field for every pair of ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
-    by_rank = {seat.rank: seat for seat in seats}
+    by_rank = {slot.rank: slot for slot in slots}
 
     def name(rank: int) -> str:
-        seat = by_rank[rank]
-        return f"{rank:>2} {seat.node}" if seat.gpu is None else f"{rank:>2} {seat.name}"
+        slot = by_rank[rank]
+        return f"{rank:>2} {slot.node}" if slot.gpu is None else f"{rank:>2} {slot.name}"
 
     return matrix_lines(sorted(by_rank), cells, name, width)
 

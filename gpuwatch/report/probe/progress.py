@@ -12,7 +12,7 @@ from gpuwatch.number_text import counted
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.report.output.console import InertConsole
-from gpuwatch.report.probe.format import rank_name, seats_by_rank
+from gpuwatch.report.probe.format import rank_name, slots_by_rank
 
 Report: TypeAlias = Callable[[Results], None]
 """Called with the results after every change."""
@@ -81,8 +81,8 @@ def reported(results: Results, *, pairs: bool = True) -> str:
     text = ", ".join(parts)
     testing = results.testing
     if testing and pairs:
-        seats = seats_by_rank(results)
-        named = [f"{rank_name(src, seats)} -> {rank_name(dst, seats)}" for src, dst in testing[:SHOWN_PAIRS]]
+        slots = slots_by_rank(results)
+        named = [f"{rank_name(src, slots)} -> {rank_name(dst, slots)}" for src, dst in testing[:SHOWN_PAIRS]]
         more = f" and {len(testing) - SHOWN_PAIRS} more" if len(testing) > SHOWN_PAIRS else ""
         text += f"; {', '.join(named)}{more}"
     return plain(text)

@@ -13,7 +13,7 @@ from gpuwatch.blocks.model import Line, Style
 from gpuwatch.number_text import UNKNOWN, counted, rate_text, scaled_text, share_text, size_text, time_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
-from gpuwatch.report.probe.format import gb_per_s, rank_name, seats_by_rank
+from gpuwatch.report.probe.format import gb_per_s, rank_name, slots_by_rank
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def collective_style(row: CollectiveResult) -> Style:
 
 def collective_remarks(results: Results) -> list[Line]:
     """Return errors, and the ranks that others waited for."""
-    seats = seats_by_rank(results)
+    slots = slots_by_rank(results)
     lines: list[Line] = []
     for row in results.collectives:
         what = f"{row.op} {size_text(row.bytes)}"
@@ -116,7 +116,7 @@ def collective_remarks(results: Results) -> list[Line]:
         elif row.correct is False:
             lines.append(Line(f"{what}: wrong result: data were corrupted in transit", "critical"))
         if row.least_waiting is not None:
-            who = rank_name(row.least_waiting, seats)
+            who = rank_name(row.least_waiting, slots)
             lines.append(Line(plain(f"{what}: {who} waited least; the others waited for it"), "warning"))
     return lines
 
@@ -129,10 +129,10 @@ def gpu_lines(results: Results, width: int | None) -> list[Line]:
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
         return []
-    seats = seats_by_rank(results)
+    slots = slots_by_rank(results)
     middle = middle_of(rows)
     columns: tuple[TableColumn[GpuResult], ...] = (
-        TableColumn("GPU", lambda row: rank_name(row.rank, seats), right=False),
+        TableColumn("GPU", lambda row: rank_name(row.rank, slots), right=False),
         TableColumn("matmul TFLOP/s", lambda row: _tera(row.matmul_flops)),
         TableColumn("copy GB/s", lambda row: rate_text(gb_per_s(row.copy_bps))),
         TableColumn("H2D GB/s", lambda row: rate_text(gb_per_s(row.h2d_bps))),

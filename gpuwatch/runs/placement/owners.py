@@ -208,7 +208,7 @@ def stem(path: str) -> str:
 
 
 def may_be_host(name: str) -> bool:
-    """Return True if a word may be a host name; numbered words for other things are excluded."""
+    """Return True if a word may be a host name; numbered words of other kinds are excluded."""
     if LETTERED.fullmatch(name):
         return True
     work = NUMBERED_WORK.fullmatch(name) is not None and OF_A_FLEET.search(name) is None

@@ -25,7 +25,7 @@ from gpuwatch.session.cluster_state.marks import (
 )
 from gpuwatch.session.cluster_state.marks_file import Change, MarksError, MarksFile, Stamp, file_name
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 """Seconds between checks of the file; a second cockpit shows a change within two of them."""
 ANSWER_S = 2.0
 """Seconds to wait for the file system, per key press and at the end."""
@@ -218,7 +218,7 @@ class ClusterState:
         file = self._file
         while file is not None and not self._closing:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing, LOOK_EVERY_S)
+                self._changed.wait_for(lambda: self._closing, POLL_EVERY_S)
             if self._closing:
                 return
             try:

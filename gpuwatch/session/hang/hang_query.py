@@ -92,7 +92,7 @@ class HangQuery:
         self._py_spy = sources.py_spy
         self._silent_job = silent_job
         self._session = session
-        self._loans: dict[str, PySpyUpload] = {}
+        self._uploads: dict[str, PySpyUpload] = {}
         """Node -> upload of py-spy to it."""
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
         self._whole = len(chosen) == len(session.fleet.nodes)
@@ -122,21 +122,21 @@ class HangQuery:
     @property
     def waiting(self) -> list[str]:
         """Nodes with outstanding answers."""
-        hunted = self.dumps.waiting if self.dumps is not None else ()
-        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._lending, *hunted})
+        collecting = self.dumps.waiting if self.dumps is not None else ()
+        return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._uploading, *collecting})
 
     @property
     def over(self) -> bool:
         """True if nothing more will arrive."""
-        asked = self._stacks or self._ras or self._lending
+        asked = self._stacks or self._ras or self._uploading
         return not asked and (self.dumps is None or self.dumps.over)
 
     @property
     def progress(self) -> str:
         """The current activity (upload of py-spy, dumps) as text; empty if there is none."""
-        if self._lending:
-            least = min(self._loans[node].share for node in self._lending)
-            return f"uploading py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
+        if self._uploading:
+            least = min(self._uploads[node].share for node in self._uploading)
+            return f"uploading py-spy to {plural(len(self._uploading), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
@@ -150,8 +150,8 @@ class HangQuery:
         """Process what has arrived; return True if anything has."""
         late = self._clock() >= self._deadline
         before = self.version
-        for node in self._lending:
-            self._lend(self._loans[node])
+        for node in self._uploading:
+            self._continue(self._uploads[node])
         for asked in [each for each in self._stacks if each.done or late]:
             self._stacks.remove(asked)
             self._take_stacks(asked)
@@ -190,20 +190,20 @@ class HangQuery:
         return next((self.stacks[node, pid] for node in nodes if (node, pid) in self.stacks), None)
 
     @property
-    def _lending(self) -> list[str]:
-        return [node for node, loan in self._loans.items() if not loan.over]
+    def _uploading(self) -> list[str]:
+        return [node for node, upload in self._uploads.items() if not upload.over]
 
-    def _lend(self, loan: PySpyUpload) -> None:
+    def _continue(self, upload: PySpyUpload) -> None:
         """Continue an upload of py-spy; when it is complete, request the stacks of the node's ranks again."""
-        loan.update()
-        if loan.ready:
+        upload.update()
+        if upload.ready:
             self._deadline = self._clock() + self._longest_s
-            self._ask_stacks(loan.node)
-        elif loan.over:
+            self._ask_stacks(upload.node)
+        elif upload.over:
             self.version += 1
             for key, each in self.stacks.items():
-                if each.node == loan.node and each.stack is not None and each.stack.why:
-                    why = f"{each.stack.why}, and could not be uploaded: {loan.why}"
+                if each.node == upload.node and each.stack is not None and each.stack.why:
+                    why = f"{each.stack.why}, and could not be uploaded: {upload.why}"
                     self.stacks[key] = replace(each, stack=structs.replace(each.stack, why=why))
 
     def _begin(self, node: Node) -> None:
@@ -279,9 +279,9 @@ class HangQuery:
             reported is not None
             and reported.lacks_py_spy
             and program is not None
-            and asked.node not in self._loans
+            and asked.node not in self._uploads
         ):
-            self._loans[asked.node] = PySpyUpload(self._session, asked.node, program, self._clock)
+            self._uploads[asked.node] = PySpyUpload(self._session, asked.node, program, self._clock)
         by_pid = {stack.pid: stack for stack in reported.processes} if reported is not None else {}
         gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():

@@ -55,7 +55,7 @@ def load(path: Path) -> Program:
 class UploadRequests(Protocol):
     """The requests of a session that an upload needs."""
 
-    def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
+    def upload_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
         """Send a piece of the program to a node's agent."""
         ...
 
@@ -104,7 +104,7 @@ class PySpyUpload:
         packed = self._program.packed
         piece = base64.b64encode(packed[self._sent : self._sent + PIECE_BYTES]).decode("ascii")
         self._asked_at = self._clock()
-        self._asked = self._session.lend_py_spy(
+        self._asked = self._session.upload_py_spy(
             self.node, piece, self._sent, len(packed), self._program.digest
         )
 

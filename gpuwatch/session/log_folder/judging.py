@@ -27,7 +27,7 @@ FIRST_REPORT_S = 2.0
 """Seconds of reading after which a partial judgement is made."""
 REPORT_SHARE = 4.0
 """Pause between partial judgements, as a multiple of the last one's duration: a fifth of the time at most."""
-LOOK_S, AGAIN_SHARE = 3.0, 4.0
+POLL_S, AGAIN_SHARE = 3.0, 4.0
 """Seconds between two checks for grown files.
 
 And the pause between two readings, as a multiple of the last one's duration.
@@ -120,7 +120,7 @@ def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:
     due = time.monotonic() + pause_s
     before = _sizes(found)
     while True:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         if time.monotonic() >= due:
             now = gather(task.paths, task.packs.column_words)
             if _sizes(now) != before:

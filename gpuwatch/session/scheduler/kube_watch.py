@@ -12,7 +12,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.plain import plain
-from gpuwatch.session.scheduler.repeated_look import RepeatedLook
+from gpuwatch.session.scheduler.repeated_query import RepeatedQuery
 from gpuwatch.wire import Finding, Role
 from gpuwatch.wire.limits import FIRST_OWN_FINDING
 
@@ -62,7 +62,7 @@ class KubeWatch:
         self._trouble: str | None = None
         """Why the events cannot be read now; None: they are read."""
         self._reported: str | None = None
-        self._looking = RepeatedLook(self._look, every_s, "kubernetes events")
+        self._looking = RepeatedQuery(self._query_events, every_s, "kubernetes events")
         self.start = self._looking.start
         self.close = self._looking.close
 
@@ -108,7 +108,7 @@ class KubeWatch:
             lines=[plain(event.line)], fields={"status": event.reason, "pod": pod}, count=max(1, event.count),
         )  # fmt: skip
 
-    def _look(self) -> list[KubeEvent]:
+    def _query_events(self) -> list[KubeEvent]:
         found: list[KubeEvent] = []
         trouble: list[str] = []
         for space in self._spaces:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.slurm.commands import scheduler_facts
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts
-from gpuwatch.session.scheduler.repeated_look import RepeatedLook
+from gpuwatch.session.scheduler.repeated_query import RepeatedQuery
 from gpuwatch.shell_command import value
 
 EVERY_S = 30.0
@@ -18,7 +18,7 @@ CHANGES_S = 2.0
 """Seconds within which a new job is queried."""
 MAX_JOBS = 8
 """Most jobs whose time limit and state are queried."""
-Look = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
+Query = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
 """Reads the Slurm states of nodes, by name, and of jobs, by id."""
 
 
@@ -28,11 +28,11 @@ class SlurmWatch:
     Call `update` after every poll, and `close` at the end.
     """
 
-    def __init__(self, look: Look = scheduler_facts, every_s: float = EVERY_S) -> None:
+    def __init__(self, query: Query = scheduler_facts, every_s: float = EVERY_S) -> None:
         """Prepare; nothing is queried yet."""
         self._next = 0.0
         self._wanted: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
-        self._looking = RepeatedLook(lambda: look(*self._wanted), every_s, "slurm")
+        self._repeated = RepeatedQuery(lambda: query(*self._wanted), every_s, "slurm")
 
     def update(self, fleet: Fleet, now: float, *, at_once: bool = False) -> None:
         """Store the results in the fleet, and set which nodes and jobs are queried next.
@@ -42,7 +42,7 @@ class SlurmWatch:
             now: Monotonic seconds.
             at_once: Query now, because something was changed.
         """
-        found = self._looking.take()
+        found = self._repeated.take()
         if found is not None:
             fleet.take_scheduler(found)
         if now < self._next and not at_once:
@@ -53,13 +53,13 @@ class SlurmWatch:
             return
         is_new = jobs != self._wanted[1]
         self._wanted = tuple(name for name in fleet.nodes if value("node", name) is not None), jobs
-        self._looking.start()
+        self._repeated.start()
         if is_new or at_once:
-            self._looking.hurry()
+            self._repeated.hurry()
 
     def close(self) -> None:
         """Stop the queries."""
-        self._looking.close()
+        self._repeated.close()
 
 
 def watch_of(fleet: Fleet) -> SlurmWatch | None:

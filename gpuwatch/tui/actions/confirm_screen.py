@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.styles import clean
 
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 WHAT = {
     "node": "the node's name",
     "job": "the job's id",
@@ -80,7 +80,7 @@ class ConfirmScreen(Dialog[None]):
         what = WHAT[self._action.confirm_what]
         self.question.update(Content(f"Type {what}, {clean(self._action.confirm)}, to run it:"))
         self.line.focus()
-        self.set_interval(LOOK_EVERY_S, self._look)
+        self.set_interval(POLL_EVERY_S, self._poll)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -109,7 +109,7 @@ class ConfirmScreen(Dialog[None]):
         self._say("it runs ...")
         self.set_focus(None)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         run = self._run
         if run is not None and run.outcome is not None and not self.has_class("-ended"):
             self.add_class("-ended")

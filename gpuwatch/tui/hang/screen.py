@@ -34,8 +34,8 @@ class WaitingScreen(PageScreen):
 
     def idle(self) -> frozenset[str]:
         """Return the actions that do nothing now; `choose` works only on the item that requests dumps."""
-        thing = self.page.chosen()
-        idle = set() if thing is not None and thing.key == WRITE else {"choose"}
+        item = self.page.chosen()
+        idle = set() if item is not None and item.key == WRITE else {"choose"}
         return frozenset(idle if self.page.may_write() else idle | {"write_dumps"})
 
     def labels(self) -> Mapping[str, str]:
@@ -50,8 +50,8 @@ class WaitingScreen(PageScreen):
 
     @on(SelectableLines.Chosen, "#hearing")
     def _choose(self) -> None:
-        thing = self.page.chosen()
-        if thing is not None and thing.key == WRITE:
+        item = self.page.chosen()
+        if item is not None and item.key == WRITE:
             self.action_write_dumps()
 
     def renew(self, question: Question) -> None:

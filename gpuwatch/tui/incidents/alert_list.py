@@ -182,19 +182,19 @@ class AlertList(ItemPage):
 
     def toggle_fold(self) -> bool:
         """Unfold the line under the cursor, or fold it again; return False if it is a single alert."""
-        thing = self.chosen()
-        if thing is None or not isinstance(thing.key, tuple):
+        item = self.chosen()
+        if item is None or not isinstance(item.key, tuple):
             return False
-        self._open ^= {thing.key}
+        self._open ^= {item.key}
         self.pull()
         return True
 
     def chosen_alerts(self) -> tuple[Alert, ...]:
         """Return the alert under the cursor, or all alerts of its folded line; empty without alerts."""
-        thing = self.chosen()
-        if thing is None:
+        item = self.chosen()
+        if item is None:
             return ()
         for bundle in bundles(self.view_state.snapshot.alerts):
-            if bundle.key == thing.key:
+            if bundle.key == item.key:
                 return bundle.alerts
-        return () if thing.alert is None else (thing.alert,)
+        return () if item.alert is None else (item.alert,)

@@ -82,8 +82,8 @@ class IncidentList(ItemPage):
 
     def incident(self) -> Incident | None:
         """Return the incident under the cursor; None without incidents."""
-        thing = self.chosen()
-        return None if thing is None else self.view_state.snapshot.incident(str(thing.key))
+        item = self.chosen()
+        return None if item is None else self.view_state.snapshot.incident(str(item.key))
 
 
 ENDED = (

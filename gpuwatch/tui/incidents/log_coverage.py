@@ -65,9 +65,9 @@ def watching(fleet: Fleet, packs: RulePacks) -> Watching:
     without = tuple(
         f"{ranks_text(each.ranks)} ({job_text(each.job)})" for each in unlogged(fleet.nodes.values())
     )
-    strangers = tuple(each.text for each in unranked(fleet.nodes.values()))
+    unranked_texts = tuple(each.text for each in unranked(fleet.nodes.values()))
     counts = files, nodes, len(fleet.nodes), kernels, len(packs.by_id), backlog
-    return Watching(*counts, tuple(silent), without, strangers, found)
+    return Watching(*counts, tuple(silent), without, unranked_texts, found)
 
 
 def _kernel_is_read(node: Node) -> bool:

@@ -121,10 +121,15 @@ class IncidentsScreen(LiveScreen):
         part = self.focused
         thing = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
         return thing.alert if thing is not None else None
+        item = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
+        if item is not None and item.alert is not None:
+            return item.alert
+        incident = self.incident()
+        return incident.cause if incident else None
 
     def explained(self) -> str:
-        thing = self.alert() or self.incident()
-        return thing.code if thing else ""
+        item = self.alert() or self.incident()
+        return item.code if item else ""
 
     def node_name(self) -> str | None:
         alert = self.alert()

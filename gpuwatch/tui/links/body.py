@@ -97,7 +97,7 @@ class LinkBody(Container):
 
     def _has_links(self) -> bool:
         results = self.view.results
-        return results is not None and len(results.seats) > 1 and results.request.pairs != "none"
+        return results is not None and len(results.slots) > 1 and results.request.pairs != "none"
 
     def _arrange_links(self, screen: Size, room: int) -> None:
         beside, cell = screen.width >= BESIDE_COLUMNS, 0

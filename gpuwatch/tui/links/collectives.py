@@ -119,8 +119,8 @@ class LinkTable(LinkPage):
         row = [Segment(fit(f" {title}", LABEL + 2), look.text), Segment(numbers, look.text)]
         row.append(Segment(f" {unit}", look.dim))
         if least[0] < LOW_RATIO * median[0]:
-            seat = next((seat for seat in results.seats if seat.rank == least[1]), None)
-            name = clean(seat.name) if seat else f"rank {least[1]}"
+            slot = next((slot for slot in results.slots if slot.rank == least[1]), None)
+            name = clean(slot.name) if slot else f"rank {least[1]}"
             text = f"  {look.glyphs.down} {name}"
             row.append(Segment(text, look.severity["warning"]))
         yield PageItem(("gpu", title), (tuple(row),))

@@ -54,8 +54,8 @@ class LinkHead(LinkPage):
             "NEWER than the frozen view" if self.view.newer else "",
             clock(results.started, wall),
             f"took {lasting(lasted)}" if results.ended else f"for {lasting(lasted)}",
-            f"{counted(len(self.view.board.nodes), 'node')}, {counted(len(results.seats), 'rank')}"
-            if results.seats
+            f"{counted(len(self.view.board.nodes), 'node')}, {counted(len(results.slots), 'rank')}"
+            if results.slots
             else "",
             backend_text(results),
             f"over {over}" if (over := transports_text(results)) else "",

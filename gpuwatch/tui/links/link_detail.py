@@ -133,7 +133,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         The links across rails are summed up in one line.
         """
         look = self.look
-        local = {seat.rank: seat.local for seat in self.view.board.seats}
+        local = {slot.rank: slot.local for slot in self.view.board.slots}
         rails = [[each for each in links if each.pair.link == "same_rail"] for links in (there, back)]
         if len(rails[0]) > 1:
             room = max(1, (width - LABEL) // RAIL)
@@ -182,11 +182,11 @@ class LinkCell(RebuiltPage, can_focus=False):
         """Yield rows with the changed counters, the transports and the NICs of the link's nodes."""
         look, board = self.look, self.view.board
         numbers = dict.fromkeys(self.matrix.place)
-        nodes = [board.nodes[n] if self.view.view == "nodes" else board.seats[n].node for n in numbers]
+        nodes = [board.nodes[n] if self.view.view == "nodes" else board.slots[n].node for n in numbers]
         for node in dict.fromkeys(nodes):
-            ranks = {seat.rank for seat in board.seats if seat.node == node}
+            ranks = {slot.rank for slot in board.slots if slot.node == node}
             over = sorted(name for name, own in results.transports.items() if ranks & set(own))
-            nics = dict.fromkeys(seat.nic for seat in board.seats if seat.node == node and seat.nic)
+            nics = dict.fromkeys(slot.nic for slot in board.slots if slot.node == node and slot.nic)
             moved = [
                 f"{each.name.replace(':', ' ')} +{each.after - each.before:,.0f}"
                 for each in results.counters

@@ -99,7 +99,7 @@ class LinkMatrix(SelectableLines):
     def prepare(self) -> None:
         view = self.view
         board, axis = view.board, view.view
-        shaped_for = (id(board), axis, board.seats, self.columns, self.room)
+        shaped_for = (id(board), axis, board.slots, self.columns, self.room)
         if shaped_for != self._shaped_for:
             self._shaped_for = shaped_for
             self.labels, self.shorts = axis_names(view)
@@ -120,10 +120,10 @@ class LinkMatrix(SelectableLines):
         view, results = self.view, self.view.results
         if results is None or not results.testing:
             return frozenset()
-        number = {seat.rank: place for place, seat in enumerate(view.board.seats)}
+        number = {slot.rank: place for place, slot in enumerate(view.board.slots)}
         if view.view == "nodes":
             at = {node: place for place, node in enumerate(view.board.nodes)}
-            number = {seat.rank: at[seat.node] for seat in view.board.seats}
+            number = {slot.rank: at[slot.node] for slot in view.board.slots}
         return frozenset(
             (number[src], number[dst]) for src, dst in results.testing if src in number and dst in number
         )
@@ -240,13 +240,13 @@ class LinkMatrix(SelectableLines):
     def put_on(self, source: int, target: int) -> None:
         """Move the cursor to the link between two ranks, or their nodes. Unknown ranks are ignored."""
         board = self.view.board
-        places = {seat.rank: place for place, seat in enumerate(board.seats)}
+        places = {slot.rank: place for place, slot in enumerate(board.slots)}
         if source not in places or target not in places:
             return
         if self.view.view == "nodes":
             self.put(
-                board.nodes.index(board.seats[places[source]].node),
-                board.nodes.index(board.seats[places[target]].node),
+                board.nodes.index(board.slots[places[source]].node),
+                board.nodes.index(board.slots[places[target]].node),
             )
         else:
             self.put(places[source], places[target])
@@ -302,8 +302,8 @@ def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
     """Return (row names, column names); those of the columns are without the beginning that all share."""
     board = view.board
     if view.view == "ranks":
-        labels = [f"{seat.node} {seat.local}" for seat in board.seats]
-        return [clean(label) for label in labels], [str(seat.rank) for seat in board.seats]
+        labels = [f"{slot.node} {slot.local}" for slot in board.slots]
+        return [clean(label) for label in labels], [str(slot.rank) for slot in board.slots]
     names = [clean(node) for node in board.nodes]
     same = 0
     while len(names) > 1 and len({name[: same + 1] for name in names}) == 1 and same < len(names[0]):

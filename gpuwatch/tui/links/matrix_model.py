@@ -25,7 +25,7 @@ from gpuwatch.probe.judging.links.links import (
     grade_of,
 )
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
-from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
+from gpuwatch.probe.results import PairResult, RankSlot, Results, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
 GRADES: tuple[Grade, ...] = ("ok", "low", "noisy", "bad", "dead")
@@ -61,7 +61,7 @@ class LinkBoard:
     """The links of one probe with their grades; `take` updates them."""
 
     def __init__(self) -> None:
-        self.seats: list[Seat] = []
+        self.slots: list[RankSlot] = []
         self.nodes: list[str] = []
         self.pairs: list[PairResult] = []
         self.version = 0
@@ -72,7 +72,7 @@ class LinkBoard:
 
     def _clear(self) -> None:
         self._place: dict[int, int] = {}
-        """Rank -> its index among the seats."""
+        """Rank -> its index among the slots."""
         self._groups: dict[object, int] = {}
         self._src, self._dst, self._group = array("i"), array("i"), array("i")
         self._rate, self._dead = array("d"), array("b")
@@ -91,10 +91,10 @@ class LinkBoard:
 
         Returns True if anything changed.
         """
-        moved = self._take_seats(results)
+        moved = self._take_slots(results)
         pairs = list(results.pairs.values())
         if len(pairs) < len(self.pairs):
-            self._reset(self.seats)
+            self._reset(self.slots)
             moved = True
         known = len(self.pairs)
         changed = list(compress(range(known), map(is_not, pairs, self.pairs)))
@@ -115,11 +115,11 @@ class LinkBoard:
         self._kinds.clear()
         return True
 
-    def _take_seats(self, results: Results) -> bool:
-        seats = list(results.seats)
-        moved = seats != self.seats
+    def _take_slots(self, results: Results) -> bool:
+        slots = list(results.slots)
+        moved = slots != self.slots
         if moved:
-            self._reset(seats)
+            self._reset(slots)
         at = {node: number for number, node in enumerate(self.nodes)}
         unreached = {
             (at[each.src], at[each.dst]): each
@@ -130,14 +130,14 @@ class LinkBoard:
         self.unreached = unreached
         return moved
 
-    def _reset(self, seats: list[Seat]) -> None:
+    def _reset(self, slots: list[RankSlot]) -> None:
         self._clear()
         self.pairs = []
-        self.seats = seats
-        self.nodes = list(dict.fromkeys(seat.node for seat in seats))
-        self._place = {seat.rank: place for place, seat in enumerate(seats)}
+        self.slots = slots
+        self.nodes = list(dict.fromkeys(slot.node for slot in slots))
+        self._place = {slot.rank: place for place, slot in enumerate(slots)}
         number = {node: at for at, node in enumerate(self.nodes)}
-        self._node_of = np.array([number[seat.node] for seat in seats], np.int32)
+        self._node_of = np.array([number[slot.node] for slot in slots], np.int32)
 
     def _append(self, pair: PairResult) -> None:
         place = self._place
@@ -145,7 +145,7 @@ class LinkBoard:
         self._dst.append(place.get(pair.dst, NOT_MEASURED))
         self._group.append(self._group_of(pair))
         src = self._place.get(pair.src)
-        own_cores = pair.link == "same_node" and src is not None and self.seats[src].device == "cpu"
+        own_cores = pair.link == "same_node" and src is not None and self.slots[src].device == "cpu"
         self._own_cores.append(own_cores)
         self._rate.append(NAN)
         self._dead.append(0)
@@ -176,7 +176,7 @@ class LinkBoard:
         key: object = pair.link
         if pair.link == "same_node" and len(self.nodes) >= ENOUGH_NODES:
             ends = (self._place.get(pair.src), self._place.get(pair.dst))
-            key = frozenset(self.seats[end].local for end in ends if end is not None)
+            key = frozenset(self.slots[end].local for end in ends if end is not None)
         return self._groups.setdefault(key, len(self._groups))
 
     # ---- what comes of it
@@ -234,7 +234,7 @@ class LinkBoard:
 
     def size(self, view: View) -> int:
         """Return the number of rows, which is also that of columns."""
-        return len(self.nodes) if view == "nodes" else len(self.seats)
+        return len(self.nodes) if view == "nodes" else len(self.slots)
 
     def kinds(self, view: View, number: int, columns: slice) -> list[int]:
         """Return these columns of row `number` as numbers for `kind_of`, NOT_MEASURED or UNREACHED."""

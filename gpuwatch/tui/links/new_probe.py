@@ -72,8 +72,8 @@ class LinkStart(ItemPage):
 
     def request(self) -> ProbeRequest:
         """Return the probe request under the cursor; without a cursor, the full probe."""
-        thing = self.chosen()
-        return next((request for key, _, _, request in WISHES if thing and key == thing.key), WISHES[0][3])
+        item = self.chosen()
+        return next((request for key, _, _, request in WISHES if item and key == item.key), WISHES[0][3])
 
 
 def legend(width: int, look: StyleSet) -> Iterator[Row]:
@@ -121,7 +121,7 @@ class LinkProbes(ItemPage):
             results = probing.results
             severity, word = standing_of(results)
             here = look.glyphs.cursor if number == self.view.at else " "
-            nodes = len({seat.node for seat in list(results.seats)}) or len(results.nodes)
+            nodes = len({slot.node for slot in list(results.slots)}) or len(results.nodes)
             size = f"{counted(nodes, 'node'):>9}  " if width >= WIDE_COLUMNS else ""
             head = [
                 Segment(here, look.title),
@@ -134,5 +134,5 @@ class LinkProbes(ItemPage):
 
     def number(self) -> int | None:
         """Return the index in the session's list of the probe under the cursor; None without probes."""
-        thing = self.chosen()
-        return thing.key if thing is not None and isinstance(thing.key, int) else None
+        item = self.chosen()
+        return item.key if item is not None and isinstance(item.key, int) else None

@@ -52,12 +52,12 @@ class LinkView:
         taken = self.at, probing.results.version
         if taken == self._taken or (self._scene.frozen and self.results is not None):
             return
-        first = self.results is None or not self.results.seats
+        first = self.results is None or not self.results.slots
         self.newer = self.at is not None and self._scene.outruns_freeze(self.at)
         self._taken, self.results = taken, still(probing.results)
         self.version += 1
         self.board.take(self.results)
-        if first and self.results.seats:
+        if first and self.results.slots:
             self.view = "nodes" if len(self.board.nodes) > 1 else "ranks"
 
 
@@ -70,7 +70,7 @@ def still(results: Results) -> Results:
         results,
         nodes=list(results.nodes),
         busy=dict(results.busy),
-        seats=list(results.seats),
+        slots=list(results.slots),
         gone=dict(results.gone),
         unreachable=list(results.unreachable),
         collectives=list(results.collectives),

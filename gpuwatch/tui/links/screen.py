@@ -196,15 +196,15 @@ class LinksScreen(LiveScreen):
 
     @on(SelectableLines.Chosen, "#inventory")
     def _answer(self) -> None:
-        results, probing, thing = self.view.results, self.view.probing, self.inventory.chosen()
-        if results is None or probing is None or thing is None:
+        results, probing, item = self.view.results, self.view.probing, self.inventory.chosen()
+        if results is None or probing is None or item is None:
             return
-        if thing.key == "confirm":
+        if item.key == "confirm":
             probing.confirm()
             self.pull()
-        elif thing.key == "anyway":
+        elif item.key == "anyway":
             self._begin(replace(results.request, busy_too=True))
-        elif thing.key == "again":
+        elif item.key == "again":
             self._begin(results.request)
 
     @on(SelectableLines.Chosen, "#matrix")
@@ -232,11 +232,11 @@ class LinksScreen(LiveScreen):
 
     @on(SelectableLines.Chosen, "#evidence")
     def _to_culprit(self) -> None:
-        thing = self.evidence.chosen()
+        item = self.evidence.chosen()
         verdict = self.view.results.verdict if self.view.results else None
-        if thing is None or verdict is None or not isinstance(thing.key, tuple) or thing.key[0] != "culprit":
+        if item is None or verdict is None or not isinstance(item.key, tuple) or item.key[0] != "culprit":
             return
-        worst = self.view.board.worst_of(verdict.culprits[thing.key[1]].name)
+        worst = self.view.board.worst_of(verdict.culprits[item.key[1]].name)
         if worst is not None:
             self.matrix.put_on(worst.pair.src, worst.pair.dst)
             self.matrix.focus()
@@ -276,7 +276,7 @@ class LinksScreen(LiveScreen):
 
     def node_name(self) -> str | None:
         board = self.view.board
-        if not board.seats or not self.body.left.display:
+        if not board.slots or not self.body.left.display:
             return None
         source = self.matrix.place[0]
-        return board.nodes[source] if self.view.view == "nodes" else board.seats[source].node
+        return board.nodes[source] if self.view.view == "nodes" else board.slots[source].node

@@ -64,7 +64,7 @@ class LogsLayout(LiveScreen):
         if self._wanted is not None:
             self.workspace.open(self._wanted)
         else:
-            self.workspace.look_again(self._about)
+            self.workspace.reopen(self._about)
         self.arrange_parts()
         self.grid.panes[0].focus()
 

@@ -27,18 +27,18 @@ def _still(fleet: Fleet) -> Fleet:
 
     Wire structs are immutable, so shallow copies of nodes and GPUs are enough.
     """
-    twin = copy.copy(fleet)
-    twin.events, twin.findings = fleet.events.copy(), dict(fleet.findings)
-    twin.progress = fleet.progress.still()
-    twin.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}
-    return twin
+    frozen = copy.copy(fleet)
+    frozen.events, frozen.findings = fleet.events.copy(), dict(fleet.findings)
+    frozen.progress = fleet.progress.still()
+    frozen.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}
+    return frozen
 
 
 def _still_node(node: Node) -> Node:
-    twin = copy.copy(node)
-    twin.events = node.events.copy()
-    twin.gpus = {uuid: copy.copy(gpu) for uuid, gpu in node.gpus.items()}
-    return twin
+    frozen = copy.copy(node)
+    frozen.events = node.events.copy()
+    frozen.gpus = {uuid: copy.copy(gpu) for uuid, gpu in node.gpus.items()}
+    return frozen
 
 
 class ViewState:

@@ -213,7 +213,7 @@ _COMMON = [
     "these",
     "long",
     "make",
-    "thing",
+    "item",
     "see",
     "him",
     "two",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuwatch.probe.probe_request import ProbeRequest
-from gpuwatch.probe.results import PairResult, Results, Seat
+from gpuwatch.probe.results import PairResult, RankSlot, Results
 from gpuwatch.tui.links.screen import LinksScreen
 from tests.bench.cpu import Row
 from tests.tui.counting import on_terminal, painted
@@ -36,8 +36,8 @@ def pairs(turn: int) -> dict[tuple[int, int], PairResult]:
 async def measure(size: tuple[int, int]) -> tuple[float, float]:
     """CPU ms and bytes per frame."""
     turns = [pairs(0), pairs(1)]
-    seats = [Seat(number, f"gpu-{number + 1:03}", 0, "H100", 0) for number in range(NODES)]
-    results = Results(request=ProbeRequest(), started=NOW, phase="pairs", seats=seats, pairs=turns[0])
+    slots = [RankSlot(number, f"gpu-{number + 1:03}", 0, "H100", 0) for number in range(NODES)]
+    results = Results(request=ProbeRequest(), started=NOW, phase="pairs", slots=slots, pairs=turns[0])
     session = demo_session(11)
     session.probes = [StillProbing(results)]
     app = still_app(session)

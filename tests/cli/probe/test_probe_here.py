@@ -88,7 +88,7 @@ def test_two_nodes_of_two_ranks_as_json(tmp_path: Path, mark: str) -> None:
     assert all(
         pair["ok"] and pair["bandwidth_gb_per_s"] > 0 and pair["latency_us"] > 0 for pair in facts["pairs"]
     )
-    assert [(seat["node"], seat["local"]) for seat in facts["seats"]] == [
+    assert [(slot["node"], slot["local"]) for slot in facts["slots"]] == [
         ("here-1", 0),
         ("here-1", 1),
         ("here-2", 0),

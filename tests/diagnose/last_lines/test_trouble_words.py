@@ -33,7 +33,7 @@ PAIRS = (
 
 
 @pytest.mark.parametrize(("trouble", "twin"), PAIRS)
-def test_a_line_of_trouble_and_its_harmless_twin(trouble: str, twin: str) -> None:
+def test_a_line_of_trouble_and_its_harmless_counterpart(trouble: str, twin: str) -> None:
     assert (has_trouble_words(trouble), has_trouble_words(twin)) == (True, False)
     assert (states_machine_trouble(trouble), states_machine_trouble(twin)) == (True, False)
 

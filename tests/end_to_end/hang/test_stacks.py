@@ -100,7 +100,7 @@ def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_what_is_no_program_is_not_lent() -> None:
+def test_what_is_no_program_is_not_uploaded() -> None:
     done = gpuwatch("stacks", "--local", "--upload-py-spy", __file__)
     assert done.returncode == 2
     assert f"--upload-py-spy {__file__}: not a program" in done.stderr

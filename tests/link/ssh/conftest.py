@@ -1,4 +1,4 @@
-"""One plain sshd for the tests of this room that need nothing special of it."""
+"""One plain sshd for the tests of this folder that need nothing special of it."""
 
 from __future__ import annotations
 

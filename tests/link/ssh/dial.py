@@ -1,4 +1,4 @@
-"""Short ways to dial, for the tests of this room."""
+"""Short ways to dial, for the tests of this folder."""
 
 from __future__ import annotations
 

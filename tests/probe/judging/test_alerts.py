@@ -36,7 +36,7 @@ def cluster(fabric: Fabric, rate_gbps: float = 400.0, link_layer: str = "InfiniB
                 ],
             ),
         )
-        for node in dict.fromkeys(seat.node for seat in results.seats)
+        for node in dict.fromkeys(slot.node for slot in results.slots)
     ]
     return results
 

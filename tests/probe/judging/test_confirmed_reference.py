@@ -42,8 +42,8 @@ def test_the_claimant_is_stated_and_a_slow_node_beside_it_is_named(nodes: int) -
 def test_fast_gpus_of_one_node_make_no_gpu_of_another_slow(nodes: int) -> None:
     results = Fabric(nodes, 8, gpus=True).results()
     results.gpus = {
-        seat.rank: GpuResult(seat.rank, matmul_flops=7e14 * (2.5 if seat.node == "host-0" else 1.0))
-        for seat in results.seats
+        slot.rank: GpuResult(slot.rank, matmul_flops=7e14 * (2.5 if slot.node == "host-0" else 1.0))
+        for slot in results.slots
     }
     assert judge(results).culprits == ()
     results.gpus[12] = replace(results.gpus[12], matmul_flops=2e14)

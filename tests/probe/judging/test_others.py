@@ -157,8 +157,8 @@ def test_one_vote_of_many_names_nobody() -> None:
 
 def gpus(results: Results, odd: GpuResult | None = None) -> Results:
     """Every GPU alike; but this one is as it is given."""
-    for seat in results.seats:
-        results.gpus[seat.rank] = replace(ALIKE, rank=seat.rank)
+    for slot in results.slots:
+        results.gpus[slot.rank] = replace(ALIKE, rank=slot.rank)
     if odd is not None:
         results.gpus[odd.rank] = odd
     return results
@@ -196,7 +196,7 @@ def test_all_gpus_of_a_node_are_the_node() -> None:
 
 def test_what_is_slow_for_the_links_because_of_pcie_is_one_culprit() -> None:
     def at_gpu(src: object, dst: object) -> bool:
-        return any((seat.node, seat.local) == ("host-0", 5) for seat in (src, dst))  # type: ignore[attr-defined]
+        return any((slot.node, slot.local) == ("host-0", 5) for slot in (src, dst))  # type: ignore[attr-defined]
 
     results = gpus(Fabric(4, 8, gpus=True).slow(at_gpu).results(), replace(ALIKE, h2d_bps=1e10))
 

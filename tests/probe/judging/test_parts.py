@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gpuwatch.probe.judging.judge import MAX_SAMPLE_LINKS, judge, suspects
 from gpuwatch.probe.orchestration.planning.nearness import device_of
 from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 from tests.probe.judging.fabric import Fabric, both_ways, one_way, out_of, through
 from tests.sentences import Sentences
 
@@ -65,14 +65,14 @@ def test_the_same_nic_everywhere_is_its_rail(sentences: Sentences) -> None:
 
 
 def test_one_direction_of_one_nic() -> None:
-    def leaving(src: Seat, dst: Seat) -> bool:
+    def leaving(src: RankSlot, dst: RankSlot) -> bool:
         return src.node == "host-1" != dst.node and src.local == 0
 
     assert culprits(Fabric(4, 2, gpus=True).slow(leaving)) == [("direction", "host-1 mlx5_0 egress")]
 
 
 def test_one_link_of_many_rails_names_its_gpus() -> None:
-    def link(src: Seat, dst: Seat) -> bool:
+    def link(src: RankSlot, dst: RankSlot) -> bool:
         return (src.node, dst.node, src.local) == ("host-1", "host-3", 2)
 
     assert culprits(Fabric(4, 4, gpus=True).slow(link)) == [("link", "host-1 GPU 2 -> host-3 GPU 2")]
@@ -85,7 +85,7 @@ def test_two_nodes_of_many_rails_are_one_link() -> None:
 
 
 def test_a_gpu_that_is_slow_to_all_of_its_node() -> None:
-    def nvlink(src: Seat, dst: Seat) -> bool:
+    def nvlink(src: RankSlot, dst: RankSlot) -> bool:
         return src.node == dst.node == "host-1" and 3 in {src.local, dst.local}
 
     assert culprits(Fabric(1, 8, gpus=True).slow(lambda src, dst: 3 in {src.local, dst.local})) == [

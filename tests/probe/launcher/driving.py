@@ -23,8 +23,8 @@ from gpuwatch.probe.protocol import (
     AnyNodeMessage,
     AnyOrder,
     NodeInventory,
+    NodeSlot,
     Prepare,
-    RankSeat,
     Ready,
 )
 
@@ -175,7 +175,7 @@ class Driven:
         start, lines = StartFinder(self.way.nonce, self.way.mark), LineSplitter(1 << 20)
         try:
             while data := self.carrier.recv(65536):
-                rest = data if start.found else start.look(data)
+                rest = data if start.found else start.feed(data)
                 for line in lines.split(rest or b""):
                     message = _DECODER.decode(line or b"")
                     with self._news:
@@ -193,7 +193,7 @@ def one_rank(*, store_port: int = 0, store_here: bool = False) -> Prepare:
     return Prepare(
         backend="gloo",
         world_size=1,
-        seats=[RankSeat(rank=0, local=0)],
+        slots=[NodeSlot(rank=0, local=0)],
         store_address="127.0.0.1",
         store_port=store_port,
         store_here=store_here,

@@ -15,8 +15,8 @@ from gpuwatch.probe.protocol import (
     Leaving,
     Listen,
     Listening,
+    NodeSlot,
     Prepare,
-    RankSeat,
     Ready,
     Step,
     Stop,
@@ -25,8 +25,8 @@ from tests.parts import need_torch
 from tests.probe.launcher.driving import Driven, children, gone, listeners
 
 
-def seats(count: int) -> list[RankSeat]:
-    return [RankSeat(rank=rank, local=rank) for rank in range(count)]
+def slots(count: int) -> list[NodeSlot]:
+    return [NodeSlot(rank=rank, local=rank) for rank in range(count)]
 
 
 @pytest.mark.sampled(1)
@@ -39,7 +39,7 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
         driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.send(
-            Prepare(backend="gloo", world_size=2, seats=seats(2), store_address="127.0.0.1",
+            Prepare(backend="gloo", world_size=2, slots=slots(2), store_address="127.0.0.1",
                     store_port=here.port, store_here=True, iface="lo"),
         )  # fmt: skip
         ready = [driven.until(Ready, lambda message, rank=rank: message.rank == rank) for rank in range(2)]  # type: ignore[misc]
@@ -77,7 +77,7 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
         driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.send(
-            Prepare(backend="gloo", world_size=2, seats=seats(2), store_address="127.0.0.1",
+            Prepare(backend="gloo", world_size=2, slots=slots(2), store_address="127.0.0.1",
                     store_port=here.port, store_here=True, iface="lo"),
             Step(id=1, what="collective", collective="all_reduce", bytes=64 << 20, iterations=10_000),
         )  # fmt: skip

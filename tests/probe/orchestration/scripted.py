@@ -133,7 +133,7 @@ class ScriptedLine:
             ]
             emit(self.node, Reached(tries=tries))
         elif isinstance(order, Prepare):
-            self._ranks = [seat.rank for seat in order.seats]
+            self._ranks = [slot.rank for slot in order.slots]
             for rank in self._ranks:
                 emit(self.node, Ready(rank=rank, pid=rank, backend=order.backend, torch="2.13.0"))
         elif isinstance(order, Count):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpuwatch.probe.orchestration.nodes.arrivals import IMPORT_S, MARGIN_S, Arrivals
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 from tests.sentences import Sentences
 
-SEATS = [Seat(rank, f"gpu-{rank // 2}", rank % 2) for rank in range(4)]
+SLOTS = [RankSlot(rank, f"gpu-{rank // 2}", rank % 2) for rank in range(4)]
 
 
 def test_a_slow_import_is_waited_for_and_reported_as_such() -> None:
-    arrivals = Arrivals(SEATS, 100.0, 30.0)
+    arrivals = Arrivals(SLOTS, 100.0, 30.0)
     for rank in (0, 1):
         arrivals.arrived(rank, 105.0)
     assert arrivals.until == 100.0 + IMPORT_S + 30.0
@@ -23,7 +23,7 @@ def test_a_slow_import_is_waited_for_and_reported_as_such() -> None:
 def test_once_every_node_has_imported_a_rank_that_does_not_come_is_given_up_soon(
     sentences: Sentences,
 ) -> None:
-    arrivals = Arrivals(SEATS, 100.0, 30.0)
+    arrivals = Arrivals(SLOTS, 100.0, 30.0)
     for rank, now in ((0, 103.0), (1, 103.0), (3, 110.0)):
         arrivals.arrived(rank, now)
     assert arrivals.until == 110.0 + 30.0 + MARGIN_S
@@ -31,7 +31,7 @@ def test_once_every_node_has_imported_a_rank_that_does_not_come_is_given_up_soon
 
 
 def test_when_all_have_come_those_that_do_not_join_are_named(sentences: Sentences) -> None:
-    arrivals = Arrivals(SEATS, 0.0, 30.0)
+    arrivals = Arrivals(SLOTS, 0.0, 30.0)
     for rank in range(4):
         arrivals.arrived(rank, 5.0)
     for rank in (0, 1, 3):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gpuwatch.probe.orchestration.planning.assignment import assign_slots
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
-from gpuwatch.probe.orchestration.planning.seating import seat_ranks
 from gpuwatch.probe.orchestration.stages.reach import settle
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
@@ -117,43 +117,43 @@ def test_a_rank_a_gpu_over_nccl_and_the_port_that_leaves_no_doubt() -> None:
     inventories = {name: inventory(name, at, 4) for at, name in enumerate("ab")}
     port = InventoryPort(device="mlx5_0", port=1, state="4: ACTIVE", rate_gbps=400.0)
     inventories["b"] = msgspec.structs.replace(inventories["b"], ports=[port])
-    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
-    assert seating.backend == "nccl"
-    assert [(seat.node, seat.local, seat.gpu) for seat in seating.seats[3:6]] == [
+    assignment = assign_slots(inventories, ProbeRequest(), choose(inventories))
+    assert assignment.backend == "nccl"
+    assert [(slot.node, slot.local, slot.gpu) for slot in assignment.slots[3:6]] == [
         ("a", 3, 3),
         ("b", 0, 0),
         ("b", 1, 1),
     ]
-    assert {seat.node: seat.nic for seat in seating.seats} == {"a": "eth0", "b": "mlx5_0"}
-    fewer = seat_ranks(inventories, ProbeRequest(ranks_per_node=2), choose(inventories))
-    assert [seat.local for seat in fewer.seats] == [0, 1, 0, 1]
+    assert {slot.node: slot.nic for slot in assignment.slots} == {"a": "eth0", "b": "mlx5_0"}
+    fewer = assign_slots(inventories, ProbeRequest(ranks_per_node=2), choose(inventories))
+    assert [slot.local for slot in fewer.slots] == [0, 1, 0, 1]
 
 
 def test_cpu_ranks_over_gloo_where_a_node_has_no_gpu() -> None:
     inventories = {"a": inventory("a", 0, 8), "b": inventory("b", 1)}
-    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
-    assert seating.backend == "gloo"
-    assert {seat.device for seat in seating.seats} == {"cpu"}
-    assert any("fabric" in note for note in seating.notes)
-    only_gpus = seat_ranks(inventories, ProbeRequest(backend="nccl"), choose(inventories))
-    assert {seat.node for seat in only_gpus.seats} == {"a"}
+    assignment = assign_slots(inventories, ProbeRequest(), choose(inventories))
+    assert assignment.backend == "gloo"
+    assert {slot.device for slot in assignment.slots} == {"cpu"}
+    assert any("fabric" in note for note in assignment.notes)
+    only_gpus = assign_slots(inventories, ProbeRequest(backend="nccl"), choose(inventories))
+    assert {slot.node for slot in only_gpus.slots} == {"a"}
     assert "no GPU" in only_gpus.without["b"]
 
 
 def test_nccl_needs_a_torch_that_was_built_for_it() -> None:
     inventories = {"a": inventory("a", 0, 2, torch="2.13.0+cpu")}
-    assert seat_ranks(inventories, ProbeRequest(), choose(inventories)).backend == "gloo"
+    assert assign_slots(inventories, ProbeRequest(), choose(inventories)).backend == "gloo"
     assert (
         "without CUDA"
-        in seat_ranks(inventories, ProbeRequest(backend="nccl"), choose(inventories)).without["a"]
+        in assign_slots(inventories, ProbeRequest(backend="nccl"), choose(inventories)).without["a"]
     )
 
 
 def test_two_names_of_one_machine_share_no_gpu() -> None:
     one = msgspec.structs.replace(inventory("a", 0, 2), boot_id="5f0c")
-    seating = seat_ranks({"a": one, "again": one}, ProbeRequest(), choose({"a": one, "again": one}))
-    assert {seat.node for seat in seating.seats} == {"a"}
-    assert "same GPUs as a" in seating.without["again"]
+    assignment = assign_slots({"a": one, "again": one}, ProbeRequest(), choose({"a": one, "again": one}))
+    assert {slot.node for slot in assignment.slots} == {"a"}
+    assert "same GPUs as a" in assignment.without["again"]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -169,11 +169,11 @@ def test_a_node_that_lists_one_other_nodes_gpus_gets_neither_named_alone(
     listed = honest["b"].gpus[:stolen]
     liar = {"liar": msgspec.structs.replace(inventory("liar", 3, 2), gpus=listed, boot_id=boot_id)}
     inventories = liar | honest if first else honest | liar
-    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
-    assert {seat.node for seat in seating.seats} == {"a", "c"}
-    assert set(seating.without) == {"b", "liar"}
-    assert "liar" in seating.without["b"]
-    assert "b" in seating.without["liar"]
+    assignment = assign_slots(inventories, ProbeRequest(), choose(inventories))
+    assert {slot.node for slot in assignment.slots} == {"a", "c"}
+    assert set(assignment.without) == {"b", "liar"}
+    assert "liar" in assignment.without["b"]
+    assert "b" in assignment.without["liar"]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -182,25 +182,25 @@ def test_a_node_that_lists_the_gpus_of_others_leaves_none_of_them_out(first: boo
     listed = [gpu for each in honest.values() for gpu in each.gpus]
     liar = {"liar": msgspec.structs.replace(inventory("liar", 3, 2), gpus=listed)}
     inventories = liar | honest if first else honest | liar
-    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
-    assert {seat.node for seat in seating.seats} == set("abc")
-    assert set(seating.without) == {"liar"}
-    assert all(name in seating.without["liar"] for name in "abc")
+    assignment = assign_slots(inventories, ProbeRequest(), choose(inventories))
+    assert {slot.node for slot in assignment.slots} == set("abc")
+    assert set(assignment.without) == {"liar"}
+    assert all(name in assignment.without["liar"] for name in "abc")
 
 
 def test_where_nothing_tells_two_claimants_apart_both_are_left_out() -> None:
     one, other = inventory("a", 0, 2), inventory("b", 1, 2)
     other = msgspec.structs.replace(other, gpus=[*other.gpus, one.gpus[0]])
     inventories = {"a": one, "b": other, "c": inventory("c", 2, 2)}
-    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
-    assert {seat.node for seat in seating.seats} == {"c"}
-    assert "b" in seating.without["a"]
-    assert "a" in seating.without["b"]
+    assignment = assign_slots(inventories, ProbeRequest(), choose(inventories))
+    assert {slot.node for slot in assignment.slots} == {"c"}
+    assert "b" in assignment.without["a"]
+    assert "a" in assignment.without["b"]
 
 
 def test_a_machine_with_one_core_still_has_somebody_to_talk_to() -> None:
     small = msgspec.structs.replace(inventory("a", 0), cpus=1)
-    assert len(seat_ranks({"a": small}, ProbeRequest(), choose({"a": small})).seats) == 2
+    assert len(assign_slots({"a": small}, ProbeRequest(), choose({"a": small})).slots) == 2
 
 
 def test_the_store_goes_where_everybody_gets() -> None:

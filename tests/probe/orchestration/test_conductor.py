@@ -78,7 +78,7 @@ def test_a_whole_probe() -> None:
     lines = cluster(3, fabric=Fabric(rate=lambda src, dst: 1e9 if (src, dst) == (0, 4) else 2e9))
     results = run_through(lines)
     assert (results.phase, results.reason) == ("done", "")
-    assert [seat.node for seat in results.seats] == [
+    assert [slot.node for slot in results.slots] == [
         "gpu-000",
         "gpu-000",
         "gpu-001",
@@ -153,7 +153,7 @@ def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on(sentences: S
     lines = [*cluster(2), ScriptedLine("down", None, Fabric())]
     results = run_through(lines)
     assert results.phase == "done"
-    assert {seat.node for seat in results.seats} == {"gpu-000", "gpu-001"}
+    assert {slot.node for slot in results.slots} == {"gpu-000", "gpu-001"}
     assert next(each.problem for each in results.nodes if each.node == "down") == "connection refused"
     sentences(results.notes)
 
@@ -167,7 +167,7 @@ def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
     confirm_and_wait(conductor)
     conductor.close()
     assert conductor.results.phase == "done"
-    assert {seat.node for seat in conductor.results.seats} == {"gpu-000", "gpu-001"}
+    assert {slot.node for slot in conductor.results.slots} == {"gpu-000", "gpu-001"}
 
 
 def test_a_pair_through_which_nothing_comes_is_tried_again_only_for_a_person() -> None:
@@ -217,7 +217,7 @@ def test_a_dead_pair_is_reported_and_not_waited_for() -> None:
     assert results.collectives == []
     assert any("no collectives" in note for note in results.notes)
     dead = {pair for pair, result in results.pairs.items() if not result.ok}
-    assert {frozenset(results.seats[rank].node for rank in pair) for pair in dead} == {cut}
+    assert {frozenset(results.slots[rank].node for rank in pair) for pair in dead} == {cut}
     assert all("5 s" in (results.pairs[pair].error or "") for pair in dead)
     assert len(results.pairs) == 8 * 7
     reported = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
@@ -229,7 +229,7 @@ def test_a_node_that_nobody_reaches_is_left_out(sentences: Sentences) -> None:
     lines = cluster(4, fabric=Fabric(cut={frozenset((other, "gpu-002")) for other in others}))
     results = run_through(lines)
     assert results.phase == "done"
-    assert sorted({seat.node for seat in results.seats}) == list(others)
+    assert sorted({slot.node for slot in results.slots}) == list(others)
     assert results.collectives
     problem = next(each.problem for each in results.nodes if each.node == "gpu-002")
     sentences(problem or "")
@@ -339,7 +339,7 @@ def test_what_one_node_alone_cannot_do_is_stated_with_its_name_and_is_not_well()
             if not isinstance(order, Prepare):
                 super()._answer(order)
                 return
-            self._ranks = [seat.rank for seat in order.seats]
+            self._ranks = [slot.rank for slot in order.slots]
             for rank in self._ranks:
                 ready = Ready(rank=rank, pid=rank, backend="nccl", torch="2.13.0", lacks=["all_reduce"])
                 self._receive(self.node, ready)
@@ -360,7 +360,7 @@ def test_what_a_node_adds_to_tampering_is_not_repeated() -> None:
         def _answer(self, order: AnyOrder) -> None:
             if isinstance(order, Prepare):
                 reason = f"{TAMPERED} by gpu-000, replace it"
-                self._receive(self.node, Died(rank=order.seats[0].rank, reason=reason))
+                self._receive(self.node, Died(rank=order.slots[0].rank, reason=reason))
             else:
                 super()._answer(order)
 
@@ -499,10 +499,10 @@ def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
     rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731 - a table in a line
     lines = cluster(6, fabric=Fabric(rate=rate))
     results = run_through(lines, ProbeRequest(sizes=(MIB,), pairs="quick"))
-    met = {frozenset(results.seats[rank].node for rank in pair) for pair in results.pairs}
+    met = {frozenset(results.slots[rank].node for rank in pair) for pair in results.pairs}
     assert len(met) == 5
     slow_pairs = [
-        {results.seats[rank].node for rank in pair}
+        {results.slots[rank].node for rank in pair}
         for pair, each in results.pairs.items()
         if (each.bandwidth_gb_per_s or 0) < 1
     ]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from gpuwatch.probe.orchestration.planning.assignment import assign_slots
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NodeAddress
 from gpuwatch.probe.orchestration.planning.nearness import device_of
-from gpuwatch.probe.orchestration.planning.seating import seat_ranks
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 
@@ -108,8 +108,8 @@ def test_a_topology_file_stands_for_buses_that_a_virtual_machine_does_not_show()
 @pytest.mark.parametrize("settings", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
 def test_a_job_that_goes_over_sockets_takes_the_interface(settings: dict[str, str]) -> None:
     choice = AddressChoice({"a": NodeAddress("bond0", "10.0.0.1")}, "bond0")
-    seats = seat_ranks({"a": rails(**settings)}, ProbeRequest(), choice).seats
-    assert {seat.nic for seat in seats} == {"bond0"}
-    assert [seat.nic for seat in seat_ranks({"a": rails()}, ProbeRequest(), choice).seats] == [
+    slots = assign_slots({"a": rails(**settings)}, ProbeRequest(), choice).slots
+    assert {slot.nic for slot in slots} == {"bond0"}
+    assert [slot.nic for slot in assign_slots({"a": rails()}, ProbeRequest(), choice).slots] == [
         f"mlx5_{n}" for n in range(4)
     ]

@@ -14,13 +14,13 @@ from gpuwatch.probe.orchestration.planning.message_size import load_for
 from gpuwatch.probe.orchestration.planning.plan import make_plan
 from gpuwatch.probe.orchestration.planning.schedule import circle, crossed_round, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 from gpuwatch.probe.verdict import ProbeVerdict
 from tests.probe.orchestration.scripted import Fabric, cluster
 
 
-def seated(nodes: int, ranks: int) -> list[Seat]:
-    return [Seat(rank=at, node=f"n{at // ranks:03}", local=at % ranks) for at in range(nodes * ranks)]
+def assigned(nodes: int, ranks: int) -> list[RankSlot]:
+    return [RankSlot(rank=at, node=f"n{at // ranks:03}", local=at % ranks) for at in range(nodes * ranks)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 64])
@@ -38,36 +38,42 @@ def test_a_tournament_lets_everyone_meet_once(count: int) -> None:
 
 @pytest.mark.parametrize(("nodes", "ranks"), [(1, 4), (2, 1), (2, 4), (3, 3), (8, 1), (4, 8)])
 def test_a_small_world_is_measured_whole(nodes: int, ranks: int) -> None:
-    seats = seated(nodes, ranks)
+    slots = assigned(nodes, ranks)
     met = Counter()  # type: Counter[frozenset[int]]
-    for each in full_rounds(seats):
+    for each in full_rounds(slots):
         busy = [rank for pair in each.pairs for rank in pair]
         assert len(busy) == len(set(busy))
         met.update(frozenset(pair) for pair in each.pairs)
-    assert len(met) == len(seats) * (len(seats) - 1) // 2
+    assert len(met) == len(slots) * (len(slots) - 1) // 2
     assert set(met.values()) == {1}
 
 
 def test_nodes_with_different_numbers_of_gpus() -> None:
-    seats = [Seat(0, "a", 0), Seat(1, "a", 1), Seat(2, "b", 0), Seat(3, "c", 0), Seat(4, "c", 1)]
-    met = {frozenset(pair) for each in full_rounds(seats) for pair in each.pairs}
-    nodes = {frozenset(seats[rank].node for rank in pair) for pair in met}
+    slots = [
+        RankSlot(0, "a", 0),
+        RankSlot(1, "a", 1),
+        RankSlot(2, "b", 0),
+        RankSlot(3, "c", 0),
+        RankSlot(4, "c", 1),
+    ]
+    met = {frozenset(pair) for each in full_rounds(slots) for pair in each.pairs}
+    nodes = {frozenset(slots[rank].node for rank in pair) for pair in met}
     assert nodes == {frozenset(pair) for pair in (("a",), ("c",), "ab", "ac", "bc")}
 
 
 def test_given_iterations_are_in_the_estimate() -> None:
     """Document 004, line 167."""
     given = ProbeRequest(sizes=(256 * MIB,), collectives=("all_reduce",), pairs="none", iterations=100)
-    assert make_plan(seated(2, 1), given, "gloo").seconds > 110 * 2 * 256 * MIB / 1e9
+    assert make_plan(assigned(2, 1), given, "gloo").seconds > 110 * 2 * 256 * MIB / 1e9
 
 
 def test_1024_gpus_take_three_minutes_at_most_and_miss_no_class_of_links() -> None:
-    seats = seated(128, 8)
-    plan = make_plan(seats, ProbeRequest(), "nccl", 50e9)
+    slots = assigned(128, 8)
+    plan = make_plan(slots, ProbeRequest(), "nccl", 50e9)
     assert plan.seconds <= 180
     inside, nodes, shifts = set(), set(), set()
     for each in plan.rounds:
-        for one, other in ((seats[a], seats[b]) for a, b in each.pairs):
+        for one, other in ((slots[a], slots[b]) for a, b in each.pairs):
             if one.node == other.node:
                 assert each.link == "same_node"
                 inside.add((one.node, frozenset((one.local, other.local))))
@@ -119,19 +125,19 @@ def test_a_probe_of_a_whole_cluster_runs_to_its_end(nodes: int) -> None:
 
 
 def test_quick_mode_pairs_neighbours_and_then_the_fastest_with_the_slowest() -> None:
-    seats = seated(5, 1)
-    first = neighbour_round(seats)
+    slots = assigned(5, 1)
+    first = neighbour_round(slots)
     assert first.pairs == ((0, 1), (2, 3))
-    second = crossed_round(seats, {(0, 1): 9.0, (1, 0): 9.0, (2, 3): 1.0, (3, 2): None})
+    second = crossed_round(slots, {(0, 1): 9.0, (1, 0): 9.0, (2, 3): 1.0, (3, 2): None})
     partners = {rank: other for pair in second.pairs for rank, other in (pair, pair[::-1])}
     assert 4 in partners  # left over in the first round
     assert all(partners[slow] in {0, 1, 4} for slow in (2, 3) if slow in partners)
 
 
 def test_quick_mode_on_one_node_pairs_its_ranks() -> None:
-    seats = seated(1, 4)
-    assert neighbour_round(seats).pairs == ((0, 1), (2, 3))
-    second = crossed_round(seats, {(0, 1): 1.0, (1, 0): 1.0, (2, 3): 4.0, (3, 2): 4.0})
+    slots = assigned(1, 4)
+    assert neighbour_round(slots).pairs == ((0, 1), (2, 3))
+    second = crossed_round(slots, {(0, 1): 1.0, (1, 0): 1.0, (2, 3): 4.0, (3, 2): 4.0})
     assert {frozenset(pair) for pair in second.pairs} <= {
         frozenset(pair) for pair in ((0, 2), (0, 3), (1, 2), (1, 3))
     }
@@ -139,22 +145,22 @@ def test_quick_mode_on_one_node_pairs_its_ranks() -> None:
 
 
 def test_one_rank_has_nobody_to_talk_to() -> None:
-    plan = make_plan(seated(1, 1), ProbeRequest(), "nccl")
+    plan = make_plan(assigned(1, 1), ProbeRequest(), "nccl")
     assert (plan.rows, plan.rounds) == ((), ())
     assert plan.gpu_checks == ("matmul", "copy", "h2d", "d2h")
 
 
 def test_without_pairs_there_are_no_rounds() -> None:
-    plan = make_plan(seated(4, 8), ProbeRequest(pairs="none"), "nccl")
+    plan = make_plan(assigned(4, 8), ProbeRequest(pairs="none"), "nccl")
     assert plan.rounds == ()
     assert plan.round_count == 0
 
 
 def test_a_slow_network_is_estimated_slower() -> None:
-    seats = seated(4, 1)
+    slots = assigned(4, 1)
     assert (
-        make_plan(seats, ProbeRequest(), "gloo", 25e6).seconds
-        > make_plan(seats, ProbeRequest(), "gloo", 1.25e9).seconds
+        make_plan(slots, ProbeRequest(), "gloo", 25e6).seconds
+        > make_plan(slots, ProbeRequest(), "gloo", 1.25e9).seconds
     )
 
 

@@ -14,7 +14,7 @@ from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import ProbeRun
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import AnyOrder, Done, Step
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 from tests.sentences import Sentences
 
 TIMEOUT_S = 30.0
@@ -42,7 +42,7 @@ class Words(NodePool):
 
 def ranks_of(words: Words) -> RankControl:
     results = Results(
-        request=ProbeRequest(), started=0.0, seats=[Seat(rank, f"gpu-{rank}", 0) for rank in range(4)]
+        request=ProbeRequest(), started=0.0, slots=[RankSlot(rank, f"gpu-{rank}", 0) for rank in range(4)]
     )
     return RankControl(ProbeRun(words, results, lambda: words.now), MEETING)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Died, Done, Prepare, RankSeat, Ready, Step, Stop
+from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Died, Done, NodeSlot, Prepare, Ready, Step, Stop
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 90.0
@@ -119,16 +119,16 @@ class Cluster:
     """Workers that share one store, each with some ranks.
 
     Args:
-        seats: Number of ranks of every worker.
+        slots: Number of ranks of every worker.
         before: See `Worker`.
         first: The same, of the worker that hosts the store alone.
-        missing: Ranks that are in the world, but have no seat.
+        missing: Ranks that are in the world, but have no slot.
         prepare: Fields of `Prepare` other than the defaults.
     """
 
     def __init__(
         self,
-        seats: Sequence[int] = (2,),
+        slots: Sequence[int] = (2,),
         *,
         before: str = "",
         first: str = "",
@@ -136,25 +136,25 @@ class Cluster:
         **prepare: Any,
     ) -> None:
         self._step = 0
-        self.world = sum(seats) + missing
+        self.world = sum(slots) + missing
         with socket.create_server(("127.0.0.1", 0), backlog=64) as store:
             self.port = store.getsockname()[1]
             self.workers = [
-                Worker(before if i else before + first, store if i == 0 else None) for i in range(len(seats))
+                Worker(before if i else before + first, store if i == 0 else None) for i in range(len(slots))
             ]
         rank = 0
         for i, worker in enumerate(self.workers):
             gpus = prepare.get("backend") == "nccl"
             places = [
-                RankSeat(rank=each, local=each - rank, gpu=f"GPU-{each}" if gpus else None)
-                for each in range(rank, rank + seats[i])
+                NodeSlot(rank=each, local=each - rank, gpu=f"GPU-{each}" if gpus else None)
+                for each in range(rank, rank + slots[i])
             ]
-            rank += seats[i]
+            rank += slots[i]
             reported = {"backend": "gloo", "timeout_s": 20.0, "iface": "lo", **prepare}
             worker.send(
                 Prepare(
                     world_size=self.world,
-                    seats=places,
+                    slots=places,
                     store_address="127.0.0.1",
                     store_port=self.port,
                     store_here=i == 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.probe.protocol import Note, Prepare, RankSeat, Step
+from gpuwatch.probe.protocol import NodeSlot, Note, Prepare, Step
 from gpuwatch.probe.ranks.shared import orders
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster
@@ -79,12 +79,12 @@ def test_a_world_of_one_measures_what_makes_sense() -> None:
 def test_orders_are_read_with_the_defaults_that_talk_leaves_out() -> None:
     """The nodes have no msgspec: both sides must mean the same by a missing field."""
     step = Step(id=1, what="copy")
-    prepare = Prepare(backend="gloo", world_size=1, seats=[], store_address="::1", store_port=2)
-    seat = RankSeat(rank=1, local=0)
+    prepare = Prepare(backend="gloo", world_size=1, slots=[], store_address="::1", store_port=2)
+    slot = NodeSlot(rank=1, local=0)
     for ours, theirs in (
         (orders.StepFields(1, "copy"), step),
         (orders.PrepareFields("gloo", 1, "::1", 2), prepare),
-        (orders.SeatFields(1, 0), seat),
+        (orders.SlotFields(1, 0), slot),
     ):
         assert vars(ours) == {name: getattr(theirs, name) for name in theirs.__struct_fields__}
     assert orders.read(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB
-from gpuwatch.probe.protocol import Arrived, Died, Note, Prepare, RankSeat, Ready, Step, Stop
+from gpuwatch.probe.protocol import Arrived, Died, NodeSlot, Note, Prepare, Ready, Step, Stop
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster, Worker, wait_until
 from tests.sentences import Sentences
@@ -54,12 +54,12 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     worker = Worker()
-    seats = [RankSeat(rank=1, local=0)]
+    slots = [NodeSlot(rank=1, local=0)]
     worker.send(
         Prepare(
             backend="gloo",
             world_size=2,
-            seats=seats,
+            slots=slots,
             store_address="127.0.0.1",
             store_port=port,
             join_s=1.0,
@@ -142,8 +142,8 @@ def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
 def test_a_broken_torch_is_reported_before_any_rank_exists(sentences: Sentences) -> None:
     """The import fails in many ways; one line says so."""
     worker = Worker("sys.modules['torch.distributed'] = None;")
-    seats = [RankSeat(rank=0, local=0)]
-    worker.send(Prepare(backend="gloo", world_size=1, seats=seats, store_address="127.0.0.1", store_port=1))
+    slots = [NodeSlot(rank=0, local=0)]
+    worker.send(Prepare(backend="gloo", world_size=1, slots=slots, store_address="127.0.0.1", store_port=1))
     received = worker.wait(bool)
     assert isinstance(received[0], Died) and received[0].rank is None
     sentences(received[0].reason.partition(": ")[0])

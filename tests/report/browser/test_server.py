@@ -198,7 +198,7 @@ def test_a_strangers_request_leaves_no_word_on_the_terminal(
 
 
 def test_silent_connections_take_the_places_of_each_other_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "MAX_STRANGERS", 3)
+    monkeypatch.setattr(server_module, "MAX_UNKNOWN_CONNECTIONS", 3)
 
     async def fill() -> tuple[list[bytes], bytes]:
         async with serving() as server:

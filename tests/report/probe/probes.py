@@ -13,8 +13,8 @@ from gpuwatch.probe.results import (
     PairResult,
     Phase,
     ProbedNode,
+    RankSlot,
     Results,
-    Seat,
 )
 from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 
@@ -51,8 +51,8 @@ def cluster(nodes: int, local: int, *, gpus: bool = True, phase: Phase = "done")
     """A probe of that many nodes and ranks on each, nothing measured yet."""
     results = Results(ProbeRequest(), started=1_700_000_000.0, phase=phase, ended=1_700_000_042.5)
     results.nodes = [inventory(number, local if gpus else 0) for number in range(1, nodes + 1)]
-    results.seats = [
-        Seat(
+    results.slots = [
+        RankSlot(
             rank=node * local + place,
             node=f"gpu-{node + 1:03d}",
             local=place,
@@ -71,10 +71,10 @@ def cluster(nodes: int, local: int, *, gpus: bool = True, phase: Phase = "done")
     return results
 
 
-def with_pairs(results: Results, rate: Callable[[Seat, Seat], float | None]) -> Results:
+def with_pairs(results: Results, rate: Callable[[RankSlot, RankSlot], float | None]) -> Results:
     """Every directed link of one node and of one rail; `rate` in GB/s, None: it failed."""
-    for src in results.seats:
-        for dst in results.seats:
+    for src in results.slots:
+        for dst in results.slots:
             if src.rank == dst.rank or (src.node != dst.node and src.local != dst.local):
                 continue
             measured = rate(src, dst)
@@ -122,6 +122,6 @@ def slow_node(name: str) -> ProbeVerdict:
 
 
 def gpu_checks(results: Results) -> None:
-    for seat in results.seats:
-        slow = 0.8 if seat.rank == 5 else 1.0
-        results.gpus[seat.rank] = GpuResult(seat.rank, 700e12 * slow, 1.6e12, 52e9, 50e9)
+    for slot in results.slots:
+        slow = 0.8 if slot.rank == 5 else 1.0
+        results.gpus[slot.rank] = GpuResult(slot.rank, 700e12 * slow, 1.6e12, 52e9, 50e9)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import GpuUser
-from gpuwatch.probe.results import CollectiveResult, ProbedNode, Results, Seat
+from gpuwatch.probe.results import CollectiveResult, ProbedNode, RankSlot, Results
 from gpuwatch.report.once.json_output import Facts, to_json
 from gpuwatch.report.probe.csv_output import HEADER, probe_csv
 from gpuwatch.report.probe.json_output import probe_facts
@@ -27,7 +27,7 @@ PROMISED = {
 }
 
 
-def rate(src: Seat, dst: Seat) -> float | None:
+def rate(src: RankSlot, dst: RankSlot) -> float | None:
     return None if (src.node, dst.node) == ("gpu-002", "gpu-001") else 48.7
 
 
@@ -67,9 +67,9 @@ def test_the_keys_that_were_promised_are_there(full: Results, sentences: Sentenc
     assert probe_facts(full, "--demo", demo=True)["demo"] is True
 
 
-def test_src_and_dst_are_ranks_that_seats_place(full: Results) -> None:
+def test_src_and_dst_are_ranks_that_slots_place(full: Results) -> None:
     facts = as_json(full)
-    nodes = {seat["rank"]: seat["node"] for seat in facts["seats"]}
+    nodes = {slot["rank"]: slot["node"] for slot in facts["slots"]}
     dead = [pair for pair in facts["pairs"] if not pair["ok"]]
     assert {(nodes[pair["src"]], nodes[pair["dst"]]) for pair in dead} == {("gpu-002", "gpu-001")}
     assert all(pair["bandwidth_gb_per_s"] is None and pair["error"] for pair in dead)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from gpuwatch.number_text import rate_text, size_text, time_text
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
-from gpuwatch.probe.results import CollectiveResult, CounterChange, ProbedNode, Results, Seat, Unreachable
+from gpuwatch.probe.results import CollectiveResult, CounterChange, ProbedNode, RankSlot, Results, Unreachable
 from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 from gpuwatch.report.probe.preflight import busy_lines, inventory_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe.text import print_results, result_lines, wrapped
@@ -24,7 +24,7 @@ def stated(results: Results, width: int | None = None, marks: Marks = UNICODE) -
     return "\n".join(line.text for line in result_lines(results, marks, width))
 
 
-def lopsided(src: Seat, dst: Seat) -> float | None:
+def lopsided(src: RankSlot, dst: RankSlot) -> float | None:
     """380 GB/s inside nodes, 48 between them, a quarter of that at gpu-003; gpu-001 to gpu-004 is dead."""
     if (src.node, dst.node) == ("gpu-001", "gpu-004"):
         return None

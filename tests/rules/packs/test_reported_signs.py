@@ -50,7 +50,7 @@ SIGNS = [
 
 
 @pytest.mark.parametrize(("line", "name", "twin"), SIGNS)
-def test_a_sign_of_trouble_is_found_with_its_class_and_its_healthy_twin_is_not(
+def test_a_sign_of_trouble_is_found_with_its_class_and_its_healthy_counterpart_is_not(
     line: str, name: str, twin: str
 ) -> None:
     """Document 002, lines 60, 259, 265 and 266; document 004, line 569."""

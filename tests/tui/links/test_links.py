@@ -82,7 +82,7 @@ async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) ->
 
 
 async def test_enter_answers_a_question_that_comes_after_the_nodes_were_seen() -> None:
-    """All nodes alike are one thing before and after they have answered: the cursor must not stay on it."""
+    """All nodes alike are one item before and after they have answered: the cursor must not stay on it."""
     results = still_probes.asking()
     estimate, results.estimate, results.phase = results.estimate, None, "connecting"
     app = links_app(results)
@@ -208,8 +208,8 @@ async def test_enter_on_a_link_measures_all_of_its_pairs_again() -> None:
         links_of(app).matrix.put(0, 4)
         await settle(pilot, "enter")
         (asked,) = probing.retested
-        seats = {seat.rank: seat.node for seat in probing.results.seats}
-        assert {(seats[src], seats[dst]) for src, dst in asked} == {("gpu-001", "gpu-005")}
+        slots = {slot.rank: slot.node for slot in probing.results.slots}
+        assert {(slots[src], slots[dst]) for src, dst in asked} == {("gpu-001", "gpu-005")}
         assert (0, 32) in asked
         probing.keeps_ranks = False
         await settle(pilot, "enter")
@@ -377,14 +377,14 @@ async def test_a_frozen_view_stands_still_while_the_probe_goes_on() -> None:
 def many(nodes: int) -> Results:
     """One rank a node, all pairs alike."""
     few = still_probes.done(4)
-    seats = [replace(few.seats[0], rank=n, node=f"gpu-{n + 1:03}", local=0) for n in range(nodes)]
+    slots = [replace(few.slots[0], rank=n, node=f"gpu-{n + 1:03}", local=0) for n in range(nodes)]
     pairs = {
         (a, b): PairResult(a, b, "same_rail", ok=True, bandwidth_gb_per_s=48.0 + (a * 7 + b) % 5 / 10)
         for a in range(nodes)
         for b in range(nodes)
         if a != b
     }
-    return replace(few, seats=seats, pairs=pairs, verdict=None)
+    return replace(few, slots=slots, pairs=pairs, verdict=None)
 
 
 @pytest.fixture
@@ -418,7 +418,7 @@ async def test_the_demo_is_probed_from_the_choice_to_the_verdict(demo: Session) 
 
 
 async def test_a_cursor_message_after_the_probe_was_changed_is_no_fault() -> None:
-    app = links_app(still_probes.done(), replace(still_probes.asking(), seats=[]))
+    app = links_app(still_probes.done(), replace(still_probes.asking(), slots=[]))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5")
         screen = links_of(app)

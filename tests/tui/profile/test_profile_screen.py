@@ -46,7 +46,7 @@ class Answering:
     def ask_kernels(self, *_: object) -> Asked:
         raise AssertionError
 
-    def lend_py_spy(self, *_: object) -> Asked:
+    def upload_py_spy(self, *_: object) -> Asked:
         raise AssertionError
 
 

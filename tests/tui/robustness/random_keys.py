@@ -67,7 +67,7 @@ class RandomKeys:
         """The line of key hints: a click there would press a key that is left out."""
 
     async def gesture(self) -> None:
-        """Do one thing."""
+        """Do one item."""
         rng = self._rng
         what = rng.random()
         if isinstance(self._app.focused, Input) and what < 0.4:

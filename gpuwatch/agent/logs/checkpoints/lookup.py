@@ -36,7 +36,7 @@ class CheckpointFiles(object):
         """Return the finding, with `files`, `bytes`, `written_at`, `complete` added for saved checkpoints."""
         if finding["rule"] != SAVED:
             return finding
-        found = self._look(finding)
+        found = self._files_of(finding)
         key = (finding["file"], finding.get("rank"), finding.get("host"))
         if found and "complete" not in found:
             self._waiting[key] = (time.monotonic() + GROWING_S + 1.0, finding)
@@ -52,10 +52,10 @@ class CheckpointFiles(object):
         found = []
         for key in due:
             finding = self._waiting.pop(key)[1]
-            found.append(dict(finding, fields=dict(finding["fields"], **self._look(finding))))
+            found.append(dict(finding, fields=dict(finding["fields"], **self._files_of(finding))))
         return found
 
-    def _look(self, finding: "dict[str, Any]") -> "dict[str, Any]":
+    def _files_of(self, finding: "dict[str, Any]") -> "dict[str, Any]":
         step, path = checkpoint_of(finding["lines"][finding.get("key", 0)])
         if path is None:
             return {}

@@ -123,7 +123,7 @@ class Discovery(object):
         if not self._on or (self._work is None and time.monotonic() < self._due):
             return False
         if self._work is None:
-            self._work, self._spent, self._cpu, self.cut = self._look(), 0.0, 0.0, False
+            self._work, self._spent, self._cpu, self.cut = self._search(), 0.0, 0.0, False
         before, before_cpu = self._spent - time.monotonic(), self._cpu - time.process_time()
         began = time.monotonic()
         for _ in self._work:
@@ -147,7 +147,7 @@ class Discovery(object):
         """Return True if this search has used that share of its time."""
         return self._cpu > share * BUDGET_S or self._spent > share * SEARCH_TIMEOUT_S
 
-    def _look(self) -> "Iterator[None]":
+    def _search(self) -> "Iterator[None]":
         for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
             self._take_sibling(path, rank)
             yield

@@ -101,7 +101,7 @@ class Follower(object):
         """Return a key by which nodes find that they see the same file; None: not open, empty or unreadable.
 
         Inode, size, modification time (ns), and checksums of both ends. For a file on a shared file system,
-        which may grow between two nodes' looks: inode and checksum of the first bytes, or while empty the
+        which may grow between two nodes' reads: inode and checksum of the first bytes, or while empty the
         modification time.
         """
         if self._descriptor < 0:
@@ -176,7 +176,7 @@ class Follower(object):
         return self._advance(budget, left=False)
 
     def _copied_again(self) -> "tuple[str, int, int, int] | None":
-        """Return the signature of a new copy, made and truncated between two looks; None: there is none."""
+        """Return the signature of a new copy, made and truncated between two reads; None: there is none."""
         if self._copy is None or self.offset:
             return None
         now = signature(self._copy[0])

@@ -1,4 +1,4 @@
-"""Finds the lines that a rotation moved away between two looks at a file."""
+"""Finds the lines that a rotation moved away between two reads of a file."""
 
 import os
 import re

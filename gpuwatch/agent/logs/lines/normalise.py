@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from ...patterns.module_pattern import pattern_of
 from .json_lines import is_object, object_at, texts_of
-from .prefixes import Speaker, look_inside, peel, untagged, writers
+from .prefixes import Speaker, read_inner_prefixes, read_prefixes, untagged, writers
 from .programs import KERNEL
 from .splitter import glued, line_text
 from .user_words import without_user_words
@@ -20,7 +20,7 @@ _WRAPPED = pattern_of(
 )
 BREAKABLE = (b"WorkNCCL(", b"collective operation timeout", b" ran for", b".cpp:")
 """Every line that `_WRAPPED` matches contains one of these."""
-_LOOK_BACK = 4096
+_TAIL_BYTES = 4096
 _FRAME = pattern_of(r"""[\s|]{0,80}File "[^"]{1,500}", line \d{1,9}""")
 _TAG = pattern_of(r"\s?[\w-]{1,60}(?:[./][\w*-]{1,60}){0,8}: $")
 """The tag that fluentd writes before a record."""
@@ -64,12 +64,12 @@ def _take(
     for piece in (line[:cut], line[cut:]) if cut else (line,):
         speaker = Speaker(speaker)
         text = untagged(line_text(piece), speaker)
-        at, proved = peel(text, speaker, local_ranks)
+        at, proved = read_prefixes(text, speaker, local_ranks)
         proof = proof or proved
         for number, message in enumerate([text[at:]] if is_object(text[at:]) else writers(text[at:])):
             written_by = Speaker(speaker)
-            skip = peel(message, written_by, local_ranks)[0] if number else 0
-            look_inside(message, written_by)
+            skip = read_prefixes(message, written_by, local_ranks)[0] if number else 0
+            read_inner_prefixes(message, written_by)
             text = message[skip:]
             found.append((without_user_words(text) if written_by.program == KERNEL else text, written_by))
     return proof
@@ -86,7 +86,7 @@ def _take_record(
     if begin < 0:
         return None
     inner = Speaker(speaker)
-    at, proof = peel(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
+    at, proof = read_prefixes(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
     texts = texts_of(text[begin:], inner)
     if not texts or (text[at:begin].strip() and not _TAG.match(text[at:begin])):
         return None
@@ -110,7 +110,7 @@ def may_be_wrapped(line: bytes) -> bool:
 
 def broken_end(data: bytes) -> int:
     """Return how many bytes at the end of complete lines are an unfinished wrapped record."""
-    tail = data[-_LOOK_BACK:]
+    tail = data[-_TAIL_BYTES:]
     if not may_be_wrapped(tail):
         return 0
     lines = tail.replace(b"\r", b"\n").split(b"\n")[-MAX_WRAPPED:]  # the last one is empty

@@ -92,7 +92,7 @@ def differ(one: "Speaker", other: "Speaker") -> bool:
     )
 
 
-def peel(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
+def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
     """Read the prefixes of `text` into `speaker`.
 
     Return the offset where the message begins, and whether `[rankN]:` proved to be local. `local_ranks`: read
@@ -144,7 +144,7 @@ def _collector(text: str, begin: int, at: int, speaker: "Speaker") -> int:
     return at
 
 
-def look_inside(text: str, speaker: "Speaker") -> None:
+def read_inner_prefixes(text: str, speaker: "Speaker") -> None:
     """Read the writer from the message: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
     if speaker.rank is None:
         found = _IN_TEXT.search(text)

@@ -107,15 +107,15 @@ class Deduplicator:
     def _fold(self, alerts: list[Alert]) -> list[Alert]:
         if len(alerts) == 1:
             return alerts
-        things: list[Occurrence] = []
+        occurrences: list[Occurrence] = []
         for alert in sorted(alerts, key=lambda alert: (alert.first, alert.proof[0].offset or 0, alert.id)):
             marks, attempt = marks_of(alert), self._attempt(alert)
-            for known in things[: -LOOKED_BACK - 1 : -1]:
+            for known in occurrences[: -LOOKED_BACK - 1 : -1]:
                 if known.takes(alert, marks, attempt):
                     break
             else:
-                things.append(Occurrence(alert, marks, attempt))
-        return [known.alert() for known in things]
+                occurrences.append(Occurrence(alert, marks, attempt))
+        return [known.alert() for known in occurrences]
 
     def _attempt(self, alert: Alert) -> Attempt:
         again = None if alert.job is None else number_at(alert, self._resumed.get(alert.job, ()))

@@ -38,7 +38,7 @@ Marks: TypeAlias = dict[str, object]
 
 
 class EventSubject(Struct, frozen=True):
-    """A kind of subject: the alerts that have it, and what two of them must share to be about one thing."""
+    """A kind of subject: the alerts that have it, and what two of them must share to be one event."""
 
     name: str
     of: Callable[[Alert], bool]

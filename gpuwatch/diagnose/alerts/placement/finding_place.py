@@ -93,27 +93,27 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
         node = where.node_named(host)
     if kernel and where.places.live and node is not None:
         return _kernel_place(finding, node, where, _dated(finding, at))
-    blamed = _blamed(found, where)
-    if blamed is not None:
-        node = where.node_named(blamed)
+    at_fault = _node_at_fault(found, where)
+    if at_fault is not None:
+        node = where.node_named(at_fault)
     elif not kernel and (there := _in_prose(found, node, where, at, host=host)) is not None:
         return there
-    elsewhere = _of_other_node(found, node, where, at, host=host, blamed=blamed)
+    elsewhere = _of_other_node(found, node, where, at, host=host, at_fault=at_fault)
     if elsewhere is not None:
         return elsewhere
     place, known = _rank_place(found, node, where, at, kernel=kernel)
     if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
         place = None if finding.rank is None else RankPlace(finding.rank, node or "")
     if place is not None:
-        named_here = node is not None and (host is not None or blamed is not None)
+        named_here = node is not None and (host is not None or at_fault is not None)
         if named_here and place.node != node and not where.places.live:  # the line names both
             place = RankPlace(place.rank, node or "", place.job)
         return FindingPlace(place.node or node, place, known)
     return FindingPlace(node, None, finding.rank_from)
 
 
-def _blamed(found: LocatedFinding, where: RankIndex) -> object:
-    """Return the node that a line blames, by name or by a pod that was scheduled there; else None."""
+def _node_at_fault(found: LocatedFinding, where: RankIndex) -> object:
+    """Return the node that a line puts at fault, by name or by a pod that was scheduled there; else None."""
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
@@ -122,7 +122,7 @@ def _blamed(found: LocatedFinding, where: RankIndex) -> object:
 
 
 def _of_other_node(
-    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object, at_fault: object
 ) -> FindingPlace | None:
     """Return the place of a line about another node or rank than its log's; None: it may be about the log's.
 
@@ -131,13 +131,13 @@ def _of_other_node(
     finding = found.finding
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
-    if OTHERS_ENDS.has(finding.rule, found.stated) and blamed is None and host is None:
+    if OTHERS_ENDS.has(finding.rule, found.stated) and at_fault is None and host is None:
         return ELSEWHERE  # a node that no longer answers does not report it
-    if blamed is not None and NODES_ENDED.has(finding.rule, found.stated):
+    if at_fault is not None and NODES_ENDED.has(finding.rule, found.stated):
         ran = {place.rank: place for place in where.on(node, finding.job)}
         if len(ran) == 1:
             return FindingPlace(node, next(iter(ran.values())), "field")
-    if blamed is not None and (finding.rank is None or scheduler or others):
+    if at_fault is not None and (finding.rank is None or scheduler or others):
         pod = f"pod/{finding.fields['pod']}" if "pod" in finding.fields else None
         task = None if node is None else _task(finding, node, where, at)
         return FindingPlace(node, task or _of_pod(pod, where, finding.job), "field")

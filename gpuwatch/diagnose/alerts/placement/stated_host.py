@@ -20,9 +20,12 @@ _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
     """Return the host that a finding's lines name as their own or as at fault; None: they name none."""
     entry = table_entry(finding)
-    blamed = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
+    at_fault = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
     return (
-        (entry and entry[1]) or finding.host or ray_host(finding) or (None if blamed is None else str(blamed))
+        (entry and entry[1])
+        or finding.host
+        or ray_host(finding)
+        or (None if at_fault is None else str(at_fault))
     )
 
 

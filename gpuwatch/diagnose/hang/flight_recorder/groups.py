@@ -25,7 +25,7 @@ from gpuwatch.runs.flight.rank_dump import (
 )
 
 Kind: TypeAlias = Literal[
-    "mismatch",  # members called different things
+    "mismatch",  # members called different collectives
     "missing",  # some never came
     "behind",  # some called it, but their GPU has not begun it
     "p2p",  # a send without its receive, or the other way round

@@ -41,7 +41,7 @@ def judge_flight(
     Args:
         dumps: One of each rank, as many as there are.
         world: Number of ranks of the job; None: as the dumps show (gloo and a missing last rank hide it).
-        unread: Ranks whose dump may exist, but could not be read: they are not blamed for leaving none.
+        unread: Ranks whose dump may exist, but could not be read: that they left none is no evidence.
     """
     if not dumps:
         return FlightAnalysis(nothing_verdict(), (), ())
@@ -66,7 +66,7 @@ def _problems(process_group: ProcessGroup) -> list[Problem]:
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
     """Return the problems that no other one explains, and the others; each in order of time.
 
-    Ranks that wait in another group themselves are not to blame. A group that waits only for such ranks is
+    Ranks that wait in another group themselves are no culprits. A group that waits only for such ranks is
     explained, and so is one that waits for the same rank as the first root.
     """
     waits: dict[int, set[int]] = {}

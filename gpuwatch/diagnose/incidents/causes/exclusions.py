@@ -115,7 +115,7 @@ class Exclusion(Struct, frozen=True):
 
 
 def listed(alert: Alert) -> tuple[int, ...]:
-    """Return the ranks that the line itself blames; empty: none."""
+    """Return the ranks that the line itself names as the cause; empty: none."""
     ranks = absent_ranks(alert)
     if ranks:
         return ranks

@@ -20,9 +20,9 @@ from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
     Hang,
     all_placed,
-    blamed_nodes,
     is_milder,
     lost_by_all_others,
+    nodes_at_fault,
     without_reporters,
 )
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
@@ -186,7 +186,7 @@ def _by_address(
 
     Without such a node, the only rank that did not take part, else the cause's place with low confidence.
     """
-    votes = blamed_nodes([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
+    votes = nodes_at_fault([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if cause in RENDEZVOUS_STORE:
         votes, host = without_reporters(votes, cause, alerts, where, job)
         if not votes:
@@ -246,7 +246,7 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
 
     Without either, no place.
     """
-    votes = blamed_nodes(alerts, where)
+    votes = nodes_at_fault(alerts, where)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if world == spoke and len(spoke) > 1:  # of a rank that is missing among the numbers no log was found

@@ -201,7 +201,7 @@ def is_milder(alert: Alert, cause: Alert) -> bool:
     return alert.severity not in GRAVE and cause.severity in GRAVE
 
 
-def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
+def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
     """Return (node, number of ranks elsewhere whose lines name its address), the most named first.
 
     A node whose own lines name another one is left out, unless that leaves none.

@@ -39,18 +39,20 @@ def followers(reported: HeadlineFacts, where: RankIndex) -> int:
 
 def following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
     """Return the ranks that only followed."""
-    blamed = set(reported.named) | ({reported.rank} if reported.rank is not None else set())
+    culprits = set(reported.named) | ({reported.rank} if reported.rank is not None else set())
     cause = reported.cause
-    blamed |= set() if cause is None or reported.rank is not None else killed_together(cause, reported.alerts)
+    culprits |= (
+        set() if cause is None or reported.rank is not None else killed_together(cause, reported.alerts)
+    )
     if reported.rank is None and reported.node is not None:
         gone = cause is not None and (
             cause.code == "node_lost" or (cause in NODE_FAILURES and cause in LAUNCHER)
         )
-        blamed |= (
+        culprits |= (
             {each.rank for each in where.on(reported.node, reported.job)} if gone or cause is None else set()
         )
     if cause is None and reported.hang is not None:
-        blamed |= set(reported.hang.suspects[:MAX_NAMED_SUSPECTS])
+        culprits |= set(reported.hang.suspects[:MAX_NAMED_SUSPECTS])
     suffering = {
         alert.rank
         for alert in reported.alerts
@@ -60,4 +62,4 @@ def following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
         # a job that falls silent by itself: what its ranks stated while they still stepped does not follow
         and (cause is None or cause.code != HANG or alert.last >= cause.first)
     }
-    return suffering - blamed
+    return suffering - culprits

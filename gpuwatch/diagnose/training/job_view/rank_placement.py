@@ -72,14 +72,14 @@ class RankPlacement:
 
     def still(self) -> RankPlacement:
         """Return a copy that does not change."""
-        twin = RankPlacement()
-        twin.jobs = {
+        frozen = RankPlacement()
+        frozen.jobs = {
             job: {key: replace(placed) for key, placed in members.items()}
             for job, members in self.jobs.items()
         }
-        twin.version = self.version
-        twin._index()
-        return twin
+        frozen.version = self.version
+        frozen._index()
+        return frozen
 
     def _take(self, node: Node) -> bool:
         alive: set[tuple[Job, int | str]] = set()

@@ -53,7 +53,7 @@ class NodeAlert(Struct, frozen=True):
 def tcp_instead_of_rdma(results: Results) -> list[str]:
     """Return one sentence if ranks use TCP on nodes with an active RDMA port; else nothing."""
     ranks = set(results.transports.get(TCP, ()))
-    nodes = dict.fromkeys(seat.node for seat in results.seats if seat.rank in ranks)
+    nodes = dict.fromkeys(slot.node for slot in results.slots if slot.rank in ranks)
     ports = {node: active[0] for node in nodes if (active := _active(node, results))}
     if not ports:
         return []
@@ -103,7 +103,7 @@ def _ports(results: Results) -> Iterator[NodeAlert]:
 
 def _counters(results: Results) -> Iterator[NodeAlert]:
     grown = {(each.node, each.name): each.after - each.before for each in results.counters}
-    gpus, nodes = _gpu_names(results), {seat.node for seat in results.seats}
+    gpus, nodes = _gpu_names(results), {slot.node for slot in results.slots}
     for (node, name), more in grown.items():
         kind, _, rest = name.partition(":")
         if name.startswith("=") or more <= 0:

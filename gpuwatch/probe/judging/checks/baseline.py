@@ -100,8 +100,8 @@ def _entry(results: Results, what: str, size: int, gb_per_s: float, spread: floa
     return BaselineEntry(
         what=what,
         bytes=size,
-        nodes=len({seat.node for seat in results.seats}),
-        ranks=len(results.seats),
+        nodes=len({slot.node for slot in results.slots}),
+        ranks=len(results.slots),
         backend=results.backend or "unknown",
         torch=results.torch,
         nccl=results.nccl,

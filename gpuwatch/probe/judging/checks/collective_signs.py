@@ -64,14 +64,14 @@ def waited_for_alerts(results: Results) -> NamedCulprit | None:
     None: there is none.
     """
     found = waited_for(results.collectives)
-    seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)
-    if found is None or seat is None:
+    slot = next((slot for slot in results.slots if found is not None and slot.rank == found[0]), None)
+    if found is None or slot is None:
         return None
-    several = sum(other.node == seat.node for other in results.seats) > 1
-    name = f"{seat.node} {label(seat)}" if several else seat.node
+    several = sum(other.node == slot.node for other in results.slots) > 1
+    name = f"{slot.node} {label(slot)}" if several else slot.node
     text = waiting_text(found, name)
     culprit = Culprit(
-        "gpu" if seat.gpu is not None and several else "node", name, None, (text,), "is waited for"
+        "gpu" if slot.gpu is not None and several else "node", name, None, (text,), "is waited for"
     )
     return NamedCulprit(culprit, f"{name} delays the others: {text}")
 

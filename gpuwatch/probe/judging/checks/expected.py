@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gpuwatch.number_text import percent, rate_with_unit
 from gpuwatch.probe.judging.links.links import MeasuredLink
-from gpuwatch.probe.results import LinkClass, Results, Seat
+from gpuwatch.probe.results import LinkClass, RankSlot, Results
 
 FLOOR_SHARE = 0.8
 """Fraction of the data sheet that a pair with large messages should reach."""
@@ -74,7 +74,7 @@ def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
     outside = max((rate for name, rate in best.items() if name != "same_node"), default=None)
     if outside is not None:
         yield from _between_nodes(results, outside, gloo=gloo)
-    device = next((seat.device for seat in results.seats), "")
+    device = next((slot.device for slot in results.slots), "")
     inside = matching(NVLINK, device)
     if inside is not None and "same_node" in best and not gloo:
         yield _compared("links inside of a node", best["same_node"], inside)
@@ -94,7 +94,7 @@ def _between_nodes(results: Results, rate: float, *, gloo: bool) -> Iterator[str
     if port is not None:
         yield _compared("links between nodes", rate, port)
         return
-    speeds = [speed for seat in results.seats if (speed := _nic_speed(results, seat)) is not None]
+    speeds = [speed for slot in results.slots if (speed := _nic_speed(results, slot)) is not None]
     if gloo and speeds:
         speed = min(speeds) / 1e9
         share = f"{rate_with_unit(rate)}, {percent(rate / speed)} of the interface's {speed / GBIT:g} Gb/s"
@@ -111,7 +111,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 
 def _port(results: Results) -> Expected | None:
     """Return the row of the slowest active port that ranks use, or of any active port if that is unknown."""
-    nics = {seat.nic for seat in results.seats}
+    nics = {slot.nic for slot in results.slots}
     ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]
     used = [port for port in active if port.device in nics] or active
@@ -126,8 +126,8 @@ def _port(results: Results) -> Expected | None:
     return known.get(rate, Expected(f"a port of {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, why))
 
 
-def _nic_speed(results: Results, seat: Seat) -> float | None:
+def _nic_speed(results: Results, slot: RankSlot) -> float | None:
     for each in results.nodes:
-        if each.node == seat.node and each.inventory is not None:
-            return next((nic.speed_bps for nic in each.inventory.nics if nic.name == seat.nic), None)
+        if each.node == slot.node and each.inventory is not None:
+            return next((nic.speed_bps for nic in each.inventory.nics if nic.name == slot.nic), None)
     return None

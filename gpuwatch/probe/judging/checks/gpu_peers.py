@@ -11,7 +11,7 @@ from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 MIN_GPUS = 4
@@ -28,7 +28,7 @@ CHECKS = (
 class Slow(Struct, frozen=True):
     """A check in which one GPU is slower than its peers."""
 
-    seat: Seat
+    slot: RankSlot
     field: str
     ratio: float
     text: str
@@ -37,50 +37,50 @@ class Slow(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Return the evidence with the GPU: `gpu-003 GPU 4: copy from the host at 80 % of its peers'`."""
-        return f"{self.seat.node} {label(self.seat)}: {self.text}"
+        return f"{self.slot.node} {label(self.slot)}: {self.text}"
 
 
 def slow_checks(results: Results) -> list[Slow]:
     """Return every check below 0.9 of the best tenth of GPUs of the same model."""
-    seats = {seat.rank: seat for seat in results.seats}
+    slots = {slot.rank: slot for slot in results.slots}
     found = []
     for field, what, unit, name, look in CHECKS:
-        models: defaultdict[str, list[tuple[Seat, float]]] = defaultdict(list)
+        models: defaultdict[str, list[tuple[RankSlot, float]]] = defaultdict(list)
         for rank, each in results.gpus.items():
             value: float | None = getattr(each, field)
-            if rank in seats and value is not None:
-                models[seats[rank].device].append((seats[rank], value))
+            if rank in slots and value is not None:
+                models[slots[rank].device].append((slots[rank], value))
         for values in models.values():
-            best = confirmed_best_tenth([value for _, value in values], [seat.node for seat, _ in values])
-            for seat, value in values:
+            best = confirmed_best_tenth([value for _, value in values], [slot.node for slot, _ in values])
+            for slot, value in values:
                 if len(values) >= MIN_GPUS and value < OK_RATIO * best:
                     numbers = f"{digits(value / unit)} of {digits(best / unit)} {name}"
                     text = f"{what} at {percent(value / best)} of its peers' ({numbers})"
-                    found.append(Slow(seat, field, value / best, text, look))
+                    found.append(Slow(slot, field, value / best, text, look))
     return found
 
 
 def gpu_alerts(slow: list[Slow], results: Results) -> list[NamedCulprit]:
     """Return a culprit for each GPU with a check below 0.7; one for a node if all its GPUs are."""
-    of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
+    of_node: defaultdict[str, dict[RankSlot, list[Slow]]] = defaultdict(dict)
     for each in slow:
         if each.ratio < BAD_RATIO:
-            of_node[each.seat.node].setdefault(each.seat, []).append(each)
-    checked = Counter(seat.node for seat in results.seats if seat.rank in results.gpus)
+            of_node[each.slot.node].setdefault(each.slot, []).append(each)
+    checked = Counter(slot.node for slot in results.slots if slot.rank in results.gpus)
     found = []
     for node, gpus in of_node.items():
         if len(gpus) == checked[node] > 1:
             checks = [min(each, key=lambda check: check.ratio) for each in gpus.values()]
             found.append(_reported("node", node, f"{node}: all {len(gpus)} of its GPUs are", checks))
             continue
-        for seat, checks in gpus.items():
-            name = f"{node} {label(seat)}"
+        for slot, checks in gpus.items():
+            name = f"{node} {label(slot)}"
             found.append(_reported("gpu", name, f"{name} is", checks))
     return found
 
 
 def _reported(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> NamedCulprit:
     worst = min(checks, key=lambda each: each.ratio)
-    evidence = tuple(f"{label(each.seat)}: {each.text}" for each in checks)
+    evidence = tuple(f"{label(each.slot)}: {each.text}" for each in checks)
     culprit = Culprit(kind, name, worst.ratio, evidence)
     return NamedCulprit(culprit, f"{subject} slow: {worst.text}; check {worst.look}")

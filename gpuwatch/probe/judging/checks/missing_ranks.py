@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpuwatch.number_text import plural
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.results import Results, Seat
+from gpuwatch.probe.results import RankSlot, Results
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
@@ -22,44 +22,44 @@ def missing_alerts(results: Results) -> list[NamedCulprit]:
         for each in results.nodes
         if each.problem is not None
     ]
-    seats = {seat.rank: seat for seat in results.seats}
-    of_node: defaultdict[str, list[Seat]] = defaultdict(list)
-    for seat in results.seats:
-        of_node[seat.node].append(seat)
-    lost: defaultdict[str, list[Seat]] = defaultdict(list)
+    slots = {slot.rank: slot for slot in results.slots}
+    of_node: defaultdict[str, list[RankSlot]] = defaultdict(list)
+    for slot in results.slots:
+        of_node[slot.node].append(slot)
+    lost: defaultdict[str, list[RankSlot]] = defaultdict(list)
     for rank in results.gone:
-        if rank in seats:
-            lost[seats[rank].node].append(seats[rank])
+        if rank in slots:
+            lost[slots[rank].node].append(slots[rank])
     already = {each.culprit.name for each in problems}
     found = [
         each
-        for node, seats_gone in lost.items()
+        for node, slots_gone in lost.items()
         if node not in already
-        for each in _of_node(node, seats_gone, of_node[node], results.gone)
+        for each in _of_node(node, slots_gone, of_node[node], results.gone)
     ]
     return [*problems, *found]
 
 
 def _of_node(
-    node: str, lost: Sequence[Seat], every: Sequence[Seat], reasons: Mapping[int, str]
+    node: str, lost: Sequence[RankSlot], every: Sequence[RankSlot], reasons: Mapping[int, str]
 ) -> list[NamedCulprit]:
     """Return one culprit if all ranks of a node are gone, else one per rank."""
     if len(lost) == len(every):
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
-        evidence = tuple(dict.fromkeys(f"rank {seat.rank}: {reasons[seat.rank]}" for seat in lost))
+        evidence = tuple(dict.fromkeys(f"rank {slot.rank}: {reasons[slot.rank]}" for slot in lost))
         sentence = f"{who} {_what(reasons[first])}"
         if reasons[first].startswith(f"{node} "):
             sentence = reasons[first]
         return [NamedCulprit(Culprit("node", node, None, evidence, _state(reasons[first])), sentence)]
     found = []
-    for seat in lost:
-        name = f"{node} {label(seat)}"
-        evidence = (f"rank {seat.rank}: {reasons[seat.rank]}",)
-        kind: CulpritKind = "node" if seat.gpu is None else "gpu"
-        culprit = Culprit(kind, name, None, evidence, _state(reasons[seat.rank]))
-        place = node if seat.gpu is None else name
-        found.append(NamedCulprit(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
+    for slot in lost:
+        name = f"{node} {label(slot)}"
+        evidence = (f"rank {slot.rank}: {reasons[slot.rank]}",)
+        kind: CulpritKind = "node" if slot.gpu is None else "gpu"
+        culprit = Culprit(kind, name, None, evidence, _state(reasons[slot.rank]))
+        place = node if slot.gpu is None else name
+        found.append(NamedCulprit(culprit, f"rank {slot.rank} on {place} {_what(reasons[slot.rank])}"))
     return found
 
 

@@ -1,12 +1,12 @@
 """Finds the components that explain the bad links: the one with most of them first, then the next.
 
-A node, a NIC or a direction is blamed if at least 75 % of its links are bad, to at least two neighbours.
-Links that no such component explains are blamed on the connection of their two ends (`pair_faults.py`).
+A node, a NIC or a direction is the culprit if at least 75 % of its links are bad, to at least two neighbours.
+Links that no such component explains are attributed to the connection of their two ends (`pair_faults.py`).
 
-Example: n1 to n4 with one rank each have 12 directed links. If all 6 links of n3 are bad, n3 is blamed: 6 of
-6 are bad, but only 2 of 6 at every other node. If only the 3 links out of n3 are bad, `n3 egress` is blamed:
-3 of 6 links of n3 are too few, but 3 of 3 in this direction are enough. If only n3 -> n1 is bad, no component
-qualifies, and the pair is blamed.
+Example: n1 to n4 with one rank each have 12 directed links. If all 6 links of n3 are bad, n3 is the culprit:
+6 of 6 are bad, but only 2 of 6 at every other node. If only the 3 links out of n3 are bad, the culprit is
+`n3 egress`: 3 of 6 links of n3 are too few, but 3 of 3 in this direction are enough. If only n3 -> n1 is bad,
+no component qualifies, and the pair is the culprit.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from gpuwatch.probe.judging.links.links import MeasuredLink
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 
-Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
+Scope: TypeAlias = Literal["rail", "node", "slot", "nic", "gpu", "groups", "nodes", "ranks"]
 Direction: TypeAlias = Literal["both", "out", "in"]
 
 MIN_BAD_SHARE = 0.75
-"""Fraction of a component's links that must be bad before it is blamed."""
+"""Fraction of a component's links that must be bad before it is the culprit."""
 MIN_NEIGHBOURS = 2
 """One bad link to a single neighbour does not show which of its two ends is at fault."""
-BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
-"""Broadest first: of components that explain equally many links the broader one is blamed."""
+BREADTH: tuple[Scope, ...] = ("rail", "node", "slot", "nic", "gpu")
+"""Broadest first: of components that explain equally many links the broader one is the culprit."""
 
 
 class Component(NamedTuple):
@@ -36,9 +36,9 @@ class Component(NamedTuple):
 
     scope: Scope
     where: tuple[str, ...]
-    """The rail; node; node and NIC; node and seat; or two groups, nodes or ranks.
+    """The rail; node; node and NIC; node and slot; or two groups, nodes or ranks.
 
-    For a seat, scope `seat` is all its links, `gpu` those within its node.
+    For a slot, scope `slot` is all its links, `gpu` those within its node.
     """
     way: Direction = "both"
     """Seen from the node, NIC or GPU; for two ends, `out` is from the first to the second."""
@@ -54,14 +54,14 @@ class Attribution(Struct, frozen=True):
 
 
 class FaultAttribution:
-    """Attributes bad links: `blamed` in the order found, `left` without an explanation.
+    """Attributes bad links: `attributions` in the order found, `left` without an explanation.
 
     `congested` are links that are slow only under load: most links of their component were fine when retested
     alone.
     """
 
     def __init__(self, links: Sequence[MeasuredLink], fails: Callable[[MeasuredLink], bool]) -> None:
-        self.blamed: list[Attribution] = []
+        self.attributions: list[Attribution] = []
         self.congested: list[MeasuredLink] = []
         self.left: dict[MeasuredLink, None] = dict.fromkeys(links)
         self._failing = dict.fromkeys(link for link in links if fails(link))
@@ -69,9 +69,9 @@ class FaultAttribution:
             return
         self._nics = _nodes_with_nics(links)
         inside, outside = (
-            {seat for link in part for seat in (link.src.rank, link.dst.rank)} for part in _apart(links)
+            {slot for link in part for slot in (link.src.rank, link.dst.rank)} for part in _apart(links)
         )
-        self._seats = inside & outside
+        self._slots = inside & outside
         self._known: dict[tuple[str, int, Direction, bool], tuple[Component, ...]] = {}
         self._bad = Counter(part for link in self._failing for part in self._parts(link))
         self._through: defaultdict[Component, list[MeasuredLink]] = defaultdict(list)
@@ -97,21 +97,21 @@ class FaultAttribution:
             return (*parts, Component("rail", (nic(link.src),)))
         return parts
 
-    def _of(self, seat: Seat, way: Direction, inside: bool) -> tuple[Component, ...]:
-        """Return the components of a link at one of its ends (`seat`).
+    def _of(self, slot: RankSlot, way: Direction, inside: bool) -> tuple[Component, ...]:
+        """Return the components of a link at one of its ends (`slot`).
 
-        `way`: out of or into the seat. `inside`: both ends are on one node.
+        `way`: out of or into the slot. `inside`: both ends are on one node.
         """
-        key = (seat.node, seat.rank, way, inside)
+        key = (slot.node, slot.rank, way, inside)
         if key not in self._known:
-            here = (seat.node, label(seat))
+            here = (slot.node, label(slot))
             places: list[tuple[Scope, tuple[str, ...]]] = [
-                ("gpu", here) if inside else ("node", (seat.node,))
+                ("gpu", here) if inside else ("node", (slot.node,))
             ]
-            if not inside and seat.node in self._nics:
-                places.append(("nic", (seat.node, nic(seat))))
-            if seat.rank in self._seats:
-                places.append(("seat", here))
+            if not inside and slot.node in self._nics:
+                places.append(("nic", (slot.node, nic(slot))))
+            if slot.rank in self._slots:
+                places.append(("slot", here))
             self._known[key] = tuple(Component(*place, side) for place in places for side in ("both", way))
         return self._known[key]
 
@@ -136,7 +136,7 @@ class FaultAttribution:
             if not all(map(self._mostly, sides)):
                 return False
         left = [link for link in self._through[part] if link in self.left]
-        if part.scope == "seat" and not all(self._failing.keys() & set(each) for each in _apart(left)):
+        if part.scope == "slot" and not all(self._failing.keys() & set(each) for each in _apart(left)):
             return False
         return len(_others(part, left)) >= MIN_NEIGHBOURS + (part.scope == "rail")
 
@@ -152,7 +152,7 @@ class FaultAttribution:
             if sum(alone) * 2 < len(alone):
                 self.congested += [link for link in bad if link in self.left and not link.retested]
             else:
-                self.blamed.append(Attribution(part, tuple(through), tuple(bad)))
+                self.attributions.append(Attribution(part, tuple(through), tuple(bad)))
             gone.update((link, None) for link in through if link in self.left)
         for link in gone:
             del self.left[link]
@@ -167,10 +167,10 @@ def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
 
     These are other nodes; within a node other ranks; for a rail all its nodes.
     """
-    ends = [seat for link in links for seat in (link.src, link.dst)]
-    if part.scope in {"gpu", "seat"}:
-        return {f"{seat.node} {label(seat)}" for seat in ends} - {" ".join(part.where)}
-    nodes = {seat.node for seat in ends}
+    ends = [slot for link in links for slot in (link.src, link.dst)]
+    if part.scope in {"gpu", "slot"}:
+        return {f"{slot.node} {label(slot)}" for slot in ends} - {" ".join(part.where)}
+    nodes = {slot.node for slot in ends}
     return nodes if part.scope == "rail" else nodes - {part.where[0]}
 
 
@@ -183,25 +183,25 @@ def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[Meas
 def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
     """Return the nodes whose traffic to others uses several NICs; for others the node is precise enough."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
-    for seat in _outward(links):
-        nics[seat.node].add(nic(seat))
+    for slot in _outward(links):
+        nics[slot.node].add(nic(slot))
     return {node for node, names in nics.items() if len(names) > 1}
 
 
-def _outward(links: Iterable[MeasuredLink]) -> Iterator[Seat]:
+def _outward(links: Iterable[MeasuredLink]) -> Iterator[RankSlot]:
     for link in links:
         if link.link != "same_node":
             yield link.src
             yield link.dst
 
 
-def nic(seat: Seat) -> str:
-    """Return the NIC that a seat's traffic uses; if unknown, every GPU is assumed to have its own."""
-    if seat.nic is not None:
-        return seat.nic
-    return "" if seat.gpu is None else f"NIC of GPU {seat.gpu}"
+def nic(slot: RankSlot) -> str:
+    """Return the NIC that a slot's traffic uses; if unknown, every GPU is assumed to have its own."""
+    if slot.nic is not None:
+        return slot.nic
+    return "" if slot.gpu is None else f"NIC of GPU {slot.gpu}"
 
 
-def label(seat: Seat) -> str:
-    """Return a seat's name on its node: `GPU 4`, `rank 12`."""
-    return f"rank {seat.rank}" if seat.gpu is None else f"GPU {seat.gpu}"
+def label(slot: RankSlot) -> str:
+    """Return a slot's name on its node: `GPU 4`, `rank 12`."""
+    return f"rank {slot.rank}" if slot.gpu is None else f"GPU {slot.gpu}"

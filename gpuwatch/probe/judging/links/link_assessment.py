@@ -13,7 +13,7 @@ from gpuwatch.probe.judging.links.pair_faults import between
 from gpuwatch.probe.results import LinkClass, Results
 
 MAX_BAD_SHARE = 0.9
-"""If a larger fraction of a class is bad, no single component is blamed."""
+"""If a larger fraction of a class is bad, no single component is at fault."""
 ENOUGH_NODES = 3
 
 
@@ -21,10 +21,10 @@ class LinkAssessment(Struct, frozen=True):
     """The assessment of a probe's links."""
 
     links: tuple[MeasuredLink, ...]
-    blamed: tuple[Attribution, ...]
+    attributions: tuple[Attribution, ...]
     """Components that explain the bad and dead links, the largest number first."""
     low: tuple[Attribution, ...]
-    """Components that explain links between `BAD_RATIO` and `OK_RATIO`; not blamed yet."""
+    """Components that explain links between `BAD_RATIO` and `OK_RATIO`; no culprits yet."""
     noisy: tuple[MeasuredLink, ...]
     """Links that would be bad if they varied less."""
     congested: tuple[MeasuredLink, ...]
@@ -55,17 +55,19 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
     links = [link for link in graded(results, floors) if not _of_the_gone(link, results)]
     all_bad = _all_bad(links)
     judged = [link for link in links if link.link not in all_bad]
-    peel = FaultAttribution(judged, lambda link: link.fails)
-    left = [link for link in peel.left if link.fails]
-    blamed = [*peel.blamed, *between(peel.left, left)]
+    faults = FaultAttribution(judged, lambda link: link.fails)
+    left = [link for link in faults.left if link.fails]
+    attributions = [*faults.attributions, *between(faults.left, left)]
     many_nodes = len({link.src.node for link in links if link.link == "same_node"}) >= ENOUGH_NODES
-    inside = [] if many_nodes else [blame for blame in blamed if _maybe_layout(blame)]
+    inside = [] if many_nodes else [attribution for attribution in attributions if _maybe_layout(attribution)]
     return LinkAssessment(
         links=tuple(links),
-        blamed=tuple(sorted((blame for blame in blamed if blame not in inside), key=_order)),
+        attributions=tuple(
+            sorted((attribution for attribution in attributions if attribution not in inside), key=_order)
+        ),
         low=tuple(_low(judged)),
         noisy=tuple(link for link in judged if _doubtful(link)),
-        congested=tuple(peel.congested),
+        congested=tuple(faults.congested),
         inside=tuple(inside),
         all_bad=all_bad,
         fast_outliers=_fast_outliers(links),
@@ -80,7 +82,7 @@ def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
     """Return True if a link failed because an end no longer took part, which is reported separately."""
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
-    return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
+    return link.grade == "dead" and any(slot.rank in results.gone or slot.node in out for slot in ends)
 
 
 def _all_bad(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
@@ -90,7 +92,7 @@ def _all_bad(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, .
     found = {}
     for name, each in classes.items():
         bad = tuple(link for link in each if link.fails)
-        nodes = {seat.node for link in each for seat in (link.src, link.dst)}
+        nodes = {slot.node for link in each for slot in (link.src, link.dst)}
         slow_pair = all(link.grade == "bad" for link in bad)  # a dead pair of two nodes has a name
         if bad and len(bad) >= MAX_BAD_SHARE * len(each) and (len(nodes) >= ENOUGH_NODES or slow_pair):
             found[name] = bad
@@ -99,19 +101,22 @@ def _all_bad(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, .
 
 def _low(links: list[MeasuredLink]) -> list[Attribution]:
     judged = [link for link in links if not link.fails and not link.shares_cores]
-    peel = FaultAttribution(judged, lambda link: link.grade == "low")
-    return [*peel.blamed, *between(peel.left, [link for link in peel.left if link.grade == "low"])]
+    faults = FaultAttribution(judged, lambda link: link.grade == "low")
+    return [
+        *faults.attributions,
+        *between(faults.left, [link for link in faults.left if link.grade == "low"]),
+    ]
 
 
-def _maybe_layout(blame: Attribution) -> bool:
+def _maybe_layout(attribution: Attribution) -> bool:
     """Return True for two GPUs of a node that are slow to each other in both directions.
 
     On different switches or sockets that is normal.
     """
     return (
-        blame.part.scope == "ranks"
-        and blame.part.way == "both"
-        and all(link.link == "same_node" and link.grade == "bad" for link in blame.bad)
+        attribution.part.scope == "ranks"
+        and attribution.part.way == "both"
+        and all(link.link == "same_node" and link.grade == "bad" for link in attribution.bad)
     )
 
 
@@ -127,6 +132,6 @@ def _fast_outliers(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredL
     return {name: tuple(fast) for name, fast in classes.items()}
 
 
-def _order(blame: Attribution) -> tuple[int, float, tuple[str, ...]]:
-    ratios = [link.ratio or 0.0 for link in blame.bad]
-    return -len(blame.bad), sum(ratios) / len(ratios), blame.part.where
+def _order(attribution: Attribution) -> tuple[int, float, tuple[str, ...]]:
+    ratios = [link.ratio or 0.0 for link in attribution.bad]
+    return -len(attribution.bad), sum(ratios) / len(ratios), attribution.part.where

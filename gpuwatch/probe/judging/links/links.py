@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
-from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
+from gpuwatch.probe.results import LinkClass, PairResult, RankSlot, Results
 
 Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
 
@@ -23,7 +23,7 @@ NOISY_SPREAD = 0.2
 ENOUGH_NODES = 3
 """From this number of nodes on, a link within a node is compared with the same link of the other nodes."""
 NO_RANK = -1
-"""The rank of a node without a seat."""
+"""The rank of a node without a slot."""
 
 Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 """The group that a link is compared with: its class, and within many nodes the two local ranks."""
@@ -32,8 +32,8 @@ Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 class MeasuredLink(Struct, frozen=True, eq=False):
     """A directed link and its grade. Hashed by identity: a large job has 100,000 of them."""
 
-    src: Seat
-    dst: Seat
+    src: RankSlot
+    dst: RankSlot
     link: LinkClass
     grade: Grade
     ratio: float | None
@@ -68,38 +68,38 @@ def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) ->
         results: The measurements.
         floors: Class -> the minimum of its reference (GB/s), from a baseline.
     """
-    seats = {seat.rank: seat for seat in results.seats}
-    pairs = [pair for pair in results.pairs.values() if pair.src in seats and pair.dst in seats]
-    inside = _alike_inside(pairs, seats)
+    slots = {slot.rank: slot for slot in results.slots}
+    pairs = [pair for pair in results.pairs.values() if pair.src in slots and pair.dst in slots]
+    inside = _alike_inside(pairs, slots)
     rates: defaultdict[Peers, list[tuple[float, str]]] = defaultdict(list)
     for pair in pairs:
         if pair.ok and pair.bandwidth_gb_per_s is not None:
-            measured = (pair.bandwidth_gb_per_s, seats[pair.dst].node)  # the receiver times a link
-            rates[_peers(pair, seats, inside)].append(measured)
+            measured = (pair.bandwidth_gb_per_s, slots[pair.dst].node)  # the receiver times a link
+            rates[_peers(pair, slots, inside)].append(measured)
     floor = floors or {}
     references = {
         peers: max(confirmed_best_tenth(*zip(*each, strict=True)), floor.get(peers[0], 0.0))
         for peers, each in rates.items()
     }
     links = [
-        _link(pair, seats[pair.src], seats[pair.dst], references.get(_peers(pair, seats, inside)))
+        _link(pair, slots[pair.src], slots[pair.dst], references.get(_peers(pair, slots, inside)))
         for pair in pairs
     ]
     return [*links, *_unreached(results)]
 
 
-def _alike_inside(pairs: Iterable[PairResult], seats: Mapping[int, Seat]) -> bool:
-    nodes = {seats[pair.src].node for pair in pairs if pair.link == "same_node"}
+def _alike_inside(pairs: Iterable[PairResult], slots: Mapping[int, RankSlot]) -> bool:
+    nodes = {slots[pair.src].node for pair in pairs if pair.link == "same_node"}
     return len(nodes) >= ENOUGH_NODES
 
 
-def _peers(pair: PairResult, seats: Mapping[int, Seat], inside: bool) -> Peers:
+def _peers(pair: PairResult, slots: Mapping[int, RankSlot], inside: bool) -> Peers:
     if pair.link != "same_node" or not inside:
         return pair.link, frozenset()
-    return pair.link, frozenset((seats[pair.src].local, seats[pair.dst].local))
+    return pair.link, frozenset((slots[pair.src].local, slots[pair.dst].local))
 
 
-def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> MeasuredLink:
+def _link(pair: PairResult, src: RankSlot, dst: RankSlot, reference: float | None) -> MeasuredLink:
     rate = pair.bandwidth_gb_per_s if pair.ok else None
     ratio = rate / reference if rate is not None and reference else None
     grade: Grade = "ok" if pair.ok else "dead"
@@ -130,15 +130,15 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
 
 def _unreached(results: Results) -> list[MeasuredLink]:
     """Return a dead link for every two nodes that could not connect, if no pair result shows the same."""
-    first: dict[str, Seat] = {}
-    for seat in results.seats:
-        first.setdefault(seat.node, seat)
-    nodes = {seat.rank: seat.node for seat in results.seats}
+    first: dict[str, RankSlot] = {}
+    for slot in results.slots:
+        first.setdefault(slot.node, slot)
+    nodes = {slot.rank: slot.node for slot in results.slots}
     measured = {(nodes.get(src), nodes.get(dst)) for src, dst in results.pairs}
     return [
         MeasuredLink(
-            first.get(each.src, Seat(NO_RANK, each.src, 0)),
-            first.get(each.dst, Seat(NO_RANK, each.dst, 0)),
+            first.get(each.src, RankSlot(NO_RANK, each.src, 0)),
+            first.get(each.dst, RankSlot(NO_RANK, each.dst, 0)),
             "same_rail",
             "dead",
             None,

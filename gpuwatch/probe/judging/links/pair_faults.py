@@ -37,7 +37,7 @@ def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) 
     bad_pairs = {_nodes(link) for link in outside if link in failing}
     if len(bad_pairs) < 2:
         return []
-    group = {seat.node: {seat.node} for link in outside for seat in (link.src, link.dst)}
+    group = {slot.node: {slot.node} for link in outside for slot in (link.src, link.dst)}
     for pair in {_nodes(link) for link in outside} - bad_pairs:
         one, other = (group[node] for node in pair)
         if one is not other:
@@ -93,7 +93,7 @@ def _two_ranks(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink
         bad = tuple(link for link in links if link in failing)
         if not bad:
             continue
-        names = tuple(f"{seat.node} {label(seat)}" for seat in (bad[0].src, bad[0].dst))
+        names = tuple(f"{slot.node} {label(slot)}" for slot in (bad[0].src, bad[0].dst))
         if len(bad) == 2:
             yield Attribution(Component("ranks", tuple(sorted(names))), tuple(links), bad)
         else:

@@ -14,12 +14,12 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 TWO_ENDS = frozenset(("groups", "nodes", "ranks"))
-KINDS: dict[str, CulpritKind] = {"node": "node", "seat": "gpu", "nic": "nic", "gpu": "gpu"}
+KINDS: dict[str, CulpritKind] = {"node": "node", "slot": "gpu", "nic": "nic", "gpu": "gpu"}
 LOOK_AT = {
     "rail": "the switch of that rail, not the nodes",
     "node": "its NIC, cable and PCIe",
     "nic": "its port, cable and PCIe",
-    "seat": "the GPU, its process and its PCIe",
+    "slot": "the GPU, its process and its PCIe",
     "gpu": "its NVLink and PCIe",
     "groups": "what joins the two groups: the uplinks and the spine",
     "nodes": "the switch ports and the route between the two",
@@ -36,38 +36,40 @@ class NamedCulprit(Struct, frozen=True):
     sentence: str
 
 
-def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
+def reported(attribution: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
     """Return the culprit of an attribution, with the sentence.
 
     Args:
-        blame: A component and its links.
+        attribution: A component and its links.
         links: All links by source and destination, for the opposite direction.
     """
-    part, ratio = blame.part, ratio_of(blame.bad)
+    part, ratio = attribution.part, ratio_of(attribution.bad)
     kind, name = named(part)
-    back = _other_way(blame, links)
-    evidence = (*numbers(blame), *([back] if back else []), *_retests(blame))
+    back = _other_way(attribution, links)
+    evidence = (*numbers(attribution), *([back] if back else []), *_retests(attribution))
     subject = f"{kind} {name}" if kind in {"node", "link"} else name
     if ratio is None:
-        why = _why(blame.bad) or f"; {DEAD}"
-        sentence = f"no data gets through {subject}: {_count(blame)} failed{why}"
+        why = _why(attribution.bad) or f"; {DEAD}"
+        sentence = f"no data gets through {subject}: {_count(attribution)} failed{why}"
     else:
-        sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; check {LOOK_AT[part.scope]}"
+        sentence = (
+            f"{subject} is slow: {_reach(attribution, ratio, back, len(links))}; check {LOOK_AT[part.scope]}"
+        )
     state = "dead" if ratio is None else ""
     return NamedCulprit(Culprit(kind, name, ratio, evidence, state), sentence)
 
 
-def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
-    """Return the rate of the blamed component's links in words.
+def _reach(attribution: Attribution, ratio: float, back: str, every: int) -> str:
+    """Return the rate of the component at fault's links in words.
 
     If two ranks have only these two links, the rate is relative to the other link.
     """
-    if len(blame.bad) == 1 and every == 2:
+    if len(attribution.bad) == 1 and every == 2:
         return (
             f"it reaches {percent(ratio)} of the rate of the other direction (no other link to compare with)"
         )
-    verb, peers = ("reaches", "its") if len(blame.bad) == 1 else ("reach", "their")
-    return f"{_count(blame)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
+    verb, peers = ("reaches", "its") if len(attribution.bad) == 1 else ("reach", "their")
+    return f"{_count(attribution)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
 
 
 def named(part: Component) -> tuple[CulpritKind, str]:
@@ -79,7 +81,7 @@ def named(part: Component) -> tuple[CulpritKind, str]:
         return "direction", f"{joined} {'egress' if part.way == 'out' else 'ingress'}"
     if part.scope == "rail":
         return "nic", f"rail {joined.removeprefix('NIC ')}"
-    if part.scope in {"seat", "gpu"} and part.where[1].startswith("rank"):
+    if part.scope in {"slot", "gpu"} and part.where[1].startswith("rank"):
         return "node", joined  # a CPU rank
     return KINDS[part.scope], joined
 
@@ -91,9 +93,9 @@ def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
     return median_low(ratios) if len(ratios) * 2 > len(every) else None
 
 
-def _count(blame: Attribution) -> str:
+def _count(attribution: Attribution) -> str:
     """Return the number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both directions`."""
-    part, bad, every = blame.part, len(blame.bad), len(blame.links)
+    part, bad, every = attribution.part, len(attribution.bad), len(attribution.links)
     if part.scope in TWO_ENDS:
         return {1: "it", 2: "both directions"}.get(every, some(bad, every, "link"))
     if part.way != "both":
@@ -101,11 +103,13 @@ def _count(blame: Attribution) -> str:
     return f"all {every} of its links" if bad == every else f"{bad} of its {every} links"
 
 
-def numbers(blame: Attribution) -> list[str]:
+def numbers(attribution: Attribution) -> list[str]:
     """Return sentences about the slow and the dead links of a component, the more frequent first."""
-    place, every = _through(blame.part), len(blame.links)
-    slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
-    dead = [link for link in blame.bad if link.grade == "dead"]
+    place, every = _through(attribution.part), len(attribution.links)
+    slow = sorted(
+        (link for link in attribution.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0
+    )
+    dead = [link for link in attribution.bad if link.grade == "dead"]
     message = []
     if slow:
         middle = slow[(len(slow) - 1) // 2]
@@ -131,17 +135,17 @@ def _why(links: Iterable[MeasuredLink]) -> str:
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 
 
-def _other_way(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
+def _other_way(attribution: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
     """Return the state of the opposite direction, if only one is bad; else ""."""
-    if blame.part.way == "both":
+    if attribution.part.way == "both":
         return ""
-    back = [links.get((link.dst.rank, link.src.rank)) for link in blame.bad]
+    back = [links.get((link.dst.rank, link.src.rank)) for link in attribution.bad]
     ratios = [link.ratio for link in back if link is not None and link.ratio is not None]
     return f"the reverse direction {percent(median_low(ratios))}" if ratios else ""
 
 
-def _retests(blame: Attribution) -> list[str]:
-    again = sum(link.retested for link in blame.bad)
+def _retests(attribution: Attribution) -> list[str]:
+    again = sum(link.retested for link in attribution.bad)
     if not again:
         return []
-    return [f"measured again alone, it stayed so: {some(again, len(blame.bad), 'bad link')}"]
+    return [f"measured again alone, it stayed so: {some(again, len(attribution.bad), 'bad link')}"]

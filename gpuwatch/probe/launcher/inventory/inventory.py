@@ -40,7 +40,7 @@ class InventoryReader(object):
         self._proc = proc
         self.interpreter: Interpreter | None = None
 
-    def look(self) -> "dict[str, Any]":
+    def read(self) -> "dict[str, Any]":
         """Take the inventory; return a dict with the keys of `protocol.NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 
 IMPORT_S = 120.0
 """Seconds: importing torch from a cold network file system takes a minute."""
@@ -24,15 +24,15 @@ WAITS_FOR_DISK = "D"
 class Arrivals:
     """Tracks the ranks that are joining the group."""
 
-    def __init__(self, seats: Iterable[Seat], began: float, timeout_s: float) -> None:
+    def __init__(self, slots: Iterable[RankSlot], began: float, timeout_s: float) -> None:
         """Start without any arrival.
 
         Args:
-            seats: All ranks.
+            slots: All ranks.
             began: The current time of the conductor's clock.
             timeout_s: Seconds for one collective or pair.
         """
-        self._nodes = {seat.rank: seat.node for seat in seats}
+        self._nodes = {slot.rank: slot.node for slot in slots}
         self._timeout_s = timeout_s
         self._began = began
         self._importing = dict.fromkeys(self._nodes.values())

@@ -183,7 +183,7 @@ class CarrierLine:
                 self._silent_beats = 0
                 rest: bytes | None = data
                 if not finder.found:
-                    rest = finder.look(data)
+                    rest = finder.feed(data)
                     if rest is None:
                         continue
                     self._started = True

@@ -32,8 +32,8 @@ from gpuwatch.probe.protocol import (
     Listen,
     Listening,
     NodeInventory,
+    NodeSlot,
     Prepare,
-    RankSeat,
     Reach,
     Reached,
     Ready,
@@ -180,7 +180,7 @@ class SimulatedLine:
         self.number = number
         self._simulation = simulation
         self._receive: OnMessage | None = None
-        self._seats: list[RankSeat] = []
+        self._slots: list[NodeSlot] = []
         self._counted = 0
 
     def open(self, receive: OnMessage) -> None:
@@ -230,27 +230,27 @@ class SimulatedLine:
             yield Leaving(reason="stop requested"), STOP_S
 
     def _prepared(self, order: Prepare) -> Iterator[tuple[AnyNodeMessage, float]]:
-        self._seats = order.seats
-        self._simulation.places.update({seat.rank: (self.number, seat.local) for seat in order.seats})
-        for seat in order.seats:
+        self._slots = order.slots
+        self._simulation.places.update({slot.rank: (self.number, slot.local) for slot in order.slots})
+        for slot in order.slots:
             ready = Ready(
-                rank=seat.rank, pid=52_000 + seat.rank, backend="nccl", torch="2.13.0+cu130", nccl="2.28.9",
-                device=GPU_NAME, gpu=seat.gpu, import_s=1.4, init_s=0.2,
+                rank=slot.rank, pid=52_000 + slot.rank, backend="nccl", torch="2.13.0+cu130", nccl="2.28.9",
+                device=GPU_NAME, gpu=slot.gpu, import_s=1.4, init_s=0.2,
             )  # fmt: skip
-            yield ready, START_S + 0.3 * (noise(SEED, seat.rank, 5) + 1.0)
-            yield Transport(rank=seat.rank, transports=["P2P", "NET/IB"]), START_S + 0.6
+            yield ready, START_S + 0.3 * (noise(SEED, slot.rank, 5) + 1.0)
+            yield Transport(rank=slot.rank, transports=["P2P", "NET/IB"]), START_S + 0.6
 
     def _steps(self, step: Step) -> Iterator[tuple[AnyNodeMessage, float]]:
         after_s = STEP_S.get(step.what, CHECK_S)
-        for seat in self._seats:
+        for slot in self._slots:
             if step.what in CHECKS:
-                if not step.ranks or seat.rank in step.ranks:
-                    value = CHECKS[step.what] * (1.0 + 0.008 * noise(SEED, seat.rank, len(step.what)))
-                    yield Done(step=step.id, rank=seat.rank, value=value), after_s
+                if not step.ranks or slot.rank in step.ranks:
+                    value = CHECKS[step.what] * (1.0 + 0.008 * noise(SEED, slot.rank, len(step.what)))
+                    yield Done(step=step.id, rank=slot.rank, value=value), after_s
             elif step.what == "collective":
-                yield self._collective(step, seat.rank), after_s
-            elif (pair := self._simulation.partner(step, seat.rank)) is not None:
-                yield self._pair(step, seat.rank, pair), after_s
+                yield self._collective(step, slot.rank), after_s
+            elif (pair := self._simulation.partner(step, slot.rank)) is not None:
+                yield self._pair(step, slot.rank, pair), after_s
 
     def _collective(self, step: Step, rank: int) -> Done:
         usual = self._simulation.collective_s(step.collective or "all_reduce", step.bytes)

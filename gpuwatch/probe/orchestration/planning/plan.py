@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpuwatch.probe.orchestration.planning.schedule import PairRound, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import Collective, ProbeRequest
-from gpuwatch.probe.results import Estimate, Seat
+from gpuwatch.probe.results import Estimate, RankSlot
 
 GpuCheck = Literal["matmul", "copy", "h2d", "d2h"]
 GPU_CHECKS: tuple[GpuCheck, ...] = ("matmul", "copy", "h2d", "d2h")
@@ -57,7 +57,7 @@ class ProbePlan(Struct, frozen=True):
 
 
 def make_plan(
-    seats: Sequence[Seat],
+    slots: Sequence[RankSlot],
     request: ProbeRequest,
     backend: Literal["nccl", "gloo"],
     slowest_bps: float | None = None,
@@ -65,18 +65,18 @@ def make_plan(
     """Return the plan of a probe over these ranks.
 
     Args:
-        seats: All ranks.
+        slots: All ranks.
         request: What to measure.
         backend: nccl or gloo.
         slowest_bps: Bytes per second of the slowest interface, if known.
     """
-    several = len(seats) > 1
-    nodes = len({seat.node for seat in seats})
+    several = len(slots) > 1
+    nodes = len({slot.node for slot in slots})
     rounds: tuple[PairRound, ...] = ()
     if several and request.pairs == "full":
-        rounds = tuple(full_rounds(seats))
+        rounds = tuple(full_rounds(slots))
     elif several and request.pairs == "quick":
-        rounds = (neighbour_round(seats),)
+        rounds = (neighbour_round(slots),)
     quick = request.pairs == "quick" and bool(rounds)
     # Small sizes of all operations come first: when time is short, large ones are missing, and no operation.
     rows = (
@@ -117,11 +117,11 @@ def _row_s(size: int, rate: float, request: ProbeRequest) -> float:
     return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)
 
 
-def estimate(plan: ProbePlan, seats: Sequence[Seat], request: ProbeRequest, interface: str) -> Estimate:
+def estimate(plan: ProbePlan, slots: Sequence[RankSlot], request: ProbeRequest, interface: str) -> Estimate:
     """Return the summary of the plan that is shown before the start; the budget limits its seconds."""
     return Estimate(
-        nodes=len({seat.node for seat in seats}),
-        ranks=len(seats),
+        nodes=len({slot.node for slot in slots}),
+        ranks=len(slots),
         backend=plan.backend,
         seconds=min(plan.seconds, request.budget_s),
         traffic_bytes=plan.traffic_bytes,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from gpuwatch.probe.results import LinkClass, Seat
+from gpuwatch.probe.results import LinkClass, RankSlot
 
 Pair: TypeAlias = tuple[int, int]
 Unit: TypeAlias = int | str
@@ -48,20 +48,20 @@ def circle(count: int) -> list[list[Pair]]:
     return rounds
 
 
-def link_class(one: Seat, other: Seat) -> LinkClass:
+def link_class(one: RankSlot, other: RankSlot) -> LinkClass:
     """Return the class of a link; only links of one class are compared."""
     if one.node == other.node:
         return "same_node"
     return "same_rail" if one.local == other.local else "cross_rail"
 
 
-def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
+def full_rounds(slots: Sequence[RankSlot]) -> list[PairRound]:
     """Return rounds within all nodes at once, then between nodes: by rail, and across rails as time allows.
 
     Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; else every pair of nodes
     over all rails, and every distance of rails between one set of neighbours.
     """
-    by_node = ranks_by_node(seats)
+    by_node = ranks_by_node(slots)
     nodes = list(by_node)
     rails = max((len(ranks) for ranks in by_node.values()), default=0)
     tournament = [[(nodes[a], nodes[b]) for a, b in pairs] for pairs in circle(len(nodes))]
@@ -75,12 +75,12 @@ def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
     return [each for each in rounds if each.pairs]
 
 
-def neighbour_round(seats: Sequence[Seat]) -> PairRound:
+def neighbour_round(slots: Sequence[RankSlot]) -> PairRound:
     """Return the first of two rounds: each node with its neighbour over all rails.
 
     On a single node, each rank with its neighbour.
     """
-    by_node = ranks_by_node(seats)
+    by_node = ranks_by_node(slots)
     nodes = list(by_node)
     if len(nodes) == 1:
         ranks = by_node[nodes[0]]
@@ -88,18 +88,18 @@ def neighbour_round(seats: Sequence[Seat]) -> PairRound:
     return _between(by_node, _neighbours(nodes), 0)
 
 
-def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> PairRound:
+def crossed_round(slots: Sequence[RankSlot], rates: Mapping[Pair, float | None]) -> PairRound:
     """Return the second round: the fastest units (nodes, or ranks of one node) with the slowest.
 
     A unit without a partner in the first round counts as slowest. A unit that was slow with both partners is
     slow itself; this finds nodes, never a single link.
     """
-    by_node = ranks_by_node(seats)
+    by_node = ranks_by_node(slots)
     one_node = len(by_node) == 1
     units: dict[Unit, list[float]] = {
         unit: [] for unit in (next(iter(by_node.values()), []) if one_node else by_node)
     }
-    where = {seat.rank: seat.rank if one_node else seat.node for seat in seats}
+    where = {slot.rank: slot.rank if one_node else slot.node for slot in slots}
     for (src, dst), rate in rates.items():
         for rank in (src, dst):
             units[where[rank]].append(rate or 0.0)
@@ -112,11 +112,11 @@ def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> 
     return _between(by_node, [(str(a), str(b)) for a, b in pairs], 0)
 
 
-def ranks_by_node(seats: Sequence[Seat]) -> dict[str, list[int]]:
+def ranks_by_node(slots: Sequence[RankSlot]) -> dict[str, list[int]]:
     """Return node -> its ranks, in order."""
     found: dict[str, list[int]] = {}
-    for seat in seats:
-        found.setdefault(seat.node, []).append(seat.rank)
+    for slot in slots:
+        found.setdefault(slot.node, []).append(slot.rank)
     return found
 
 

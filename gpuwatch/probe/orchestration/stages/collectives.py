@@ -33,8 +33,8 @@ class CollectiveStage:
     def __init__(self, run: ProbeRun, ranks: RankControl) -> None:
         self._run = run
         self._ranks = ranks
-        self._all = [seat.rank for seat in run.results.seats]
-        self._nodes = len({seat.node for seat in run.results.seats})
+        self._all = [slot.rank for slot in run.results.slots]
+        self._nodes = len({slot.node for slot in run.results.slots})
         self._known: dict[Collective, tuple[int, float]] = {}
         """The largest size so far, and the seconds of one iteration of it, including overhead."""
         self._given_up: set[Collective] = set()
@@ -64,7 +64,7 @@ class CollectiveStage:
     def _lack(self, op: Collective) -> str:
         """Return why a collective is not measured: torch does not support it, on all nodes or on some."""
         nodes = self._run.lacks[op]
-        if nodes == {seat.node for seat in self._run.results.seats}:
+        if nodes == {slot.node for slot in self._run.results.slots}:
             return f"it is not supported by this torch's {self._run.results.backend}"
         return f"not measured: torch on {', '.join(sorted(nodes)[:4])} does not support {op}"
 
@@ -154,10 +154,10 @@ class CollectiveStage:
             FailedError: the ranks cannot go on together.
         """
         what = f"{op} of {size_text(size)}"
-        blame = self._blame(outcome)
-        if blame is not None:
-            self._add(CollectiveResult(op, size, error=blame))
-            raise FailedError(f"{what}: {blame}")
+        failure = self._failure(outcome)
+        if failure is not None:
+            self._add(CollectiveResult(op, size, error=failure))
+            raise FailedError(f"{what}: {failure}")
         errors = outcome.local_faults or outcome.errors
         if not errors:
             self._bad = 0
@@ -174,11 +174,11 @@ class CollectiveStage:
             self._run.note(f"the group of all ranks is broken: no collective after {what} was measured")
         return True
 
-    def _blame(self, outcome: StepOutcome) -> str | None:
-        """Return why no further collective can run, with the ranks to blame; None if all answered."""
+    def _failure(self, outcome: StepOutcome) -> str | None:
+        """Return why no further collective can run, with the ranks that failed; None if all answered."""
         timeout_s = self._run.results.request.timeout_s
-        if outcome.blame is not None:
-            return outcome.blame
+        if outcome.failure is not None:
+            return outcome.failure
         if outcome.absent:
             return f"{self._ranks.names(outcome.absent)} did not join it within {timeout_s:.0f} s"
         if not outcome.missing:

@@ -25,7 +25,7 @@ def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
     if not plan.gpu_checks:
         return
     run.enter("gpus")
-    everyone = [seat.rank for seat in run.results.seats if seat.rank not in run.stuck]
+    everyone = [slot.rank for slot in run.results.slots if slot.rank not in run.stuck]
     for what in plan.gpu_checks:
         if run.left_s() <= 0:
             run.leave_out(f"the GPU check {what}")
@@ -42,9 +42,9 @@ def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
                 before = run.results.gpus.get(rank, GpuResult(rank))
                 run.results.gpus[rank] = _with(before, what, done.value)
         run.step_done()
-        if outcome.blame is not None or outcome.missing:
+        if outcome.failure is not None or outcome.missing:
             raise FailedError(
-                outcome.blame or f"{ranks.names(outcome.missing)} did not finish the {what} check"
+                outcome.failure or f"{ranks.names(outcome.missing)} did not finish the {what} check"
             )
 
 

@@ -77,7 +77,7 @@ class Pairs:
             if plan.quick:
                 results = run.results.pairs
                 rates = {pair: results[pair].bandwidth_gb_per_s for pair in results}
-                self._round(crossed_round(run.results.seats, rates), way_s=WAY_S[1])
+                self._round(crossed_round(run.results.slots, rates), way_s=WAY_S[1])
                 run.step_done()
         self._testing(())
 
@@ -151,7 +151,7 @@ class Pairs:
 
     def _record_dead(self, pair: Pair, error: str) -> None:
         for src, dst in (pair, pair[::-1]):
-            link = link_class(self._run.results.seats[src], self._run.results.seats[dst])
+            link = link_class(self._run.results.slots[src], self._run.results.slots[dst])
             self._run.results.pairs[src, dst] = PairResult(src, dst, link, ok=False, error=error)
         self._run.changed()
 
@@ -204,9 +204,9 @@ class Pairs:
         if self._backend == "gloo" and not retested:
             timeout_s = min(timeout_s, SLOW_S)
         outcome = self._step("bandwidth", pairs, load.bytes, load.iterations, timeout_s)
-        seats = self._run.results.seats
+        slots = self._run.results.slots
         for src, dst in pairs:
-            link = link_class(seats[src], seats[dst])
+            link = link_class(slots[src], slots[dst])
             error = self._error((src, dst), outcome)
             times = slowest_of(_times(outcome, (src, dst)))
             if error is None and not times:
@@ -275,8 +275,8 @@ class Pairs:
         Raises:
             FailedError: the ranks cannot go on.
         """
-        if outcome.blame is not None:
-            raise FailedError(outcome.blame)
+        if outcome.failure is not None:
+            raise FailedError(outcome.failure)
         if outcome.missing and self._backend == "nccl":
             silent = outcome.silent(self._run.node_of)
             why = "did not answer" if silent else "failed, and others wait for it"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from gpuwatch.probe.orchestration.nodes.node_line import Lost
+from gpuwatch.probe.orchestration.planning.assignment import assign_slots
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
 from gpuwatch.probe.orchestration.planning.plan import estimate, make_plan
-from gpuwatch.probe.orchestration.planning.seating import seat_ranks
 from gpuwatch.probe.orchestration.stages.run import ProbeRefusedError, ProbeRun
 from gpuwatch.probe.protocol import GpuUser, InventoryGpu, NodeInventory
 from gpuwatch.probe.results import ProbedNode
@@ -47,17 +47,17 @@ def _plan(run: ProbeRun) -> None:
     results, request = run.results, run.results.request
     _need_nodes(run)
     choice = run.choice = run.choice or _chosen(run)
-    seating = seat_ranks(run.inventories, request, choice)
-    for note in (*seating.notes, *_torch_notes(run.inventories)):
+    assignment = assign_slots(run.inventories, request, choice)
+    for note in (*assignment.notes, *_torch_notes(run.inventories)):
         run.note(note)
-    _leave_out(run, seating.without)
+    _leave_out(run, assignment.without)
     _need_nodes(run)
-    results.seats = list(seating.seats)
-    results.backend = seating.backend
-    run.plan = make_plan(seating.seats, request, seating.backend, choice.slowest_bps)
-    results.estimate = estimate(run.plan, seating.seats, request, choice.words)
+    results.slots = list(assignment.slots)
+    results.backend = assignment.backend
+    run.plan = make_plan(assignment.slots, request, assignment.backend, choice.slowest_bps)
+    results.estimate = estimate(run.plan, assignment.slots, request, choice.words)
     results.all_steps = run.plan.step_count
-    if len(seating.seats) == 1:
+    if len(assignment.slots) == 1:
         run.note("there is only one rank, so there are no links to measure: only its GPU is measured")
     if run.plan.seconds > request.budget_s:
         run.note(

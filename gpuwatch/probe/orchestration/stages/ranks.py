@@ -12,7 +12,7 @@ from gpuwatch.probe.orchestration.stages.counters import count_meanwhile
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome, possible
-from gpuwatch.probe.protocol import Arrived, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.protocol import Arrived, Died, Done, NodeSlot, Prepare, Ready, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
@@ -52,7 +52,7 @@ class RankControl:
         run.enter("starting")
         for node in run.inventories:
             run.pool.send([node], self._prepare(node))
-        arrivals = Arrivals(run.results.seats, run.clock(), run.results.request.timeout_s)
+        arrivals = Arrivals(run.results.slots, run.clock(), run.results.request.timeout_s)
         while arrivals.waiting and (received := run.receive(arrivals.until)) is not None:
             node, message = received
             if isinstance(message, Died):
@@ -88,7 +88,7 @@ class RankControl:
         run = self._run
         self._steps += 1
         order = msgspec.structs.replace(step, id=self._steps)
-        run.pool.send(dict.fromkeys(run.results.seats[rank].node for rank in ranks), order)
+        run.pool.send(dict.fromkeys(run.results.slots[rank].node for rank in ranks), order)
         if not self._counted and step.bytes >= LOAD_BYTES:
             self._counted = True
             count_meanwhile(run)
@@ -158,20 +158,20 @@ class RankControl:
         assert run.choice is not None  # noqa: S101 - the preflight has made it
         assert run.plan is not None  # noqa: S101 - planned before ranks are started
         gpus = {gpu.index: gpu.uuid for gpu in run.inventories[node].gpus}
-        seats = [
-            RankSeat(
-                rank=seat.rank,
-                local=seat.local,
-                gpu=None if seat.gpu is None else gpus.get(seat.gpu),
-                gpu_index=seat.gpu,
+        slots = [
+            NodeSlot(
+                rank=slot.rank,
+                local=slot.local,
+                gpu=None if slot.gpu is None else gpus.get(slot.gpu),
+                gpu_index=slot.gpu,
             )
-            for seat in run.results.seats
-            if seat.node == node
+            for slot in run.results.slots
+            if slot.node == node
         ]
         return Prepare(
             backend=run.plan.backend,
-            world_size=len(run.results.seats),
-            seats=seats,
+            world_size=len(run.results.slots),
+            slots=slots,
             store_address=meeting.address,
             store_port=meeting.port,
             store_here=node == meeting.node,
@@ -184,14 +184,14 @@ class RankControl:
 
     def _greet(self, ready: Ready) -> None:
         results = self._run.results
-        seat = self._run.seat(ready.rank)
+        slot = self._run.slot(ready.rank)
         if ready.backend != results.backend:
             name = self._run.name(ready.rank)
             self._run.note(f"{name} reports the backend {ready.backend}, not {results.backend}")
         results.torch = results.torch or ready.torch
         results.nccl = results.nccl or ready.nccl
         for op in ready.lacks:
-            self._run.lacks.setdefault(op, set()).add(seat.node if seat is not None else "")
+            self._run.lacks.setdefault(op, set()).add(slot.node if slot is not None else "")
         if ready.nccl_backend not in {None, "nccl"}:
             self._run.note(f"torch runs NCCL through its backend {ready.nccl_backend}")
         self._run.changed()

@@ -10,7 +10,7 @@ from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan
 from gpuwatch.probe.protocol import Alive, AnyNodeMessage, Counters, Died, NodeInventory, Note, Transport
-from gpuwatch.probe.results import Phase, Results, Seat
+from gpuwatch.probe.results import Phase, RankSlot, Results
 
 NOTES_KEPT = 200
 
@@ -128,7 +128,7 @@ class ProbeRun:
         while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)
-            if rank is None or ((seat := self.seat(rank)) is not None and seat.node == node):
+            if rank is None or ((slot := self.slot(rank)) is not None and slot.node == node):
                 return received
             self.note(f"{node} reports on rank {rank}, which does not run there: ignored")
         return None
@@ -139,33 +139,33 @@ class ProbeRun:
             self.results.gone.setdefault(rank, why)
         self.changed()
 
-    def seat(self, rank: int) -> Seat | None:
-        """Return the seat of a rank; None if there is no such rank."""
-        seats = self.results.seats
-        return seats[rank] if 0 <= rank < len(seats) else None
+    def slot(self, rank: int) -> RankSlot | None:
+        """Return the slot of a rank; None if there is no such rank."""
+        slots = self.results.slots
+        return slots[rank] if 0 <= rank < len(slots) else None
 
     def node_of(self, rank: int) -> str:
         """Return the node of a rank."""
-        return self.results.seats[rank].node
+        return self.results.slots[rank].node
 
     def is_link(self, pair: tuple[int, int]) -> bool:
         """Return True if these are two different existing ranks."""
-        return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)
+        return pair[0] != pair[1] and all(self.slot(rank) is not None for rank in pair)
 
     def nodes_of(self, pair: tuple[int, int]) -> tuple[str, str]:
         """Return the nodes of the two ranks of a pair."""
-        return self.results.seats[pair[0]].node, self.results.seats[pair[1]].node
+        return self.results.slots[pair[0]].node, self.results.slots[pair[1]].node
 
     def ranks_of(self, node: str) -> list[int]:
         """Return the ranks on a node."""
-        return [seat.rank for seat in self.results.seats if seat.node == node]
+        return [slot.rank for slot in self.results.slots if slot.node == node]
 
     def name(self, rank: int) -> str:
         """Return the name of a rank: `rank 3 (gpu-002 GPU 1)`."""
-        seat = self.seat(rank)
-        if seat is None:
+        slot = self.slot(rank)
+        if slot is None:
             return f"rank {rank}"
-        where = seat.node if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
+        where = slot.node if slot.gpu is None else f"{slot.node} GPU {slot.gpu}"
         return f"rank {rank} ({where})"
 
     def _keep(self, node: str, message: AnyNodeMessage) -> bool:

@@ -1,4 +1,4 @@
-"""The result of one step, and which ranks its answers blame.
+"""The result of one step, and which ranks its answers name as failed.
 
 A node may report wrongly about other nodes. A rank that others report as absent, or that is silent, is named
 only if its own node or most other nodes agree. A rank's report about itself is accepted.
@@ -54,7 +54,7 @@ class StepOutcome:
     """Ranks that communicated with a failed rank: they may hang because of it."""
 
     @property
-    def blame(self) -> str | None:
+    def failure(self) -> str | None:
         """Why the ranks cannot continue together: a rank died; None: none did."""
         return next(iter(self.died.values()), None)
 

@@ -11,8 +11,8 @@ Order = TypeVar("Order")
 
 
 @dataclass(frozen=True)
-class SeatFields:
-    """The fields of `protocol.RankSeat`."""
+class SlotFields:
+    """The fields of `protocol.NodeSlot`."""
 
     rank: int
     local: int
@@ -28,7 +28,7 @@ class PrepareFields:
     world_size: int
     store_address: str
     store_port: int
-    seats: List[Raw] = field(default_factory=list)
+    slots: List[Raw] = field(default_factory=list)
     store_here: bool = False
     iface: Optional[str] = None
     timeout_s: float = 30.0
@@ -36,9 +36,9 @@ class PrepareFields:
     pairs_only: bool = False
     secret: str = ""
 
-    def places(self) -> List[SeatFields]:
+    def places(self) -> List[SlotFields]:
         """Return the ranks of this node."""
-        return [read(SeatFields, raw) for raw in self.seats]
+        return [read(SlotFields, raw) for raw in self.slots]
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class LogWorkspace:
         if found:
             self.show(found)
 
-    def look_again(self, about: Incident | None = None) -> None:
+    def reopen(self, about: Incident | None = None) -> None:
         """Show the last selection again, or the logs of an incident that is newer or was just shown.
 
         An incident without a known log, such as one about a GPU's values, leaves the selection.

@@ -93,7 +93,7 @@ class ItemPage(MultiLinePage):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
-        self.things: list[PageItem] = []
+        self.page_items: list[PageItem] = []
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
         """Return all lines and items, from top to bottom; subclasses implement it."""
@@ -102,7 +102,7 @@ class ItemPage(MultiLinePage):
     def build(self, width: int) -> list[Row]:
         """Return all lines, those of the selected item on the cursor's background."""
         parts = list(self.parts(width))
-        self.things = [part for part in parts if isinstance(part, PageItem)]
+        self.page_items = [part for part in parts if isinstance(part, PageItem)]
         self._find()
         rows: list[Row] = []
         self._starts = []
@@ -118,28 +118,28 @@ class ItemPage(MultiLinePage):
 
     def _find(self) -> None:
         """Move the cursor to its item's new position; if that is gone, select the item now under it."""
-        self.at = max(0, min(self.at, len(self.things) - 1))
-        if not self.things or self.things[self.at].key == self._on:
+        self.at = max(0, min(self.at, len(self.page_items) - 1))
+        if not self.page_items or self.page_items[self.at].key == self._on:
             return
-        self.at = next((i for i, thing in enumerate(self.things) if thing.key == self._on), self.at)
-        self._on = self.things[self.at].key
+        self.at = next((i for i, each in enumerate(self.page_items) if each.key == self._on), self.at)
+        self._on = self.page_items[self.at].key
 
     def items(self) -> int:
-        return len(self.things)
+        return len(self.page_items)
 
     def go(self, item: int) -> None:
         """Select an item and scroll all of it into view; for the first one also the lines above it.
 
         On a page without items, scroll by a line.
         """
-        if not self.things:
+        if not self.page_items:
             self.scroll_relative(y=1 if item > 0 else -1, animate=False)
             return
-        self.at = max(0, min(item, len(self.things) - 1))
-        self._on = self.things[self.at].key
+        self.at = max(0, min(item, len(self.page_items) - 1))
+        self._on = self.page_items[self.at].key
         self.pull()
-        thing = self.things[self.at]
-        span = len(thing.rows) + len(thing.more)
+        selected = self.page_items[self.at]
+        span = len(selected.rows) + len(selected.more)
         self.show_line(0 if self.at == 0 else self._starts[self.at], span=span)
         self.pull()
         self.post_message(self.Moved(self))
@@ -147,15 +147,15 @@ class ItemPage(MultiLinePage):
     def go_to(self, key: Hashable) -> None:
         """Select the item with this key, now or when it appears."""
         self._on = key
-        item = next((i for i, thing in enumerate(self.things) if thing.key == key), None)
+        item = next((i for i, each in enumerate(self.page_items) if each.key == key), None)
         if item is not None:
             self.go(item)
 
     def chosen(self) -> PageItem | None:
         """Return the item under the cursor; None without items."""
-        return self.things[self.at] if self.at < len(self.things) else None
+        return self.page_items[self.at] if self.at < len(self.page_items) else None
 
     def copy_text(self) -> str:
         """Return the text to copy of the item under the cursor; "" without items."""
-        thing = self.chosen()
-        return "" if thing is None else thing.text or super().copy_text()
+        item = self.chosen()
+        return "" if item is None else item.text or super().copy_text()

@@ -108,7 +108,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         return {}
 
     def step_back(self) -> bool:
-        """Close one thing that is open on this screen; return False if nothing is."""
+        """Close what was opened last on this screen; return False if nothing is."""
         return False
 
     def explained(self) -> str:

@@ -92,7 +92,7 @@ def test_a_dead_jobs_log_is_of_no_job_that_runs_and_reported_once(
             assert reported == [("oom.cuda", 1, None, 1)]
 
 
-def nodes_blamed(
+def nodes_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...]
 ) -> set[tuple[str, str | None]]:
     """Code and node of every incident and alert that the logs of a folder lead to, in nodes without jobs."""
@@ -120,7 +120,7 @@ def test_a_table_in_a_file_that_several_nodes_see_names_the_node_of_its_rank(
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "launcher.log").write_text(TABLE.format(host=host))
-    assert nodes_blamed(folder, monkeypatch, ("n1", "n2")) == {("rank.exit_error", node)}
+    assert nodes_named(folder, monkeypatch, ("n1", "n2")) == {("rank.exit_error", node)}
 
 
 def test_a_file_that_several_nodes_see_is_of_the_node_that_its_name_tells_or_of_none(
@@ -130,7 +130,7 @@ def test_a_file_that_several_nodes_see_is_of_the_node_that_its_name_tells_or_of_
     folder.mkdir()
     (folder / "worker-n2.log").write_text(DEAD)
     (folder / "rank_1.log").write_text(DEAD.replace("rank1", "rank0").replace("20.00", "30.00"))
-    assert nodes_blamed(folder, monkeypatch, ("n1", "n2")) == {("oom.cuda", "n2"), ("oom.cuda", None)}
+    assert nodes_named(folder, monkeypatch, ("n1", "n2")) == {("oom.cuda", "n2"), ("oom.cuda", None)}
 
 
 def test_the_driver_of_a_ray_job_is_not_where_its_task_raised(
@@ -139,4 +139,4 @@ def test_the_driver_of_a_ray_job_is_not_where_its_task_raised(
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "driver.log").write_text(DRIVER)
-    assert {node for _, node in nodes_blamed(folder, monkeypatch, ("n1",))} == {None}
+    assert {node for _, node in nodes_named(folder, monkeypatch, ("n1",))} == {None}

@@ -9,15 +9,15 @@ from msgspec import structs
 from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.wire import LogFile
 
-TWIN = "twin:"
+BY_FINGERPRINT = "fingerprint:"
 """Prefix of such a file's identity. Every node continues to follow it: that it is shared is only inferred."""
-MAX_TWINS = 20_000
+MAX_FINGERPRINTS = 20_000
 """Maximum number of fingerprints, and of files with an identity, of the whole fleet."""
 MAX_CHARACTERS = 4_000_000
 """Maximum number of characters in the fingerprints of one node, and in its paths and identities."""
 
 
-class Twins:
+class SameFiles:
     """Gives files the same identity if two nodes report the same fingerprint, with the last write in ns."""
 
     def __init__(self) -> None:
@@ -25,8 +25,8 @@ class Twins:
         """Fingerprint -> the node and path where it was first seen."""
         self._identities: dict[tuple[str, str], str] = {}
         """(node, path) -> identity."""
-        self._fingerprints: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
-        self._named: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
+        self._fingerprints: NodeShares[str] = NodeShares(MAX_FINGERPRINTS, MAX_CHARACTERS)
+        self._named: NodeShares[str] = NodeShares(MAX_FINGERPRINTS, MAX_CHARACTERS)
 
     def take(self, node: str, files: Sequence[LogFile]) -> set[str]:
         """Compare what a node lists; return the other nodes whose files received an identity as a result."""
@@ -36,7 +36,7 @@ class Twins:
                 continue
             first = self._first_file(file.fingerprint, node, file.path)
             if first[0] != node:
-                identity = f"{TWIN}{file.fingerprint}"
+                identity = f"{BY_FINGERPRINT}{file.fingerprint}"
                 self._name(*first, identity)
                 self._name(node, file.path, self._identities.get(first, identity))
                 others.add(first[0])

@@ -13,18 +13,18 @@ from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.nearness import device_of, usable_ports
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import InventoryGpu, NodeInventory
-from gpuwatch.probe.results import Seat
+from gpuwatch.probe.results import RankSlot
 
 MAX_CPU_RANKS = 4
 CPU_BUILD = "+cpu"
 """The suffix of the version of CPU-only torch wheels."""
 
 
-class Seating(Struct, frozen=True):
+class SlotAssignment(Struct, frozen=True):
     """The placed ranks, in the order of the nodes."""
 
     backend: Literal["nccl", "gloo"]
-    seats: tuple[Seat, ...]
+    slots: tuple[RankSlot, ...]
     notes: tuple[str, ...] = ()
     without: dict[str, str] = field(default_factory=dict)
     """Nodes that cannot take part -> why."""
@@ -44,14 +44,14 @@ def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) 
     return "nccl" if fits else "gloo"
 
 
-def seat_ranks(
+def assign_slots(
     inventories: Mapping[str, NodeInventory], request: ProbeRequest, choice: AddressChoice
-) -> Seating:
-    """Place one rank on each GPU, or on CPU cores for gloo; return the seats and the excluded nodes."""
+) -> SlotAssignment:
+    """Place one rank on each GPU, or on CPU cores for gloo; return the slots and the excluded nodes."""
     backend = backend_of(inventories, request)
     notes: list[str] = []
     without: dict[str, str] = {}
-    seats: list[Seat] = []
+    slots: list[RankSlot] = []
     owners: dict[frozenset[str], str] = {}
     disputed = _disputed(inventories) if backend == "nccl" else {}
     for node, inventory in inventories.items():
@@ -66,9 +66,9 @@ def seat_ranks(
             notes.append(f"{node} has {count} GPUs: that many ranks run there, not {request.ranks_per_node}")
         for local in range(count):
             gpu = inventory.gpus[local] if backend == "nccl" else None
-            seats.append(
-                Seat(
-                    rank=len(seats),
+            slots.append(
+                RankSlot(
+                    rank=len(slots),
                     node=node,
                     local=local,
                     device="cpu" if gpu is None else gpu.name or "GPU",
@@ -78,7 +78,7 @@ def seat_ranks(
             )
     if backend == "gloo" and any(inventory.gpus for inventory in inventories.values()):
         notes.append("this runs on CPUs over TCP (gloo), which is not the fabric that training on GPUs uses")
-    return Seating(backend, tuple(seats), tuple(notes), without)
+    return SlotAssignment(backend, tuple(slots), tuple(notes), without)
 
 
 def _uuids(inventory: NodeInventory) -> frozenset[str]:

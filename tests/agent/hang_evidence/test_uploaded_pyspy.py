@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.hang_evidence.lent_pyspy import MAX_PACKED, MAX_PROGRAM, UploadedProgram
+from gpuwatch.agent.hang_evidence.uploaded_pyspy import MAX_PACKED, MAX_PROGRAM, UploadedProgram
 from tests.sentences import Sentences
 
-PROGRAM = b"#!/bin/sh\necho lent to $1\nexit\n" + os.urandom(200_000)
+PROGRAM = b"#!/bin/sh\necho uploaded to $1\nexit\n" + os.urandom(200_000)
 
 
 def pieces(program: bytes, size: int = 44_000, **other: object) -> list[dict[str, object]]:
@@ -33,23 +33,23 @@ def pieces(program: bytes, size: int = 44_000, **other: object) -> list[dict[str
 
 
 def test_it_is_run_from_memory_once_it_is_whole(sentences: Sentences) -> None:
-    lent = UploadedProgram()
-    *first, last = pieces(PROGRAM.replace(b"lent to", b"lent to nobody but"))
+    uploaded = UploadedProgram()
+    *first, last = pieces(PROGRAM.replace(b"uploaded to", b"uploaded to nobody but"))
     for piece in first:
-        assert lent.take(piece) == {"ready": False}
-        assert lent.path is None
-    assert lent.take(last) == {"ready": True}
-    assert lent.path is not None
-    assert not os.path.lexists(Path(lent.path).readlink())  # no folder holds it
-    output = subprocess.run([lent.path, "me"], capture_output=True, text=True, check=False).stdout
+        assert uploaded.take(piece) == {"ready": False}
+        assert uploaded.path is None
+    assert uploaded.take(last) == {"ready": True}
+    assert uploaded.path is not None
+    assert not os.path.lexists(Path(uploaded.path).readlink())  # no folder holds it
+    output = subprocess.run([uploaded.path, "me"], capture_output=True, text=True, check=False).stdout
     sentences(output)
-    assert lent.take(first[0]) == {"ready": True}  # it is here already
+    assert uploaded.take(first[0]) == {"ready": True}  # it is here already
 
 
 def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
-    lent = UploadedProgram()
-    lent.take(pieces(PROGRAM + b"older")[0])
-    assert [lent.take(piece)["ready"] for piece in pieces(PROGRAM)][-1]
+    uploaded = UploadedProgram()
+    uploaded.take(pieces(PROGRAM + b"older")[0])
+    assert [uploaded.take(piece)["ready"] for piece in pieces(PROGRAM)][-1]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
     ],
 )
 def test_what_is_not_as_it_is_said_to_be_is_never_kept(odd: dict[str, object], why: str) -> None:
-    lent = UploadedProgram()
+    uploaded = UploadedProgram()
     with pytest.raises(ValueError, match=why):
-        lent.take(odd)
-    assert lent.path is None
+        uploaded.take(odd)
+    assert uploaded.path is None

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 Result = TypeVar("Result")
 
 
-class RepeatedLook(Generic[Result]):
+class RepeatedQuery(Generic[Result]):
     """Calls a slow function at intervals on a thread.
 
     `start` it, `take` results after every poll, then `close`.
