@@ -98,8 +98,7 @@ def test_check_names_the_one_node_that_has_a_low_limit(
                 ask_all(session),
                 book.alerts.values(),
                 book.incidents,
-                time.monotonic(),
-                time.time(),
+                session.clock,
             )
             return [(each.status, each.nodes) for each in checks if each.id == "limits.nofile"]
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +68,42 @@ def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[SlurmCluster]:
     """Start one under `folder`; needs root, for the device files and munge's user."""
     munged, controller, daemon = need("munged"), need("slurmctld"), need("slurmd")
     need("sbatch")
-    host = socket.gethostname()
     controller_port, *node_ports = free_ports(nodes + 1)
     started: list[subprocess.Popen[bytes]] = []
     auth = munge_folder(folder)
     for index in range(GPUS_PER_NODE):
         os.mknod(folder / f"nvidia{index}", 0o666 | 0o020000, os.makedev(1, 3))
+    names = [f"node{number:03}" for number in range(1, nodes + 1)]
+    write_settings(folder, auth, controller_port, dict(zip(names, node_ports, strict=True)))
+    cluster = SlurmCluster(folder, {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")})
+    try:
+        started.append(start_munge(munged, auth))
+        for name in names:
+            (folder / f"spool-{name}").mkdir()
+        for argv in ([controller, "-D"], *([daemon, "-D", "-N", name] for name in names)):
+            log = (folder / f"{Path(argv[0]).name}-{argv[-1]}.out").open("wb")
+            started.append(subprocess.Popen(argv, env=cluster.env, stdout=log, stderr=log))
+        until_idle(cluster, len(names))
+        yield cluster
+    finally:
+        for process in reversed(started):
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """TERM, and KILL after 10 s."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def write_settings(folder: Path, auth: Path, controller_port: int, ports: Mapping[str, int]) -> None:
+    """Write slurm.conf and gres.conf for these nodes (name -> port)."""
     (folder / "state").mkdir()
+    host = socket.gethostname()
     lines = [
         "ClusterName=drill",
         f"SlurmctldHost={host}(127.0.0.1)",
@@ -103,33 +132,14 @@ def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[SlurmCluster]:
         "SlurmdTimeout=600",
         "TCPTimeout=60",
     ]
-    names = [f"node{number:03}" for number in range(1, nodes + 1)]
     lines += [
         f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000 "
         f"Gres=gpu:h100:{GPUS_PER_NODE}"
-        for name, port in zip(names, node_ports, strict=True)
+        for name, port in ports.items()
     ]
-    lines += [f"PartitionName=train Nodes={','.join(names)} Default=YES State=UP"]
+    lines += [f"PartitionName=train Nodes={','.join(ports)} Default=YES State=UP"]
     (folder / "slurm.conf").write_text("\n".join(lines) + "\n")
     (folder / "gres.conf").write_text(f"Name=gpu Type=h100 File={folder}/nvidia[0-{GPUS_PER_NODE - 1}]\n")
-    cluster = SlurmCluster(folder, {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")})
-    try:
-        started.append(start_munge(munged, auth))
-        for name in names:
-            (folder / f"spool-{name}").mkdir()
-        for argv in ([controller, "-D"], *([daemon, "-D", "-N", name] for name in names)):
-            log = (folder / f"{Path(argv[0]).name}-{argv[-1]}.out").open("wb")
-            started.append(subprocess.Popen(argv, env=cluster.env, stdout=log, stderr=log))
-        until_idle(cluster, len(names))
-        yield cluster
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
 
 
 def munge_folder(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from .spawned_ranks import SpawnGroups, may_be_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator
+    from typing import Any, Callable, Container, Iterable, Iterator
 
     from .known_processes import KnownProcess
     from .process_details import Details
@@ -87,14 +87,7 @@ class ProcessReader(object):
         holders = {
             pid: identity(self._processes.inherited(pid)) for pid in gpu_processes if pid in self._known
         }
-        candidates = {
-            pid: identity(one.variables)
-            for pid, one in self._known.items()
-            if one.variables
-            and pid not in holders
-            and carries_rank(one.name, one.variables)
-            and pid != self._me
-        }
+        candidates = self._with_rank(holders)
         numbered = self._numbered(set(gpu_processes), set(candidates), now)
         ranked = owners(candidates, holders, self._processes.ancestors)
         listed = sorted(gpu_processes) + ranked + sorted(set(numbered).difference(gpu_processes, ranked))
@@ -125,15 +118,31 @@ class ProcessReader(object):
         self.launchers = dict(self._outputs(set(started).union(others), above))
         rows = [self._row(pid, found[pid], gpu_processes.get(pid), above[pid], now) for pid in listed]
         used = self._children.read(set(listed), candidates, now)
-        for row in rows:
-            if row is not None and row["pid"] in numbered:
+        present_rows = [row for row in rows if row is not None]
+        for row in present_rows:
+            if row["pid"] in numbered:
                 row.update(numbered[row["pid"]])
-            if row is not None and row["pid"] in used:
-                row["children_cpu_pct"] = used[row["pid"]]
-            if row is not None and row["pid"] in self._children.pids:
-                inner = self._children.inner(row["pid"]) if "inner_pid" in row else []
-                row["children"] = sorted(set(self._children.pids[row["pid"]]).union(inner))
-        return [row for row in rows if row is not None], truncated
+            self._add_children(row, used)
+        return present_rows, truncated
+
+    def _with_rank(self, holders: "Container[int]") -> "dict[int, dict[str, object]]":
+        """Return pid -> identity of the processes whose environment names a rank, without those on a GPU."""
+        return {
+            pid: identity(one.variables)
+            for pid, one in self._known.items()
+            if one.variables
+            and pid not in holders
+            and carries_rank(one.name, one.variables)
+            and pid != self._me
+        }
+
+    def _add_children(self, row: "dict[str, Any]", used: "dict[int, float]") -> None:
+        """Add the processes that a process has started, and the CPU time that they use."""
+        if row["pid"] in used:
+            row["children_cpu_pct"] = used[row["pid"]]
+        if row["pid"] in self._children.pids:
+            inner = self._children.inner(row["pid"]) if "inner_pid" in row else []
+            row["children"] = sorted(set(self._children.pids[row["pid"]]).union(inner))
 
     def _numbered(
         self, on_gpu: "set[int]", candidates: "set[int]", now: float

@@ -166,18 +166,16 @@ def job_end(
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
     behind = _left_behind(main, ranks, closings)
-    ends = [alert for alert in alerts if alert in FINISHED]
     complete = furthest is not None and epoch is None
     complete = complete and (reached(furthest or 0, total) or states_whole(main, total, closings))
-    run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
-    run = run or (whole and settled and begins_at_start(main))
+    run = _is_run(main, closings, settled=settled, whole=whole)
     stopped = furthest is not None and bool(behind or ((total or epoch) is not None and run))
     stopped = stopped or (not main and epoch is not None and settled and not ends_on_purpose(closings))
     early = ended_by_rule(main, closings) and not any(is_failure(alert) for alert in alerts)
     short = () if early else ranks_cut_short(main, total, closings)
     lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
     failed = any(is_failure(alert) for alert in with_interruption(alerts))
-    ended_by = "SIGINT" if any(each in INTERRUPTED for each in alerts) else signal_of(main, closings)
+    ended_by = _ended_by(main, alerts, closings)
     state: State = "unknown"
     if growing:
         state = "running"
@@ -185,7 +183,7 @@ def job_end(
         state, behind = "stopped", ()
     elif short:
         state, behind = "stopped", short
-    elif complete or early or any(_is_last(end, main) for end in ends):
+    elif complete or early or any(_is_last(each, main) for each in alerts if each in FINISHED):
         state = "finished"
     elif stopped:
         state = "stopped"
@@ -206,6 +204,19 @@ def job_end(
         signal=signal,
         orderly=signal is not None and not behind and leaves_in_order(closings),
     )
+
+
+def _is_run(main: Sequence[StepTrack], closings: Mapping[str, LogEnd], *, settled: bool, whole: bool) -> bool:
+    """Return True if the tracks are those of a training, not an excerpt of one."""
+    run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
+    return run or (whole and settled and begins_at_start(main))
+
+
+def _ended_by(
+    main: Sequence[StepTrack], alerts: Sequence[Alert], closings: Mapping[str, LogEnd]
+) -> str | None:
+    """Return the signal that ended the job, by its lines; None: none is stated."""
+    return "SIGINT" if any(each in INTERRUPTED for each in alerts) else signal_of(main, closings)
 
 
 def _left_behind(

@@ -70,11 +70,7 @@ def setup_rank_logging(
 
     env = os.environ if env is None else env
     facts = identify(env)
-    chosen = variable_level(TRAINING_VARIABLE, env)
-    if log_level is None and settings is not None and settings.log_level != TelemetrySettings.log_level:
-        log_level = settings.log_level
-    if chosen is None and log_level is not None:
-        chosen = level_of(log_level)
+    chosen = _training_level(log_level, settings, env)
     dependency_level = level_of(
         (settings or TelemetrySettings()).dep_log_level if dep_log_level is None else dep_log_level
     )
@@ -82,15 +78,11 @@ def setup_rank_logging(
     _release(logger)
     file = open_rank_file(_folder(log_dir, env), facts, max_bytes, backups)
     file.setLevel(logging.DEBUG if chosen is None else chosen)
-    handlers: list[logging.Handler] = [file]
+    _add_handler(logger, file, facts.rank)
     if facts.rank == 0:
         console = logging.StreamHandler(sys.stderr)
         console.setLevel(logging.INFO if chosen is None else chosen)
-        handlers.append(console)
-    for handler in handlers:
-        handler.setFormatter(logging.Formatter(RECORD_FORMAT))
-        handler.addFilter(RankFilter(facts.rank))
-        logger.addHandler(handler)
+        _add_handler(logger, console, facts.rank)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False  # a root logger with a console of its own would print every record again
     multigpu = variable_level(MULTIGPU_VARIABLE, env)
@@ -104,6 +96,24 @@ def setup_rank_logging(
 
 
 setup_distributed_logging = setup_rank_logging
+
+
+def _training_level(
+    log_level: str | int | None, settings: TelemetrySettings | None, env: Mapping[str, str]
+) -> int | None:
+    """Return the level of the variable, else the given one, else that of the settings; None: the defaults."""
+    stated = variable_level(TRAINING_VARIABLE, env)
+    if stated is not None:
+        return stated
+    if log_level is None and settings is not None and settings.log_level != TelemetrySettings.log_level:
+        log_level = settings.log_level
+    return None if log_level is None else level_of(log_level)
+
+
+def _add_handler(logger: logging.Logger, handler: logging.Handler, rank: int) -> None:
+    handler.setFormatter(logging.Formatter(RECORD_FORMAT))
+    handler.addFilter(RankFilter(rank))
+    logger.addHandler(handler)
 
 
 def init_process_group(logger: logging.Logger, *arguments: Any, **options: Any) -> None:

@@ -23,7 +23,6 @@ from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.lines.block_rows import painted
 from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, command_items, hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -41,7 +40,7 @@ class HangReportPage(ItemPage):
     DEFAULT_CSS = "HangReportPage { height: 1fr; }"
 
     def __init__(self, question: Question) -> None:
-        super().__init__(id="hearing")
+        super().__init__(id="hang-report")
         self.question = question
 
     def made_for(self) -> Hashable:
@@ -93,28 +92,6 @@ class HangReportPage(ItemPage):
         if stated.wrong:
             mark, words = CONFIDENCE_TEXT[stated.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
-
-    def _grounds(self, stated: Verdict, width: int) -> Iterator[Row | PageItem]:
-        """Yield the evidence of the verdict, and the checks that would confirm it."""
-        look = self.look
-        if stated.evidence:
-            yield heading("Evidence", width, look)
-        for number, line in enumerate(stated.evidence):
-            dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
-            yield PageItem(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
-        if stated.settle:
-            yield heading("To confirm", width, look)
-        for number, line in enumerate(stated.settle):
-            slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
-            yield PageItem(
-                ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
-            )
-
-    def _commands(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        if hang_check.do:
-            copy = self.cockpit.key_of("app.copy")
-            yield heading("What to do", width, self.look, f"{copy} copies the command")
-        yield from command_items(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
         """Yield the dumps that were read, the ranks without one, and the item that requests fresh dumps."""

@@ -119,13 +119,8 @@ class IncidentsScreen(LiveScreen):
     def _listed_alert(self) -> Alert | None:
         """Return the alert of the item under the cursor; None if it has none, such as the headline."""
         part = self.focused
-        thing = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
-        return thing.alert if thing is not None else None
         item = part.chosen() if isinstance(part, IncidentDetail | IncidentMoments | AlertList) else None
-        if item is not None and item.alert is not None:
-            return item.alert
-        incident = self.incident()
-        return incident.cause if incident else None
+        return item.alert if item is not None else None
 
     def explained(self) -> str:
         item = self.alert() or self.incident()

@@ -11,8 +11,8 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from gpuwatch import wire
-from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.clock import SessionClock
+from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
@@ -147,7 +147,7 @@ async def test_enter_on_the_end_of_a_rank_leads_to_its_exception_and_on_a_proof_
         await pilot.press("4", "enter", "m")
         detail = incidents_of(app).detail
         detail.focus()
-        shown = [number for number, thing in enumerate(detail.things) if thing.text in offsets]
+        shown = [number for number, item in enumerate(detail.page_items) if item.text in offsets]
         for number in shown:
             detail.go(number)
             await pilot.press("enter")

@@ -239,7 +239,8 @@ async def test_m_keeps_the_cursor_on_its_line_though_no_time_of_it_is_known() ->
     rank = FakeFile("/job/rank_0.log", [0])
     rank.write("\n".join(f"{clock(second)} step {second}" for second in range(100)))
     async with log_desk(LogSession({"gpu-001": [launcher, rank]}), press="") as workspace:
-        workspace.app.show_logs("gpu-001", launcher.path, offset=launcher.lines[17].offset, ranks=(0,))
+        request = OpenRequest("gpu-001", launcher.path, launcher.lines[17].offset, ranks=(0,))
+        workspace.app.show_logs(request)
         await workspace.frames(6)
         for mode in ("everyone", "panes"):
             await workspace.press("m")

@@ -18,8 +18,8 @@ from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
-from gpuwatch.tui.toolkit.dialog import Dialog
 from gpuwatch.tui.toolkit.cockpit import OpenRequest
+from gpuwatch.tui.toolkit.dialog import Dialog
 from tests.tui.still import StillSession, demo_session, judged_session, still_app
 
 WAYS = {
