@@ -34,8 +34,8 @@ class Source:
     imports: tuple[ast.Import | ast.ImportFrom, ...]
     """At whatever place of its text."""
     classes: tuple[str, ...]
-    """Those at the top of the module, as the names that are assigned there."""
     assigned: tuple[str, ...]
+    """Names of the module."""
     functions: tuple[tuple[str, int], ...]
     """Name and lines of code."""
 
@@ -61,7 +61,7 @@ def source_of(file: Path) -> Source:
         text.count("\n"),
         ast.get_docstring(tree) is not None,
         tuple(node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))),
-        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
         tuple(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)),
         tuple(
             (node.name, code_lines(node))
@@ -149,7 +149,7 @@ def test_every_folder_says_in_one_line_what_lives_there() -> None:
 
 
 def test_no_class_name_has_two_meanings() -> None:
-    """Classes at the top of their module; a message nested in a widget is named by its widget."""
+    """Also of those nested in another one, such as a widget's messages."""
     homes: dict[str, list[str]] = defaultdict(list)
     for module, source in sources().items():
         for name in source.classes:

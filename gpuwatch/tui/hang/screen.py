@@ -48,7 +48,7 @@ class WaitingScreen(PageScreen):
             self.notify(why, timeout=5, markup=False)
         self.pull()
 
-    @on(SelectableLines.Chosen, "#hearing")
+    @on(SelectableLines.Chosen, "#hang-report")
     def _choose(self) -> None:
         item = self.page.chosen()
         if item is not None and item.key == WRITE:

@@ -88,16 +88,16 @@ class LogsScreen(LogsLayout):
 
     # ---- gestures
 
-    @on(LogPane.Moved)
-    def _moved(self, event: LogPane.Moved) -> None:
+    @on(LogPane.CursorMoved)
+    def _moved(self, event: LogPane.CursorMoved) -> None:
         view = event.pane.view
         self.workspace.searching.note = ""
         if view is not None:
             self.opened.move_time(None if view.following else view.time, view)
             self.pull()
 
-    @on(LogPane.Chosen)
-    def _chosen(self, event: LogPane.Chosen) -> None:
+    @on(LogPane.LineChosen)
+    def _chosen(self, event: LogPane.LineChosen) -> None:
         view = event.pane.view
         if view is None or not view.feed.base <= view.cursor < view.feed.end:
             return

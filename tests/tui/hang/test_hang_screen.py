@@ -158,7 +158,7 @@ async def test_a_command_can_be_copied() -> None:
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("D")
         await frames(pilot, app)
-        page = app.screen.query_one("#hearing")
+        page = app.screen.query_one("#hang-report")
         assert page.has_focus
         for _ in range(20):
             await pilot.press("y")

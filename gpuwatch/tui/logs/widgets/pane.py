@@ -58,13 +58,13 @@ class LogPane(LineView, can_focus=True):
     pinned = 1
 
     @dataclass
-    class Moved(Message):
+    class CursorMoved(Message):
         """Posted when the cursor is on another line: the other panes move to its time."""
 
         pane: LogPane
 
     @dataclass
-    class Chosen(Message):
+    class LineChosen(Message):
         """Posted by Enter or a double click on a row that cannot be unfolded."""
 
         pane: LogPane
@@ -100,7 +100,7 @@ class LogPane(LineView, can_focus=True):
             self._empty_rows = self._why_empty()
             return
         if view.sync():
-            self.post_message(self.Moved(self))
+            self.post_message(self.CursorMoved(self))
         self._gutter_cells = self._names(view)
         self._everyone = self.workspace.everyone(view) if view.merged else []
         course = self.workspace.course if view.merged else None
@@ -235,7 +235,7 @@ class LogPane(LineView, can_focus=True):
 
     def _reported(self) -> None:
         self.pull()
-        self.post_message(self.Moved(self))
+        self.post_message(self.CursorMoved(self))
 
     def action_move(self, dx: int, dy: int) -> None:
         """Move the cursor by `dy` rows, or scroll the text sideways."""
@@ -272,7 +272,7 @@ class LogPane(LineView, can_focus=True):
         if self.view is not None and self.view.unfold():
             self.pull()
         else:
-            self.post_message(self.Chosen(self))
+            self.post_message(self.LineChosen(self))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
