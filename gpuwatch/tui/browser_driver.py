@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any
 
 from textual.app import App
 from textual.drivers.web_driver import WebDriver
@@ -15,15 +16,8 @@ class BrowserDriver(WebDriver):
     Output is dropped if its reader has ended; the app then exits because of `has_lost`.
     """
 
-    def __init__(
-        self,
-        app: App[object],
-        *,
-        debug: bool = False,
-        mouse: bool = True,
-        size: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+    def __init__(self, app: App[object], **options: Any) -> None:  # noqa: ANN401 - Textual's own
+        super().__init__(app, **options)
         self._write = self._write_or_drop  # type: ignore[assignment]  # all calls of it ignore the result
 
     def _write_or_drop(self, data: bytes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TextIO
+from typing import Any, TextIO
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -37,14 +37,7 @@ class IgnoreWriteErrors:
 class TerminalDriver(LinuxDriver):
     """LinuxDriver (which Textual also uses on macOS) with an output file that ignores write errors."""
 
-    def __init__(
-        self,
-        app: App[object],
-        *,
-        debug: bool = False,
-        mouse: bool = True,
-        size: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+    def __init__(self, app: App[object], **options: Any) -> None:  # noqa: ANN401 - Textual's own
+        super().__init__(app, **options)
         if self._file is not None:
             self._file = IgnoreWriteErrors(self._file)  # type: ignore[assignment]  # all that the writer thread asks of a file

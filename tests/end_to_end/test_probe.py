@@ -174,14 +174,19 @@ def test_cancelled_midway_nothing_is_left(tmp_path: Path) -> None:
         await_none(processes)
 
 
+def measuring(conductor: Conductor, sshd: Sshd) -> list[psutil.Process]:
+    """Start a probe; return its processes on the nodes once it has measured something."""
+    conductor.start()
+    confirm(conductor)
+    await_(lambda: len(conductor.results.collectives) > 0, conductor)
+    return started_by(sshd.pid)
+
+
 @pytest.mark.long
 def test_a_killed_rank_is_named_and_ends_the_probe_everywhere(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         conductor = open_probe(plan, options, None, replace(SMALL, ranks_per_node=2, sizes=(64 * MIB,)))
-        conductor.start()
-        confirm(conductor)
-        await_(lambda: len(conductor.results.collectives) > 0, conductor)
-        processes = started_by(sshd.pid)
+        processes = measuring(conductor, sshd)
         ranks(sshd.pid)[0].kill()
         assert conductor.wait(WAIT_S)
         assert conductor.results.phase == "failed"
@@ -197,10 +202,7 @@ def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         request = replace(SMALL, ranks_per_node=2, sizes=(MIB, 4 * MIB, 16 * MIB), timeout_s=4.0)
         conductor = open_probe(plan, options, None, request)
-        conductor.start()
-        confirm(conductor)
-        await_(lambda: len(conductor.results.collectives) > 0, conductor)
-        processes = started_by(sshd.pid)
+        processes = measuring(conductor, sshd)
         ranks(sshd.pid)[0].send_signal(signal.SIGSTOP)
         assert conductor.wait(WAIT_S)
         assert conductor.results.phase == "failed"
@@ -214,10 +216,7 @@ def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
 def test_a_lost_node_ends_the_probe_on_the_others(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
         conductor = open_probe(plan, options, None, replace(SMALL, ranks_per_node=2, sizes=(64 * MIB,)))
-        conductor.start()
-        confirm(conductor)
-        await_(lambda: len(conductor.results.collectives) > 0, conductor)
-        processes = started_by(sshd.pid)
+        processes = measuring(conductor, sshd)
         sshd.stop()
         assert conductor.wait(WAIT_S)
         assert conductor.results.phase == "failed"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.analysis.stacks import POLL_S, WAIT_S, reporting, wait_for_processes
+from gpuwatch.cli.analysis.stacks import POLL_S, reporting, wait_for_processes, wait_option
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.signals import leaving_politely
@@ -81,14 +81,7 @@ class RankOrMedian(click.ParamType[int | str]):
     metavar="FILE.svg",
     help="Also write the flame graph as SVG.",
 )
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(0, 3600),
-    default=WAIT_S,
-    show_default=True,
-    help="Seconds for nodes to connect and list their processes.",
-)
+@wait_option("Seconds for nodes to connect and list their processes.")
 def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
     source: Source,
     rank: int,

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     from gpuwatch.session import Session
     from gpuwatch.session.hang.hang_query import HangQuery
 
+Command = TypeVar("Command", bound="Callable[..., Any]")
 POLL_S = 0.05
 WAIT_S = 15.0
 """A node that has not listed its processes after this many seconds is left out, which the report states."""
+
+
+def wait_option(help: str) -> Callable[[Command], Command]:  # noqa: A002 - click's word
+    """Return the option for the seconds to wait for nodes."""
+    return click.option(
+        "--wait", "wait_s", type=click.FloatRange(0, 3600), default=WAIT_S, show_default=True, help=help
+    )
 
 
 @click.command()
@@ -66,14 +74,7 @@ WAIT_S = 15.0
     flag_value="fresh",
     help="Make the ranks write dumps first, over older ones in the job's dump path. The job keeps running.",
 )
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(0, 3600),
-    default=WAIT_S,
-    show_default=True,
-    help="Seconds for nodes to connect and list their processes, and again to answer (at least 20).",
-)
+@wait_option("Seconds for nodes to connect and list their processes, and again to answer (at least 20).")
 def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     source: Source,
     as_json: bool,

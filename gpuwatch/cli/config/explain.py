@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from gpuwatch.cli.config.rules import rule_packs_option
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import writing
 
@@ -19,14 +20,7 @@ MIN_SCORE_TO_SHOW = 1
 @click.command()
 @click.argument("words", nargs=-1, metavar="[TOPIC|RULE|METRIC|WORDS]...", shell_complete=completed.explained)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--rules",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Additional rule pack; may be repeated.",
-)
+@rule_packs_option
 def explain(words: tuple[str, ...], as_json: bool, files: tuple[Path, ...]) -> int:
     """Explain a topic, a rule, an alert or a metric: what it means, what to do, what shows it.
 

@@ -17,7 +17,7 @@ from gpuwatch.cli.shared.output import writing
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
 
-PACKS = click.option(
+rule_packs_option = click.option(
     "--rules",
     "files",
     multiple=True,
@@ -35,7 +35,7 @@ def rules() -> None:
 
 @rules.command("list", short_help="List the rules and dialects, or those that contain WORD.")
 @click.argument("word", required=False)
-@PACKS
+@rule_packs_option
 @AS_JSON
 def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
     """List all rules and dialects, or those whose id, title, severity or role contains WORD.
@@ -56,7 +56,7 @@ def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
 
 @rules.command(short_help="Show what a rule means and what to do.")
 @click.argument("rule_id", metavar="ID")
-@PACKS
+@rule_packs_option
 @AS_JSON
 def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
     """Show one rule: what it matches, what it means, what to do.
@@ -81,7 +81,7 @@ def show(rule_id: str, files: tuple[Path, ...], as_json: bool) -> int:
 
 @rules.command(short_help="Score packs against labelled excerpts or progress lines.")
 @click.argument("excerpts", nargs=-1, required=True, metavar="FILE.jsonl...", type=click.Path(path_type=Path))
-@PACKS
+@rule_packs_option
 @AS_JSON
 @click.option("--failures", "-v", "--verbose", is_flag=True, help="Also print missed lines and false alarms.")
 def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, failures: bool) -> int:

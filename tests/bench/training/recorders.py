@@ -47,7 +47,7 @@ def main() -> None:
 
     def on_idle() -> None:
         for monitor in monitors:
-            monitor.look()
+            monitor.poll()
 
     relay.Relay(child, on_output, on_idle).run()
 

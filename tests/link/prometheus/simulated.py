@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
+
+from tests.servers.http_server import served
 
 SCRAPE_S = 15.0
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"')
@@ -142,14 +144,5 @@ def simulated() -> Iterator[SimulatedPrometheus]:
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    known.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with served(Handler) as known.url:
         yield known
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.receivers import ReceiverSpec
 from gpuwatch.report.delivery.delivery import Delivery
 from gpuwatch.report.delivery.sender import Pace
+from tests.servers.http_server import served
 
 QUICK = Pace(settle_s=0.0, repeat_s=0.2, firing_s=0.3, first_wait_s=0.05)
 SECRET = "T0K3N-of-the-hook"  # noqa: S105 - a test's
@@ -73,18 +74,11 @@ def receiver(mood: Mood = "ok", port: int = 0) -> Iterator[Receiver]:
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    known.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield known
-    finally:
-        released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler, port) as known.url:
+        try:
+            yield known
+        finally:
+            released.set()
 
 
 def incident(number: int = 1, **changes: object) -> Incident:

@@ -9,10 +9,12 @@ import os
 import re
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import log_name, safe_name, unique_name
@@ -145,15 +147,24 @@ def test_an_incident_is_named_by_number_or_id_and_a_job_by_its_name(session: Ses
         of_job("no-such-job", incidents, session.fleet, 0.0)
 
 
-async def test_the_key_writes_it_beside_the_screens(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@asynccontextmanager
+async def screens(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[GpuwatchApp, Pilot[None]]]:
+    """The screens over a session in a folder, once they show an incident."""
+    monkeypatch.chdir(folder)
     app = GpuwatchApp(Started(session))
     app.evidence.begin = lambda incident, job, hang: begin_bundle(session, incident, job, hang)
     async with app.run_test(size=(100, 30)) as pilot:
         while app.view_state.snapshot.leading is None:
             await pilot.pause(0.02)
+        yield app, pilot
+
+
+async def test_the_key_writes_it_beside_the_screens(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with screens(session, tmp_path, monkeypatch) as (_, pilot):
         await pilot.press("ctrl+s")
         for _ in range(600):
             await pilot.pause(0.05)
@@ -167,12 +178,7 @@ async def test_the_key_writes_it_beside_the_screens(
 async def test_leaving_the_screens_leaves_no_half_bundle(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    app = GpuwatchApp(Started(session))
-    app.evidence.begin = lambda incident, job, hang: begin_bundle(session, incident, job, hang)
-    async with app.run_test(size=(100, 30)) as pilot:
-        while app.view_state.snapshot.leading is None:
-            await pilot.pause(0.02)
+    async with screens(session, tmp_path, monkeypatch) as (app, _):
         app.action_evidence()
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -27,6 +26,7 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, take_snapshot
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.node.gpu_screen import GpuScreen
+from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import (
@@ -113,20 +113,19 @@ async def test_enter_leads_to_the_very_line_r_to_the_next_rank_m_to_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = incident_app()
-    opened: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    monkeypatch.setattr(app, "show_logs", lambda *given, **named: opened.append((given, named)))
+    opened: list[OpenRequest] = []
+    monkeypatch.setattr(app, "show_logs", opened.append)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         await pilot.press("enter", "r", "r", "m")
     first, second, third, everyone = opened
-    assert first[0] == ("gpu-011", "kernel log")
-    assert first[1]["offset"] == 15
-    assert second[0][1].endswith("rank_057.log")  # of the others, the first to report
-    assert second[1]["offset"] == timeout_alert(57).proof[0].offset
-    assert third[1]["at"] >= second[1]["at"]
-    assert everyone[1]["merged"]
-    assert everyone[1]["ranks"][0] == 85
-    assert len(everyone[1]["ranks"]) == 128
+    assert (first.node, first.file, first.offset) == ("gpu-011", "kernel log", 15)
+    assert str(second.file).endswith("rank_057.log")  # of the others, the first to report
+    assert second.offset == timeout_alert(57).proof[0].offset
+    assert (third.at or 0.0) >= (second.at or 0.0) > 0.0
+    assert everyone.merged
+    assert everyone.ranks[0] == 85
+    assert len(everyone.ranks) == 128
 
 
 async def test_enter_on_the_end_of_a_rank_leads_to_its_exception_and_on_a_proof_to_that_proof(

@@ -13,7 +13,7 @@ from gpuwatch.rules.load import load_packs
 from tests.agent.pythons import interpreter
 
 AGENT = Path(__file__).parents[4] / "gpuwatch"
-SCRIPT = """
+LOOP = """
 import itertools, json, sys
 sys.path.insert(0, sys.argv[1])
 from agent.logs.matching.ruleset import RuleSet
@@ -23,11 +23,16 @@ ruleset = RuleSet(rules)
 found = []
 for example in examples:
     scanner = Scanner(ruleset, "a.log", itertools.count(1).__next__)
+"""
+SCRIPT = (
+    LOOP
+    + """
     data = example.encode("utf-8") + b"\\n"
     findings = scanner.feed(data, 0, 1.75e9) + scanner.end()
     found.append(sorted((f["rule"], f["offset"], json.dumps(f["fields"], sort_keys=True)) for f in findings))
 print(json.dumps(found))
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -47,21 +52,15 @@ def test_examples_give_the_same_on(version: str, step: int) -> None:
     assert all(json.loads(stated[0])[:1])
 
 
-PROGRESS = """
-import itertools, json, sys
-sys.path.insert(0, sys.argv[1])
-from agent.logs.matching.ruleset import RuleSet
-from agent.logs.scanning.scanner import Scanner
-rules, examples = json.load(sys.stdin)
-ruleset = RuleSet(rules)
-found = []
-for example in examples:
-    scanner = Scanner(ruleset, "a.log", itertools.count(1).__next__)
+PROGRESS = (
+    LOOP
+    + """
     scanner.feed(example.encode("utf-8") + b"\\n", 0, 1.75e9)
     scanner.end()
     found.append([sorted(frame["fields"].items()) for frame in scanner.progress()])
 print(json.dumps(found))
 """
+)
 
 
 @pytest.mark.parametrize("version", ["3.6", pytest.param("3.13", marks=pytest.mark.long)])
