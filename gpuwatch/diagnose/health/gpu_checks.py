@@ -56,6 +56,10 @@ class GpuCase:
         return METRICS[metric].age(self.gpu, self.now)
 
 
+ONLY_LOST = "GPU is lost"
+"""What the driver reports of a lost GPU if it knows no more."""
+
+
 def presence(case: GpuCase) -> Iterator[Condition]:
     """Yield a condition if the GPU is lost, stuck in a driver call, or has not answered yet.
 
@@ -64,7 +68,8 @@ def presence(case: GpuCase) -> Iterator[Condition]:
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
         last = "never responded" if age is None else "no call returns; last values"
-        text = f"lost: {gpu.reason or 'not responding'}"
+        reason = "the driver cannot reach it" if gpu.reason == ONLY_LOST else gpu.reason
+        text = f"lost: {reason or 'not responding'}"
         yield case.states("gpu_lost", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "stuck":
         seconds = gpu.stuck_s(case.now)

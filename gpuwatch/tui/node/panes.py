@@ -18,7 +18,7 @@ from gpuwatch.tui.toolkit.charts import bar
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import event_clock, event_title, evidence_text, link_words
+from gpuwatch.tui.toolkit.text import event_clock, event_detail, event_title, evidence_text, link_words
 from gpuwatch.wire import NO_PYTHON, Disk, Event, IbPort, Nic, Process
 
 Builder: TypeAlias = "Callable[[NodeView, int, StyleSet, float], list[Row]]"
@@ -233,7 +233,7 @@ def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list
     head = f" {event_clock(event)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])
     rows: list[Row] = [(look.mark(severity), Segment(head, look.dim), title)]
-    detail = clean(event.detail or "") if event.detail != event.title else ""
+    detail = clean(event_detail(event))
     if len(detail) + 2 + sum(part.cell_length for part in rows[0]) <= width:
         rows[0] = (*rows[0], Segment(f"  {detail}", look.text))
     else:

@@ -89,6 +89,18 @@ def event_title(event: Event) -> str:
     return f"{xid}{event.title}" + (f" x{event.count}" if event.count > 1 else "")
 
 
+def event_detail(event: Event) -> str:
+    """Return what an event's detail adds to its title: `pid 10` of `pid 10 ended by signal 15`, or "".
+
+    Words at its end with which the title ends, too, are left out.
+    """
+    title, detail = event.title.split(), (event.detail or "").split()
+    same = 0
+    while same < min(len(title), len(detail)) and title[-1 - same] == detail[-1 - same]:
+        same += 1
+    return " ".join(detail[: len(detail) - same]) if same > 1 else event.detail or ""
+
+
 def memory_text(used: float | None, total: float | None) -> str:
     """Return used and total bytes as `61.2G/80.0G`; a dash for an unknown one."""
     return f"{MEMORY.format(used).strip()}/{MEMORY.format(total).strip()}"

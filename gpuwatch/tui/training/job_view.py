@@ -11,7 +11,7 @@ from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, receive
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.diagnose.training.job_view.job_members import members_of
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
-from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, standing
 from gpuwatch.tui.model.view_state import ViewState
 
 EVERY_S, STALE_AFTER_S = 1.0, 3.0
@@ -39,6 +39,7 @@ class TrainingView:
         self._chosen: Job = None
         self._by_hand = False
         self._seen: object = None
+        self._alerts_of: AlertSnapshot | None = None
         self._work: Iterator[JobFacts | None] | None = None
         """The running computation."""
 
@@ -58,7 +59,9 @@ class TrainingView:
                 self._work = None
                 self._take(facts)
             if not at_once:
-                return
+                break
+        if self._alerts_of is not view_state.snapshot:
+            self._take_alerts()
 
     def _begin(self) -> Iterator[JobFacts | None]:
         view_state = self._scene
@@ -80,6 +83,11 @@ class TrainingView:
 
     def _take(self, facts: JobFacts) -> None:
         self.facts = facts
+        self._take_alerts()
+
+    def _take_alerts(self) -> None:
+        """Read the job's alerts as every other part of the screen states them now."""
+        self._alerts_of = self._scene.snapshot
         self.alerts = sorted(self._own_alerts(), key=lambda alert: ORDER.index(alert.severity))
         self.version += 1
 

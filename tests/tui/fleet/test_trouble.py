@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.job_end.job_end import JobEnd
+from gpuwatch.diagnose.model.incident import HangCheck
+from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
+from gpuwatch.tui.toolkit.text import event_detail
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import fleet_of, text_on
+from tests.tui.scripted_alerts import StillBook, demo_incident
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
 
@@ -328,3 +333,47 @@ async def test_the_entry_under_the_cursor_says_its_sentence_once() -> None:
         listed = words(text_on(app).partition("─ Active problems ─")[2].partition("─ Recent events ─")[0])
         assert listed.count("128 ranks") == 1
         assert "usual 3.21 s" in listed
+
+
+@pytest.mark.parametrize(
+    ("title", "detail", "added"),
+    [
+        ("rank 3 ended by signal 15", "pid 10 ended by signal 15", "pid 10"),
+        ("GPU is lost", "GPU is lost", ""),
+        ("link is up", "after a reset it is up", "after a reset it"),
+        ("Xid 79", "NVRM: Xid 79", "NVRM:"),
+        ("disk full", "/scratch", "/scratch"),
+    ],
+)
+def test_the_detail_of_an_event_repeats_no_end_of_its_title(title: str, detail: str, added: str) -> None:
+    event = wire.Event(t=1.0, seq=1, event="rank_ended", title=title, detail=detail, severity="info")
+    assert event_detail(event) == added
+
+
+async def test_what_the_ranks_answered_is_done_before_what_the_class_suggests() -> None:
+    verdict = Verdict("stacks", wrong=True, sentence="rank 3 is stopped", culprits=(3,))
+    check = HangCheck(EPOCH, verdict, (("resume it", "kill -CONT 9"),))
+    incident = structs.replace(demo_incident(), hang_check=check)
+    app = still_app(demo_session(52, book=StillBook([incident])))
+    async with app.run_test(size=(120, 40)):
+        assert "resume it: kill -CONT 9" in text_on(app)
+
+
+async def test_lines_that_bring_a_scrollbar_are_painted_beside_it_at_once() -> None:
+    session = demo_session(30)
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        problems = fleet_of(app).situation
+        assert not problems.show_vertical_scrollbar
+        wide = problems.columns
+        for number in range(60):
+            event = wire.Event(
+                t=1.0, seq=number, event="note", title="long title " * 9 + "end", severity="warning"
+            )
+            session.fleet.apply(Arrival("gpu-001", NOW, event))
+        app.pump()
+        assert problems.columns < wide
+        rows = [problems.render_line(line).text for line in range(problems.size.height)]
+        await pilot.pause()
+        assert problems.show_vertical_scrollbar
+        assert rows == [problems.render_line(line).text for line in range(problems.size.height)]

@@ -82,6 +82,26 @@ async def test_the_cause_of_a_straggler_is_read_whole_on_a_narrow_screen() -> No
         assert f"rank 42 (gpu-006 GPU 2) {text}" in " ".join(flat(app).split())
 
 
+async def test_the_job_states_its_alerts_as_the_status_line_does_before_its_figures_are_due() -> None:
+    proof = (Proof("value", "SM clock 1,095 MHz", NOW, node="gpu-006"),)
+    texts = [f"slows all 128 ranks by {percent} %" for percent in (27, 41)]
+    slow, slower = (
+        Alert("s", "slower_than_peers", "warning", "Straggler", text, proof, node="gpu-006", job="418207")
+        for text in texts
+    )
+    book = StillBook((), [slow])
+    app = still_app(demo_session(14, book=book), 14)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        for shown, other in ((0, 1), (1, 0)):
+            page = text_on(app)
+            assert page.count(texts[shown]) == 3  # in the status line, of the job, among the problems
+            assert texts[other] not in page
+            book.alerts["s"], book.version = slower, 2
+            app.pump()
+            app.pump()
+
+
 async def test_the_straggler_is_on_top_and_marked() -> None:
     app = still_app(demo_session(40), 40)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -13,6 +13,7 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.model.condition import GRAVE
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.hosts.names import fold
@@ -22,7 +23,7 @@ from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, s
 from gpuwatch.tui.toolkit.lines.item_page import MultiLinePage, hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, highlighted, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_title, evidence_text
+from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_detail, event_title, evidence_text
 
 MAX_LISTED = 100
 """Maximum number of conditions, and of events, that are listed."""
@@ -45,7 +46,7 @@ class ActiveProblems(MultiLinePage):
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
-                do = next(iter(incident.do), "").replace("`", "")
+                do = first_step(incident)
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
                     f"{taken}{self.view_state.ago(incident.first)}", do, incident=incident.id,
@@ -152,7 +153,7 @@ class ActiveProblems(MultiLinePage):
                 reported.node,
                 gpu,
                 event_title(event),
-                (event.detail or "") if event.detail != event.title else "",
+                event_detail(event),
                 event.remedy or "",
                 event_clock(event),
                 code=event.event,
@@ -313,6 +314,13 @@ class ActiveProblems(MultiLinePage):
         if entry is None:
             return ""
         return "  ".join(clean(part) for part in (entry.clock, entry.place, entry.text, entry.detail) if part)
+
+
+def first_step(incident: Incident) -> str:
+    """Return what to do first: what the ranks' own answers suggest, else the first step of the class."""
+    for what, command in incident.hang_check.do if incident.hang_check is not None else ():
+        return f"{what}: {command}"
+    return next(iter(incident.do), "").replace("`", "")
 
 
 def entry_head(entry: ProblemItem, place: int, look: StyleSet) -> Row:

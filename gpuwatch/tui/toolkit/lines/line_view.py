@@ -70,8 +70,15 @@ class LineView(ErrorBoundary, ScrollView):
 
     @property
     def columns(self) -> int:
-        """Cells of a line, without the scrollbar; 0 before the first layout."""
-        return self.scrollable_content_region.width
+        """Cells of a line, without the scrollbar; 0 before the first layout.
+
+        A scrollbar that the next layout brings, since the lines have become too many, has its cells already.
+        """
+        width, styles = self.scrollable_content_region.width, self.styles
+        due = styles.overflow_y == "auto" and self.virtual_size.height > self.container_size.height > 0
+        if due and not self.show_vertical_scrollbar:
+            width -= styles.scrollbar_size_vertical
+        return max(0, width)
 
     def prepare(self) -> None:
         """Update the data of the lines; called once per frame before `count` and `key`."""
@@ -117,10 +124,7 @@ class LineView(ErrorBoundary, ScrollView):
 
     def _pull(self) -> int:
         self._ground = None
-        self.prepare()
-        count = self.count()
-        if self.virtual_size.height != count:
-            self.virtual_size = Size(1, count)
+        count = self._prepare()
         height, top = self.size.height, int(self.scroll_offset.y)
         dirty = []
         for y in range(height):
@@ -133,10 +137,19 @@ class LineView(ErrorBoundary, ScrollView):
             self.refresh(*joined_lines(dirty, self.columns))
         return len(dirty)
 
-    def repaint(self) -> None:
-        """Rebuild and repaint all lines, after an input."""
+    def _prepare(self) -> int:
+        """Update the data of the lines, again if their number brings a scrollbar; return their number."""
+        width = self.columns
         self.prepare()
         self.virtual_size = Size(1, self.count())
+        if self.columns != width:
+            self.prepare()
+            self.virtual_size = Size(1, self.count())
+        return self.virtual_size.height
+
+    def repaint(self) -> None:
+        """Rebuild and repaint all lines, after an input."""
+        self._prepare()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
