@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal
+from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Input, Label
 
 from gpuwatch.diagnose.actions.action import ActionTarget
@@ -22,12 +22,12 @@ from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
 from gpuwatch.tui.fleet.problems.side_panes import SidePanes
 from gpuwatch.tui.fleet.selected_gpu import CellLine
+from gpuwatch.tui.fleet.selected_plots import SelectedPlots
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, set_height
-from gpuwatch.tui.toolkit.lines.rows import text_of
 from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -35,7 +35,7 @@ WIDE_COLUMNS = 100
 BESIDE_COLUMNS = 150
 """From this width, the problem list may be beside the table."""
 PANES_COLUMNS = 180
-"""From this width, the problem list is beside the table, with the training job above it."""
+"""From this width, the problems are beside the table, the training job above them, plots below the table."""
 FRAME_LINES = 4
 """Status (2), the line about a cell, footer."""
 SITUATION_LINES = 4
@@ -64,6 +64,7 @@ class FleetScreen(LiveScreen):
         self.side = SidePanes(view_state)
         self.situation = self.side.situation
         self.lower = Container(id="fleet-lower")
+        self.plots = SelectedPlots(self.heat)
         self.filter_bar = Horizontal(id="filter-bar")
         self.field = Input(id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
@@ -82,12 +83,13 @@ class FleetScreen(LiveScreen):
         yield CellLine(self.heat)
         nodes = self.cockpit.view_state.plan.nodes
         with self.lower:
-            yield self.table
-            if len(nodes) == 1 and self.cockpit.view_state.folder is None:
-                self.panels = GpuPanels(nodes[0].name, None)
-                yield self.panels
-                self.host = NodePane(nodes[0].name, host, id="host")
-                yield self.host
+            with Vertical(id="fleet-left"):
+                yield self.table
+                yield self.plots
+                if len(nodes) == 1 and self.cockpit.view_state.folder is None:
+                    self.panels = GpuPanels(nodes[0].name, None)
+                    self.host = NodePane(nodes[0].name, host, id="host")
+                    yield from (self.panels, self.host)
             yield self.side
         yield KeysLine(self.kind)
 
@@ -95,7 +97,7 @@ class FleetScreen(LiveScreen):
         preferred = self.cockpit.preferences
         self.heat.metric = METRICS[preferred.metric]
         self.table.take_order(preferred.sort.get("nodes", ""))
-        self.filter_bar.display = False
+        self.filter_bar.display = self.plots.display = False
         if cockpit_folder := self.cockpit.view_state.folder:
             self.heat.display = self.query_one(CellLine).display = cockpit_folder is None
             self.table.focus()
@@ -135,7 +137,8 @@ class FleetScreen(LiveScreen):
             and rest - whole_table < LEGIBLE_SITUATION
         )
         self.lower.set_class(beside, "-beside")
-        table = rest if beside else min(whole_table, rest - least)
+        self.plots.display = beside and self.plots.fits(rest - whole_table)
+        table = min(whole_table, rest - least) if self.plots.display or not beside else rest
         set_height(self.table, table)
         if self.panels is not None:
             self.panels.room = max(2, rest - table - least)
@@ -222,8 +225,7 @@ class FleetScreen(LiveScreen):
 
     def copy_text(self) -> str:
         if self.focused is self.heat:
-            cell = self.query_one(CellLine)
-            return text_of(cell.build(cell.size.width)[0]).strip()
+            return self.query_one(CellLine).copy_text().strip()
         return super().copy_text()
 
     @on(SelectableLines.Moved, "#heat")
@@ -250,8 +252,7 @@ class FleetScreen(LiveScreen):
             return
         if event.picker is self.table and self.table.unfold():
             return
-        name = self.node_name()
-        if name is None:
+        if (name := self.node_name()) is None:
             return
         if self.panels is not None and event.picker is self.panels:
             if one := self.panels.chosen():
@@ -277,12 +278,12 @@ class FleetScreen(LiveScreen):
         self.heat.cycle_zoom()
         self.pull()
 
+    def action_unfold(self) -> None:
+        self.table.unfold()
+
     def action_folding(self) -> None:
         self.folds.next()
         self.pull()
-
-    def action_unfold(self) -> None:
-        self.table.unfold()
 
     def explained(self) -> str:
         if self.focused is self.table and self.table.sort_name:

@@ -44,3 +44,26 @@ async def test_new_values_do_not_lay_the_screen_out_anew() -> None:
             await pilot.pause()
         assert app.screen.query_one("#training-curves").display
         assert laid_out == []
+
+
+async def test_a_tall_wide_screen_has_the_plots_of_the_gpu_under_the_cursor_below_the_table() -> None:
+    app = still_app(judged_session(58), 58)
+    async with app.run_test(size=(200, 60)) as pilot:
+        app.pump()
+        await pilot.pause()
+        fleet = fleet_of(app)
+        table, plots = fleet.table.region, fleet.plots.region
+        assert (table.bottom, table.right) == (plots.y, plots.right)
+        assert table.height == 17  # the heading and all nodes
+        assert plots.bottom == app.size.height - 1
+        await pilot.press("l", "l")
+        app.pump()
+        lines = [fleet.plots.render_line(y).text for y in range(fleet.plots.size.height)]
+        assert "gpu-001 GPU 2" in lines[0]
+        assert sum("temperature" in line for line in lines) == 1
+        assert "08:00:45" in lines[-1]  # the incident's mark on the time axis
+        await pilot.resize_terminal(200, 40)
+        app.pump()
+        await pilot.pause()
+        assert not fleet.plots.display
+        assert fleet.table.region.height >= 17
