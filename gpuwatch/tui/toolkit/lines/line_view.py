@@ -76,7 +76,7 @@ class LineView(ErrorBoundary, ScrollView):
         """
         width, styles = self.scrollable_content_region.width, self.styles
         due = styles.overflow_y == "auto" and self.virtual_size.height > self.container_size.height > 0
-        if due and not self.show_vertical_scrollbar:
+        if due and not self.show_vertical_scrollbar and styles.scrollbar_gutter == "auto":
             width -= styles.scrollbar_size_vertical
         return max(0, width)
 
