@@ -86,7 +86,7 @@ def test_the_logs_show_a_run_of_several_ranks(left: Path) -> None:
     step = "| Multi-GPU Step 20 | Processes: 2 | Local rank: 0 | Process index: 0"
     assert step in multi
     assert "| Communication | gradient_sync | Rank 0 | Count: 5 | Size: " in multi
-    assert "| Communication | all_reduce | Rank 0 | Count: 5 | Size: 0.02MB | Duration: " in multi
+    assert "| Communication | all_reduce | Rank 0 | Count: 5 | Size: 0.020000MB | Duration: " in multi
     assert re.findall(r"size: (\d+)", folder.performance_log.read_text()) == ["16", "16"]
 
 

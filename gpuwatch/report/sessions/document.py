@@ -86,8 +86,6 @@ def comparison_blocks(found: SessionComparison) -> Iterator[Block]:
     if found.speedup is not None:
         yield Item(f"Multi-GPU Speedup: {found.speedup:.2f}x", style="strong")
         yield Item(f"GPU Efficiency: {percent(found.efficiency)}", style="strong")
-    if found.configuration:
-        yield configuration_table(found)
     rows = tuple(
         (
             str(point.workers),
@@ -103,6 +101,8 @@ def comparison_blocks(found: SessionComparison) -> Iterator[Block]:
     columns = ("GPUs", "Sessions", "Steps/sec", "Samples/sec", "GPU utilization", "Speedup", "Efficiency")
     if rows:
         yield Table(columns, rows)
+    if found.configuration:
+        yield configuration_table(found)
 
 
 def session_blocks(report: CommunicationReport) -> Iterator[Block]:

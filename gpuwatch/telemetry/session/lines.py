@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MB = 1e6
+MB, FEW_BYTES = 1e6, 1e5
 SHORT_LEVELS = {"WARNING": "WARN", "CRITICAL": "ERROR"}
 
 
@@ -129,12 +129,18 @@ def communication_line(
     if count != 1:
         parts.append(f"Count: {count}")
     if size_bytes is not None:
-        parts.append(f"Size: {size_bytes / MB:.2f}MB")
+        parts.append(f"Size: {_megabytes(size_bytes)}MB")
     if duration_s is not None:
         parts.append(f"Duration: {duration_s * 1e3:.2f}ms")
     if size_bytes is not None and duration_s:
-        parts.append(f"Bandwidth: {size_bytes / MB / duration_s:.2f}MB/s")
+        parts.append(f"Bandwidth: {_megabytes(size_bytes / duration_s)}MB/s")
     return " | ".join([*parts, extra] if extra else parts)
+
+
+def _megabytes(size_bytes: float) -> str:
+    """Return a size in MB with two decimals; a small one to the byte, which would be 0.00."""
+    text = f"{size_bytes / MB:.2f}"
+    return text if size_bytes >= FEW_BYTES or not size_bytes else f"{size_bytes / MB:.6f}"
 
 
 def performance_line(

@@ -91,7 +91,8 @@ class ModelChecks(RankTracker):
             ranks = sorted({rank for each in found for rank in each.ranks})
             name = "ranks.params_differ" if kind == "parameters" else "ranks.grads_differ"
             names = _names([each.name for each in found])
-            self.warn(name, f"{kind} of ranks {', '.join(map(str, ranks))} differ: {names}")
+            which = f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+            self.warn(name, f"{kind} of {which} differ: {names}")
         return found
 
     def check_data_sharding(self, sample_ids: Iterable[Any]) -> ShardingReport:

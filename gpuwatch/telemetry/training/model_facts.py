@@ -18,6 +18,11 @@ SHORT_DTYPES = {
     "fp8": "float8_e4m3fn",
 }
 MAX_TABLE_ROWS = 200
+WRAPPERS: Mapping[str, str] = {
+    "DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module",
+    "DeepSpeedEngine": "module", "OptimizedModule": "_orig_mod",
+}  # fmt: skip
+"""Class of a module around the model -> its attribute that holds the model."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +105,22 @@ def model_memory_mb(model: Any, dtype: Any = None) -> float:
     return float(sum(each.numel() * each.element_size() for each in model.parameters())) / 1e6
 
 
+def unwrapped(model: Any) -> Any:
+    """Return the model inside of what makes it parallel or compiles it: sessions are compared by its name."""
+    while (inner := getattr(model, WRAPPERS.get(type(model).__name__, ""), None)) is not None:
+        model = inner
+    return model
+
+
 def model_facts(model: Any, name: str | None = None) -> dict[str, Any]:
     """Return the `model` object of a session's summary."""
+    inner = unwrapped(model)
     rows = parameter_table(model)
     dtypes = sorted({row.dtype for row in rows})
     return {
         "name": name
-        or getattr(getattr(model, "config", None), "_name_or_path", None)
-        or type(model).__name__,
+        or getattr(getattr(inner, "config", None), "_name_or_path", None)
+        or type(inner).__name__,
         "parameters": sum(row.count for row in rows),
         "trainable_parameters": sum(row.count for row in rows if row.is_trainable),
         "dtype": ", ".join(dtypes) or None,

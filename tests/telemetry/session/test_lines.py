@@ -83,6 +83,8 @@ def test_records_of_the_two_other_logs() -> None:
         "2024-12-06 14:30:45 | INFO     | MainProcess  | "
         "Communication | gradient_sync | Rank 0 | Size: 45.67MB | Duration: 12.34ms | Bandwidth: 3700.97MB/s"
     )  # the document's 3701.46 comes from an unrounded size
+    small = lines.communication_line("all_reduce", 0, size_bytes=4, duration_s=0.02)
+    assert small.endswith("Size: 0.000004MB | Duration: 20.00ms | Bandwidth: 0.000200MB/s")
     assert lines.communication_line("training_start", 1, extra="Processes: 2") == (
         "Communication | training_start | Rank 1 | Processes: 2"
     )

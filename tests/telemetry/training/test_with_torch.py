@@ -50,6 +50,13 @@ def test_the_parameters_of_a_model(model: Any) -> None:
     assert "Linear(in_features=8" in model_summary(model)
 
 
+def test_the_name_of_a_model_is_that_of_what_is_trained(model: Any, torch: Any) -> None:
+    """One rank trains the module, several its DDP: that is no other model (document 002, line 188)."""
+    parallel = torch.nn.DataParallel(model)
+    assert model_facts(parallel)["name"] == model_facts(torch.compile(parallel))["name"] == "Sequential"
+    assert model_facts(parallel)["parameters"] == 46
+
+
 def test_the_memory_is_numbers_times_bytes(model: Any, torch: Any) -> None:
     assert model_memory_mb(model) == model_memory_mb(model, "fp32") == pytest.approx(46 * 4 / 1e6)
     assert model_memory_mb(model, torch.bfloat16) == pytest.approx(46 * 2 / 1e6)

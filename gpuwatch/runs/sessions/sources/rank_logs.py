@@ -33,6 +33,9 @@ NO_STEPS = "no line of the logs reports a step of training"
 MAX_EXAMPLE_CHARS, MAX_ERROR_CHARS = 500, 2_000
 MAX_PROFILED_LOGS, MAX_PROFILED_BYTES = 16, 4 << 20
 """Logs, and bytes of each, that are searched for a profiled step: profiles are made in the first steps."""
+MAX_STATED_BYTES = 1 << 20
+WORLD_SIZE = re.compile(rb"\b[Ww]orld[ _][Ss]ize: (\d{1,6})\b")
+"""As the telemetry library and document 002 log it."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Failure|Exit)\b")
 """The last line of a traceback, at the beginning of a message."""
 QUANTITIES = (
@@ -139,7 +142,18 @@ def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
                 found[rank] = SessionRank(rank=rank, node=log.node, log=name)
     if found:
         summary.ranks = [found[rank] for rank in sorted(found)]
-        summary.world_size = max(found) + 1
+    stated = stated_world_size([log.path for log in result.files])
+    if stated or any(found):  # rank 0 alone often logs for all
+        summary.world_size = max(stated, *(rank + 1 for rank in found), 0)
+
+
+def stated_world_size(paths: Sequence[Path]) -> int:
+    """Return the largest world size that the beginning of a log states; 0: none does."""
+    found = [0]
+    for path in paths[:MAX_PROFILED_LOGS]:
+        with contextlib.suppress(OSError):
+            found += map(int, WORLD_SIZE.findall(read_bounded(path, MAX_STATED_BYTES)))
+    return max(found)
 
 
 def first_exception(result: Scan) -> str | None:

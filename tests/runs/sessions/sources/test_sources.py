@@ -261,6 +261,18 @@ def test_what_only_looks_like_an_evaluation_is_none(tmp_path: Path, text: str) -
     assert not one(tmp_path).summary.evaluations
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("", None), ("Rank: 0 | Local rank: 0 | World size: 8 | Host: a", 8), ("World size: 1", 1)],
+)
+def test_a_log_of_rank_0_alone_is_no_single_gpu_session(tmp_path: Path, text: str, size: int | None) -> None:
+    """Document 002, lines 48 and 66: most trainers log on rank 0 only."""
+    write(tmp_path / "rank_0.log", f"{text}\nstep 1/5 loss: 2.5\nstep 2/5 loss: 2.0\n")
+    summary = one(tmp_path).summary
+    assert (summary.world_size, [each.rank for each in summary.ranks or ()]) == (size, [0])
+    assert summary.mode == {None: None, 1: "single", 8: "multi"}[size]
+
+
 def test_a_folder_without_a_training_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0")
     found = find_sessions((str(tmp_path),), tmp_path)
