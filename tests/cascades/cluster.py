@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
@@ -41,8 +41,8 @@ def packs() -> Packs:
 
 
 @cache
-def sieve() -> Sieve:
-    return Sieve(built_in_rules())
+def prefilter() -> Prefilter:
+    return Prefilter(built_in_rules())
 
 
 @dataclass
@@ -216,7 +216,7 @@ class Cluster:
         pieces: list[tuple[float, str, Scanner, bytes, int]] = []
         scanners: list[tuple[str, Scanner]] = []
         for (node, path), lines in self.lines.items():
-            scanner = Scanner(built_in_rules(), path, ids, self._speaker(path), sieve())
+            scanner = Scanner(built_in_rules(), path, ids, self._speaker(path), prefilter())
             scanners.append((node, scanner))
             offset = 0
             for t, text in sorted(lines, key=lambda line: line[0]):

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.agent.logs.lines.normalise import messages
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.scoring.score import ALARMING, ARRIVAL_TIME
 from gpuwatch.runs.files.encodings import as_utf8
@@ -247,10 +247,12 @@ class Judge:
 
     def __init__(self) -> None:
         self._ruleset = built_in_rules()
-        self._sieve = Sieve(self._ruleset)
+        self._prefilter = Prefilter(self._ruleset)
 
     def findings(self, data: bytes) -> list[dict[str, Any]]:
-        scanner = Scanner(self._ruleset, "excerpt.log", itertools.count(1).__next__, sieve=self._sieve)
+        scanner = Scanner(
+            self._ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=self._prefilter
+        )
         return [*scanner.feed(data, 0, ARRIVAL_TIME), *scanner.end()]
 
     def survives(self, excerpt: Excerpt, way: Rewriting, data: bytes) -> bool:

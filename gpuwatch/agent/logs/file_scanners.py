@@ -1,11 +1,11 @@
 """Creates the scanner of a followed file: for log lines, or for the rows of a table."""
 
 from .matching.matcher import LineMatcher
-from .matching.prefilter import Sieve
+from .matching.prefilter import Prefilter
 from .progress.metrics_table import HEADER_BYTES
 from .scanning.metrics_table_reader import TableReader
 from .scanning.scanner import Scanner, ScanOutputs
-from .scanning.table_sieve import TableFile, TableSieve, is_table_name
+from .scanning.table_prefilter import TableFile, TablePrefilter, is_table_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class FileScanners(object):
     """Creates the scanners of all files; they share rules and finding ids."""
 
     def __init__(self, ruleset: "RuleSet", numbers: "Numbers") -> None:
-        self.sieve = Sieve(ruleset)
+        self.prefilter = Prefilter(ruleset)
         self._ruleset = ruleset
         self._numbers = numbers
 
@@ -26,13 +26,13 @@ class FileScanners(object):
         """Return a new scanner for a file; without `steps` it reads no progress."""
         if not is_table_name(entry.name):
             outputs = ScanOutputs(steps=steps)
-            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, outputs)
+            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.prefilter, outputs)
         table = TableFile(self._ruleset, lambda: _header_of(entry))
-        sieve = TableSieve(self.sieve, table)
+        prefilter = TablePrefilter(self.prefilter, table)
         search = LineMatcher(self._ruleset, entry.name)
-        rows = TableReader(entry.name, search, sieve, entry.speaker, table) if steps else None
+        rows = TableReader(entry.name, search, prefilter, entry.speaker, table) if steps else None
         outputs = ScanOutputs(progress=rows, steps=False)
-        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, sieve, outputs)
+        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, prefilter, outputs)
 
 
 def _header_of(entry: "FileEntry") -> bytes:

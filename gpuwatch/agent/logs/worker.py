@@ -68,7 +68,7 @@ class Worker(object):
         self._catalog.places = dict(config.get("places", {}))
         self._finder = Finder(config, self._catalog, self._marker)
         self._discovery = Discovery(
-            config, self._catalog, mounts, self._marker, self._ruleset, scanners.sieve
+            config, self._catalog, mounts, self._marker, self._ruleset, scanners.prefilter
         )
         self._checkpoints = CheckpointFiles(self._catalog, self._marker.file)
         self._kernel = KernelLines(

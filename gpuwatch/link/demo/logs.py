@@ -14,7 +14,7 @@ from msgspec import structs
 from gpuwatch import wire
 from gpuwatch.agent.kernel.xid_lines import bus_id
 from gpuwatch.agent.logs.lines.rows import row
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.link.demo import machines, scenario, texts
@@ -34,10 +34,10 @@ _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 
 @cache
-def rules() -> tuple[RuleSet, Sieve]:
+def rules() -> tuple[RuleSet, Prefilter]:
     """Return the built-in packs, compiled once for all nodes."""
     ruleset = RuleSet(compiled_or_kept(load_packs().all))
-    return ruleset, Sieve(ruleset)
+    return ruleset, Prefilter(ruleset)
 
 
 class NodeLogs:
@@ -129,8 +129,8 @@ class NodeLogs:
         return found + scanner.quiet(self._epoch + t)
 
     def _scanner(self, log: LogText) -> Scanner:
-        ruleset, sieve = rules()
-        return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve)
+        ruleset, prefilter = rules()
+        return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], prefilter)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
         """Yield the progress of rank 0 in the last minutes, as if it had been monitored for that long."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
@@ -114,9 +114,9 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
 
 
 @lru_cache(maxsize=4)
-def sieve_of(ruleset: RuleSet) -> Sieve:
+def prefilter_of(ruleset: RuleSet) -> Prefilter:
     """Return one prefilter for all excerpts, as a node has one for all files; cached per ruleset."""
-    return Sieve(ruleset)
+    return Prefilter(ruleset)
 
 
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
 
     def new() -> Scanner:
-        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, sieve=sieve_of(ruleset))
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
         newest = {

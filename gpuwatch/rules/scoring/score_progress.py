@@ -16,7 +16,7 @@ from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
 from gpuwatch.rules.scoring.labelled_file import LabelledFile
-from gpuwatch.rules.scoring.score import ARRIVAL_TIME, sieve_of
+from gpuwatch.rules.scoring.score import ARRIVAL_TIME, prefilter_of
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
 EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
@@ -121,7 +121,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
     """
 
     def new() -> Scanner:
-        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, sieve=sieve_of(ruleset))
+        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
         scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVAL_TIME)

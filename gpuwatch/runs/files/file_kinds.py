@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuwatch.agent.logs.discovery.walk import SAVED_SCREEN_NAME
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
-from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
+from gpuwatch.agent.logs.scanning.table_prefilter import is_table_name
 from gpuwatch.runs.files.byte_samples import is_text, looked_into
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.json_documents import holds_records

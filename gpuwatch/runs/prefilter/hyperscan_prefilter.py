@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
 from gpuwatch.runs.prefilter.hyperscan_database import database_of
 from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.whole_lines import is_tried
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Expression(NamedTuple):
     folded: bool
 
 
-class HyperSieve(PieceSieve):
-    """A `PieceSieve` that looks for phrases and patterns in many new shapes at once."""
+class HyperscanPrefilter(PiecePrefilter):
+    """A `PiecePrefilter` that looks for phrases and patterns in many new shapes at once."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         super().__init__(ruleset)

@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
 from gpuwatch.agent.logs.scanning.metrics_table_reader import TableReader
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner, ScanOutputs
-from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
+from gpuwatch.agent.logs.scanning.table_prefilter import TableFile, TablePrefilter, is_table_name
 from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.encodings import is_unknown_encoding
 from gpuwatch.runs.files.excerpts.samples import sample_of
@@ -31,7 +31,7 @@ from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
@@ -117,7 +117,7 @@ def stored_parts(log: LogPath) -> list[int]:
     return starts
 
 
-def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], PartRead]:
+def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
     marks = SeenShapes(MARKS)
     rules = {rule.id: rule for rule in ruleset.rules}
@@ -125,11 +125,11 @@ def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], Pa
     def read(part: FilePart, dial: Dial) -> PartRead:
         recorder = Recorder()
         name, speaker = part.log.name, speaker_of(part.log)
-        lines, searched = progress_of(part.log, ruleset, sieve, speaker)
+        lines, searched = progress_of(part.log, ruleset, prefilter, speaker)
         steps = StepRecorder(lines, part.first_lines)
         scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, ScanOutputs(recorder, steps))
-        sections = ToolSections(lambda data: marks.hold(data, sieve))
-        bounded = BoundedScan(scanner, ruleset, name, sieve.prepare)
+        sections = ToolSections(lambda data: marks.hold(data, prefilter))
+        bounded = BoundedScan(scanner, ruleset, name, prefilter.prepare)
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
@@ -143,15 +143,15 @@ def reader(ruleset: RuleSet, sieve: PieceSieve) -> Callable[[FilePart, Dial], Pa
 def progress_of(
     log: LogPath,
     ruleset: RuleSet,
-    sieve: Any,  # noqa: ANN401 - either sieve
+    prefilter: Any,  # noqa: ANN401 - either prefilter
     speaker: Callable[[], dict[str, Any]] | None,
 ) -> tuple[ProgressReader, Any]:
     """Return the progress reader of a file and its prefilter; the rows of a table are read by its header."""
     search = LineMatcher(ruleset, log.name)
     if not is_table_name(unpacked_name(log.path.name)):
-        return ProgressReader(log.name, search, sieve, speaker), sieve
+        return ProgressReader(log.name, search, prefilter, speaker), prefilter
     table = TableFile(ruleset, lambda: header_of(log))
-    rows = TableSieve(sieve, table)
+    rows = TablePrefilter(prefilter, table)
     return TableReader(log.name, search, rows, speaker, table), rows
 
 

@@ -18,7 +18,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.model.clues import CLUES
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.scan.assembly import whole, with_folders
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.result import Engine, Scan
@@ -172,8 +172,8 @@ class Begin:
     def reader(self) -> Callable[[FilePart, Dial], PartRead]:
         """The function that reads a part, made once per process."""
         if self.engine == "hyperscan":
-            return reader(self.ruleset, hyperscan_prefilter.HyperSieve(self.ruleset))
-        return reader(self.ruleset, PieceSieve(self.ruleset))
+            return reader(self.ruleset, hyperscan_prefilter.HyperscanPrefilter(self.ruleset))
+        return reader(self.ruleset, PiecePrefilter(self.ruleset))
 
 
 def done_parts(

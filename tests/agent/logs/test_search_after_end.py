@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.agent.logs.discovery import discovery
 from gpuwatch.agent.logs.discovery.discovery import Discovery
 from gpuwatch.agent.logs.files.mounts import Mounts
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 
 ERROR = (
@@ -35,7 +35,7 @@ def test_it_searches_soon_and_not_only_a_minute_later(
     marker: Any = SimpleNamespace(file=lambda _path: None)
     rules = RuleSet([])
     search = Discovery(
-        {"discover": True, "proc": str(tmp_path / "proc")}, catalog, Mounts(), marker, rules, Sieve(rules)
+        {"discover": True, "proc": str(tmp_path / "proc")}, catalog, Mounts(), marker, rules, Prefilter(rules)
     )
     while not search.settled:
         search.step()

@@ -13,7 +13,7 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.model.clues import CLUES
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from tests.bench.log_reading.log_lines import text_lines
 from tests.bench.log_reading.rank_logs import prose, rank_log
 
@@ -41,7 +41,7 @@ def test_few_lines_of_a_sound_log_reach_the_patterns_of_a_rule(
 ) -> None:
     data = "".join(islice(lines, LINES)).encode()
     reached: dict[str, set[int]] = defaultdict(set)
-    for at, phrase in PieceSieve(ruleset).hits(data):
+    for at, phrase in PiecePrefilter(ruleset).hits(data):
         for rule in (*phrase.rules, *phrase.recoveries):
             reached[rule.id].add(data.count(b"\n", 0, at))
     shares = {rule: len(found) / LINES for rule, found in reached.items() if rule not in ABOUT_PLACES}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.ambiguity import MAX_STEPS, MAX_WAYS, checked_tree, estimated_steps
 from gpuwatch.rules.compiling.choices import ways
@@ -22,7 +22,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
 from gpuwatch.runs.prefilter.phrase_patterns import LiteralOwners, patterns_of
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.whole_lines import MAX_TRIED, is_tried
 from tests.corpus.score import CORPUS
 
@@ -36,9 +36,9 @@ def ruleset() -> RuleSet:
     return RuleSet(compiled(load_packs().all))
 
 
-def led_to(sieve: Sieve, data: bytes) -> set[tuple[int, str]]:
+def led_to(prefilter: Prefilter, data: bytes) -> set[tuple[int, str]]:
     """Line number and rule of each hit."""
-    hits = sieve.hits(data)
+    hits = prefilter.hits(data)
     return {(data.count(b"\n", 0, at), rule.id) for at, phrase in hits for rule in phrase.rules}
 
 
@@ -71,7 +71,7 @@ def of_a_runtime(text: str) -> str:
 def test_no_example_of_a_rule_is_left_out(ruleset: RuleSet, start: int, form: Callable[[str], str]) -> None:
     chosen = examples(start, EVERY)
     data = "\n".join(form(text) for _, text in chosen).encode()
-    plain, filtered = led_to(Sieve(ruleset), data), led_to(PieceSieve(ruleset), data)
+    plain, filtered = led_to(Prefilter(ruleset), data), led_to(PiecePrefilter(ruleset), data)
     own = {(number, rule) for number, (rule, _) in enumerate(chosen)}
     assert len(own & plain) > 50
     assert own & plain - filtered == set()
@@ -96,8 +96,11 @@ def test_a_record_of_which_fields_make_one_text_is_not_tried(record: dict[str, A
 
 def test_an_ordinary_line_with_the_words_of_rules_is_left_out(ruleset: RuleSet) -> None:
     line = NO_EXAMPLE.encode()
-    assert {rule for _, rule in led_to(Sieve(ruleset), line)} >= {"ckpt.corrupt", "c10d.op_failed"}
-    assert not {rule for _, rule in led_to(PieceSieve(ruleset), line)} & {"ckpt.corrupt", "c10d.op_failed"}
+    assert {rule for _, rule in led_to(Prefilter(ruleset), line)} >= {"ckpt.corrupt", "c10d.op_failed"}
+    assert not {rule for _, rule in led_to(PiecePrefilter(ruleset), line)} & {
+        "ckpt.corrupt",
+        "c10d.op_failed",
+    }
 
 
 @pytest.mark.parametrize(
@@ -174,7 +177,7 @@ def test_a_pattern_whose_literal_needs_other_words_for_another_pattern_is_tried_
     ruled = replace(rule, id="a.rule", match=(r"other lamps", r"other (?:orb|orbs)\b"), literals=("orb",))
     ruleset = RuleSet(compiled([ruled]))
     for line in (b"the other lamps", b"the other orb", b"the other orbs"):
-        assert {each for _, each in led_to(PieceSieve(ruleset), line)} == {"a.rule"}
+        assert {each for _, each in led_to(PiecePrefilter(ruleset), line)} == {"a.rule"}
 
 
 @pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
@@ -190,10 +193,10 @@ def test_hyperscan_finds_the_phrases_that_the_words_find(
     )
     assert hyperscan_database.installed()
     for _ in range(2):  # compiled, and loaded from the cache folder
-        fast = hyperscan_prefilter.HyperSieve(few)
+        fast = hyperscan_prefilter.HyperscanPrefilter(few)
         fast.prepare()
         found = led_to(fast, text)
         assert fast._database is not None
-        assert found == led_to(PieceSieve(few), text)
+        assert found == led_to(PiecePrefilter(few), text)
         assert found
     assert len(list(tmp_path.glob("gpuwatch/patterns-*.hyperscan"))) == 1

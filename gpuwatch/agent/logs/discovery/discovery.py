@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..files.entry import FileEntry
     from ..files.mounts import Mounts
     from ..ipc.activity_marker import ActivityMarker
-    from ..matching.prefilter import Sieve
+    from ..matching.prefilter import Prefilter
     from ..matching.ruleset import RuleSet
 
 ANSWER_S = 2.0
@@ -55,7 +55,7 @@ class Discovery(object):
         mounts: "Mounts",
         marker: "ActivityMarker",
         ruleset: "RuleSet",
-        sieve: "Sieve",
+        prefilter: "Prefilter",
     ) -> None:
         self._on = bool(config.get("discover"))
         self._proc = str(config.get("proc", "/proc"))
@@ -64,7 +64,7 @@ class Discovery(object):
         self._mounts = mounts
         self._marker = marker
         self._ruleset = ruleset
-        self._sieve = sieve
+        self._prefilter = prefilter
         self._work: Iterator[None] | None = None
         self._due = 0.0
         self._spent = self._cpu = self._searched_at = 0.0
@@ -245,7 +245,7 @@ class Discovery(object):
             return
         last = one.modified if tail.at is None else tail.at
         old = last < time.time() - WINDOW_S and not holders
-        if old or not tail.is_training(self._ruleset, self._sieve, steps_only=bool(holders)):
+        if old or not tail.is_training(self._ruleset, self._prefilter, steps_only=bool(holders)):
             self._known[one.path] = _state(one)
             return
         of_one = ranks_of_path(one.path)[1] is not None

@@ -13,7 +13,7 @@ from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..matching.prefilter import Sieve
+    from ..matching.prefilter import Prefilter
     from ..matching.ruleset import RuleSet
 
 TAIL_BYTES = 32 * 1024
@@ -64,14 +64,14 @@ class LogTail(object):
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
-    def is_training(self, ruleset: "RuleSet", sieve: "Sieve", *, steps_only: bool = False) -> bool:
+    def is_training(self, ruleset: "RuleSet", prefilter: "Prefilter", *, steps_only: bool = False) -> bool:
         """Return True if it contains steps, or (unless `steps_only`) an exception of a training program.
 
         A copy of gpuwatch's own screen contains the lines of other logs, and is none.
         """
         if _SCREEN_HEAD.search(self.data) and _SCREEN_KEYS.search(self.data):
             return False
-        scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
+        scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, prefilter)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()
         if any("step" in frame["fields"] for frame in frames):

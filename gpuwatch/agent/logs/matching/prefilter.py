@@ -44,7 +44,7 @@ _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 or c == 10 else 32 for c i
 _HIGH = bytes(range(128, 256))
 
 
-class Sieve(object):
+class Prefilter(object):
     """Remembers the shapes of one or several logs."""
 
     def __init__(self, ruleset: "RuleSet", phrases: "list[Phrase] | None" = None) -> None:

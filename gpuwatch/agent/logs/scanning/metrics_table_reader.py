@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
-    from .table_sieve import TableFile, TableSieve
+    from .table_prefilter import TableFile, TablePrefilter
 
 MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
 """Smallest valid times since 1970 in a time column, in seconds and in milliseconds."""
@@ -18,9 +18,9 @@ class TableReader(ProgressReader):
     """Reads the rows of a table by its header, and lines of other files unchanged."""
 
     def __init__(
-        self, name: str, search: "Any", sieve: "TableSieve", speaker: "Any", file: "TableFile"
+        self, name: str, search: "Any", prefilter: "TablePrefilter", speaker: "Any", file: "TableFile"
     ) -> None:
-        ProgressReader.__init__(self, name, search, sieve, speaker)
+        ProgressReader.__init__(self, name, search, prefilter, speaker)
         self._table_file = file
 
     def readings(

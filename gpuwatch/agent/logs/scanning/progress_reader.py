@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..lines.line_ranks import LineRanks as Ranks
     from ..lines.prefixes import Speaker
     from ..matching.matcher import LineMatcher
-    from ..matching.prefilter import Sieve
+    from ..matching.prefilter import Prefilter
     from ..progress.dialect import CompiledDialect, ProgressReading
-    from .table_sieve import TableSieve
+    from .table_prefilter import TablePrefilter
 
     Writer = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -46,13 +46,13 @@ class ProgressReader(object):
         self,
         file: str,
         search: "LineMatcher",
-        sieve: "Sieve | TableSieve",
+        prefilter: "Prefilter | TablePrefilter",
         speaker: "Callable[[], dict[str, Any]] | None",
     ) -> None:
         self.newest = Newest()
         self._file = file
         self._search = search
-        self._sieve = sieve
+        self._prefilter = prefilter
         self._speaker = speaker
         self._unreported: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._turned: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ class ProgressReader(object):
                 writer = self._writer(reading.fields, by, read_message(text, by, line))
                 self._take(reading, writer, place, stated)
             if not known and all(dialect.steady for dialect in dialects):
-                self._sieve.no_progress(shape)
+                self._prefilter.no_progress(shape)
         self._count(local_ranks)
         turned, self._turned = self._turned, []
         reported = list(self._unreported)[:MAX_REPORTED]

@@ -4,7 +4,7 @@ from ..lines.normalise import broken_end
 from ..lines.splitter import MAX_LINE
 from ..matching.chunk import Chunk
 from ..matching.matcher import LineMatcher
-from ..matching.prefilter import Sieve
+from ..matching.prefilter import Prefilter
 from ..matching.traceback_ends import TracebackEnds
 from .dedup import MAX_OPEN, Gatherer
 from .line_findings import LineFindings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..matching.ruleset import Phrase, RuleSet
-    from .table_sieve import TableSieve
+    from .table_prefilter import TablePrefilter
 
 MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
@@ -49,11 +49,11 @@ class Scanner(object):
         file: str,
         ids: "Any",
         speaker: "Any" = None,
-        sieve: "Sieve | TableSieve | None" = None,
+        prefilter: "Prefilter | TablePrefilter | None" = None,
         outputs: "ScanOutputs" = DEFAULT_OUTPUTS,
     ) -> None:
         self._search = LineMatcher(ruleset, file)
-        self._sieve: Any = Sieve(ruleset) if sieve is None else sieve
+        self._prefilter: Any = Prefilter(ruleset) if prefilter is None else prefilter
         self.gather: Gatherer = Gatherer(ids) if outputs.gather is None else outputs.gather
         self._tail = b""
         self._past = b""
@@ -70,7 +70,7 @@ class Scanner(object):
         """True while the bytes are from before the file was followed."""
         self._progress: ProgressReader | None = outputs.progress
         if self._progress is None and outputs.steps and ruleset.dialects:
-            self._progress = ProgressReader(file, self._search, self._sieve, speaker)
+            self._progress = ProgressReader(file, self._search, self._prefilter, speaker)
 
     def feed(self, data: bytes, offset: int, arrived: float, backlog: bool = False) -> "list[dict[str, Any]]":
         """Return the findings completed by `data`, whose first byte is at file offset `offset`.
@@ -185,10 +185,10 @@ class Scanner(object):
         raised = self._tracebacks.find(chunk)
         known = None if raised else self._lines.known
         if self._progress is None:
-            hits = self._sieve.hits(chunk.clean, None, known)
+            hits = self._prefilter.hits(chunk.clean, None, known)
         else:
             self._progress.take_from(self._backlog)
-            hits = self._sieve.hits(chunk.clean, self._progress.newest, known)
+            hits = self._prefilter.hits(chunk.clean, self._progress.newest, known)
             self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
         if until is not None and until < len(raw):
             hits = [hit for hit in hits if hit[0] < until]

@@ -1,4 +1,4 @@
-"""The sieve leads to every line that a plain search with every pattern finds."""
+"""The prefilter leads to every line that a plain search with every pattern finds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import scrubbed
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.rules.load import load_packs
 from tests.bench.log_reading.log_lines import numeric_lines, source_lines, text_lines
 from tests.packs import built_in_rules
@@ -21,7 +21,7 @@ CORPUS = Path(__file__).parents[5] / "shared" / "corpus"
 
 
 def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
-    """How many pairs of a line and a rule a plain search finds, and those that the sieve does not lead to."""
+    """How many pairs of a line and a rule a plain search finds, and those that the prefilter misses."""
     whole = [part for line in lines for part in line.splitlines() if part.strip()]
     data = scrubbed("\n".join(whole).encode("utf-8", "replace") + b"\n")
     ends, at = {}, 0
@@ -30,10 +30,10 @@ def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
         at += len(line)
     starts = sorted(ends)
     led: set[tuple[int, str]] = set()
-    sieve = Sieve(built_in_rules())
-    sieve.hits(data)  # the second time it knows the shapes
+    prefilter = Prefilter(built_in_rules())
+    prefilter.hits(data)  # the second time it knows the shapes
     index = 0
-    for place, phrase in sieve.hits(data):
+    for place, phrase in prefilter.hits(data):
         while index + 1 < len(starts) and starts[index + 1] <= place:
             index += 1
         led.update((index, rule.id) for rule in phrase.rules)

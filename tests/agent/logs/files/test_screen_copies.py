@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.agent.logs.discovery.tail import LogTail
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 
 HEAD = "===== 4-80x24.txt\n gpuwatch   node-3  1 job                                     08:00:40 UTC\n"
@@ -32,4 +32,4 @@ def test_only_a_log_is_taken_for_one(tmp_path: Path, text: str, is_log: bool) ->
     path = tmp_path / "saved.txt"
     path.write_text(text)
     rules = RuleSet([])
-    assert LogTail(str(path)).is_training(rules, Sieve(rules)) is is_log
+    assert LogTail(str(path)).is_training(rules, Prefilter(rules)) is is_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.rules.load import load_packs
 from tests.agent.logs.scan_lines import NOW, found, rule, ruleset, scanner
 from tests.packs import built_in_rules
@@ -59,22 +59,22 @@ def test_words_that_are_common_in_a_log_are_given_up_and_nothing_is_missed() -> 
 def test_every_example_is_led_to_after_its_words_became_common() -> None:
     packs = load_packs()
     rules = built_in_rules()
-    sieve = Sieve(rules)
+    prefilter = Prefilter(rules)
     noise = sorted({phrase.lead for phrase in rules.phrases})
     block = b"\n".join(noise[at] + b" " + noise[-at] for at in range(len(noise))) + b"\n"
     for _ in range(40):
-        sieve.hits(block)
+        prefilter.hits(block)
     for each in packs.rules:
         for example in each.examples:
             if each.raised and "Traceback (" in example:
                 continue  # the end of a traceback leads to the rule, whatever its words
-            led = {rule.id for _, phrase in sieve.hits(example.encode()) for rule in phrase.rules}
+            led = {rule.id for _, phrase in prefilter.hits(example.encode()) for rule in phrase.rules}
             assert each.id in led, (each.id, example)
 
 
 def test_a_line_without_the_words_beside_a_literal_is_passed_over() -> None:
     rules = ruleset(rule(r"frobnicator (?:failed|не отвечает|✗)", name="a.one"))
-    sieve = Sieve(rules)
+    prefilter = Prefilter(rules)
     for line, hits in (
         ("frobnicator 3 is fine", 0),
         ("frobnicator FAILED", 1),
@@ -82,7 +82,7 @@ def test_a_line_without_the_words_beside_a_literal_is_passed_over() -> None:
         (json.dumps({"message": "frobnicator не отвечает"}), 1),
         (json.dumps({"message": "frobnicator ✗"}), 1),
     ):
-        assert len(sieve.hits(line.encode())) == hits, line
+        assert len(prefilter.hits(line.encode())) == hits, line
 
 
 def test_what_stands_on_the_edge_of_a_block_is_found() -> None:

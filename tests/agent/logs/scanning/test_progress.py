@@ -268,9 +268,9 @@ def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_reported() -> None
 def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
     rules = RuleSet(compiled(load_packs().dialects))
     one = scanner(rules=rules)
-    sieve = one._sieve
+    prefilter = one._prefilter
     assert reported("the loss of step 3 is unknown to batch 9, too\n", one) == []
-    assert sieve._progress_shapes == {}
+    assert prefilter._progress_shapes == {}
     assert reported("the loss of step 4 is unknown to batch 8, too\n", one) == []
 
 

@@ -17,7 +17,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.time_limit import EndlessError, TimeLimit
 from gpuwatch.rules.scoring.score import Excerpt, score
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.scan import bounded_scan
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import scan
@@ -61,13 +61,13 @@ def test_what_is_prepared_before_a_piece_has_no_limit(
     """A database of all patterns takes seconds to compile: the limit of a search would end that each time."""
     (tmp_path / "a.log").write_text("BOOM code=1\n")
 
-    def prepare(_self: PieceSieve) -> None:
+    def prepare(_self: PiecePrefilter) -> None:
         began = time.process_time()
         while time.process_time() < began + 2 * bounded_scan.SEARCH_S:
             pass
         (tmp_path / "prepared").touch()
 
-    monkeypatch.setattr(PieceSieve, "prepare", prepare)
+    monkeypatch.setattr(PiecePrefilter, "prepare", prepare)
     assert codes(scanned(tmp_path)) == ["1"]
     assert (tmp_path / "prepared").exists()
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
-from gpuwatch.agent.logs.matching.prefilter import Sieve
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines
-from gpuwatch.runs.prefilter.piece_sieve import PieceSieve
+from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.sections import MARKS
 from gpuwatch.runs.steps.step_lines import last_of_ranks
@@ -36,14 +36,14 @@ def pieces() -> Iterator[bytes]:
 
 
 def test_a_mark_is_seen_whatever_shapes_were_seen_before() -> None:
-    seen, sieve = SeenShapes(MARKS), PieceSieve(RuleSet([]))
-    found = [(seen.hold(piece, sieve), any(mark in piece for mark in MARKS)) for piece in pieces()]
+    seen, prefilter = SeenShapes(MARKS), PiecePrefilter(RuleSet([]))
+    found = [(seen.hold(piece, prefilter), any(mark in piece for mark in MARKS)) for piece in pieces()]
     assert {True, False} == {expected for _, expected in found}
     assert all(held == expected for held, expected in found)
 
 
 def test_the_shapes_of_a_piece_are_those_of_any_prefilter() -> None:
-    kept, plain = PieceSieve(RuleSet([])), Sieve(RuleSet([]))
+    kept, plain = PiecePrefilter(RuleSet([])), Prefilter(RuleSet([]))
     for piece in (b"a 1\nb 2\n", b"a 3\n", b""):
         assert kept.shapes(piece) == kept.shapes(piece) == plain.shapes(piece)
 

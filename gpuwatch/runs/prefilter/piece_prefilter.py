@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
-from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Sieve
+from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Prefilter
 from gpuwatch.runs.prefilter.shape_filter import ShapeFilter
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _OTHER_ESCAPE = re.compile(rb"\\[^nrt]")
 """An escape of JSON that leaves a blank where its text has none; the others are line ends and blanks."""
 
 
-class PieceSieve(Sieve):
+class PiecePrefilter(Prefilter):
     """A prefilter that caches the shapes (lines without digits) of the newest piece of a log.
 
     Several stages of the scan need them.

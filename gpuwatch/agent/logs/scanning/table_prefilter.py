@@ -35,11 +35,11 @@ class TableFile(object):
         return self._table
 
 
-class TableSieve(object):
-    """Does the work of a `Sieve` for a table file: all rows may report progress."""
+class TablePrefilter(object):
+    """Does the work of a `Prefilter` for a table file: all rows may report progress."""
 
-    def __init__(self, sieve: "Any", file: "TableFile") -> None:
-        self._sieve = sieve
+    def __init__(self, prefilter: "Any", file: "TableFile") -> None:
+        self._prefilter = prefilter
         self._file = file
 
     def hits(
@@ -48,12 +48,12 @@ class TableSieve(object):
         """Return (offset in `data`, phrase) where a rule's phrase occurs; give all rows to `newest`."""
         table = self._file.get()
         if table is None:
-            return self._sieve.hits(data, newest, known)  # type: ignore[no-any-return]  # the sieve is the agent's or hyperscan's
+            return self._prefilter.hits(data, newest, known)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
         if newest is not None:
             lines = data.replace(b"\r", b"\n").split(b"\n")
             shapes = [line.translate(None, SHAPELESS) for line in lines]
             newest.take(lines, shapes, dict.fromkeys(filter(None, shapes), [table]), len(data))
-        return self._sieve.hits(data, None, known)  # type: ignore[no-any-return]  # the sieve is the agent's or hyperscan's
+        return self._prefilter.hits(data, None, known)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
 
     def no_progress(self, shape: bytes) -> None:
         """Do nothing: any shape may be that of a row."""
