@@ -75,6 +75,8 @@ class Fleet:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.interval_s = plan.interval_s
+        """Seconds between samples that the agents are asked for: the plan's, or longer on a busy machine."""
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}

@@ -27,6 +27,7 @@ from gpuwatch.wire import (
     LongRequest,
     ReadLines,
     Search,
+    SetInterval,
     Tail,
     UploadPySpy,
 )
@@ -106,6 +107,10 @@ class RequestSender(LineRequester):
         stream = self._open(node, file, "read")
         self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
         return stream
+
+    def set_interval(self, node: str, seconds: float) -> bool:
+        """Request another interval between a node's samples; return False if it could not be sent."""
+        return self._report(node, SetInterval(id=self._number(), seconds=seconds))
 
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()

@@ -29,6 +29,7 @@ from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_histo
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.request_sender import RequestSender
+from gpuwatch.session.sampling_pace import SamplingPace
 from gpuwatch.session.scheduler.kube_watch import watch_of as kube_watch_of
 from gpuwatch.session.scheduler.slurm_watch import watch_of as slurm_watch_of
 from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
@@ -105,7 +106,7 @@ class Session(RequestSender):
         self._hang_queries = HangQueries(self, lambda: self.book, clock) if auto else None
         self._slow_queries = SlowQueries(self, lambda: self.book, clock) if auto else None
         self.line_queries = LineQueries(self, lambda: self.book, clock.monotonic)
-        self._sharing = SharedFileOwners()
+        self._sharing, self._pace = SharedFileOwners(), SamplingPace(self.fleet, self.set_interval)
         self._followed = FollowedFolders(config_folder() / "followed.json")
         self._slurm = self._kube = None
         if links is None:
@@ -176,6 +177,7 @@ class Session(RequestSender):
             self._hang_queries.update()
         if self._slow_queries is not None:
             self._slow_queries.update()
+        self._pace.update(now)
         self.line_queries.update()
         has_acted = self._actions.update()
         if self._slurm is not None:

@@ -151,6 +151,9 @@ class StatusLine(RebuiltPage, can_focus=False):
         if any(spec.link == "prometheus" for spec in view_state.plan.nodes[:1]):
             badge = f" every {view_state.plan.interval_s:.0f} s "
             left += [Segment(badge, look.badge["info"]), Segment(" ")]
+        if view_state.fleet.interval_s > view_state.plan.interval_s:
+            badge = f" busy: every {view_state.fleet.interval_s:.0f} s "
+            left += [Segment(badge, look.badge["warning"]), Segment(" ")]
         return left
 
     def _first(self, width: int) -> Row:

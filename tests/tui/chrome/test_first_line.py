@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.hosts.receivers import ReceiverSpec
 from tests.report.delivery.receivers import delivery, incident, until
@@ -30,3 +32,13 @@ async def test_values_that_come_every_15_s_are_no_values_of_now() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "every 15 s" in text_on(app).splitlines()[0]
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 4.0])
+async def test_an_interval_that_a_busy_machine_lengthened_is_stated(interval_s: float) -> None:
+    session = demo_session(5.0, plan_for(2))
+    session.fleet.interval_s = interval_s
+    app = still_app(session, 5.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert ("busy: every 4 s" in text_on(app).splitlines()[0]) == (interval_s == 4.0)
