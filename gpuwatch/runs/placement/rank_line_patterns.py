@@ -44,8 +44,11 @@ HOST_AFTER_RANK = re.compile(
 )
 """The host after the rank: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
 RANK_OF_HOST = re.compile(
-    r"(?:\bhost(?:name)?[ =:]{1,2}|^)(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)[ ,;:]{1,3}"
-    r"(?:global[ _-]?)?rank[ =:#]{1,2}(?P<n>\d{1,6})[ ,;]{1,2}local(?:[ _-]?rank)?[ =:#]{1,2}\d{1,3}\b",
+    r"(?:\bhost(?:name)?[ =:]{1,2}|^)(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)"
+    r"(?:[ ,;:]{1,3}(?:global[ _-]?)?"
+    r"(?=rank[ =:#]{1,2}\d{1,6}[ ,;]{1,2}local(?:[ _-]?rank)?[ =:#]{1,2}\d{1,3}\b)"
+    r"| as (?=rank \d))"
+    r"rank[ =:#]{1,2}(?P<n>\d{1,6})\b",
     re.IGNORECASE,
 )
 """A process's banner: `hostname hgx05 global rank 13 local rank 5`, `n17 rank 3 local 3`."""

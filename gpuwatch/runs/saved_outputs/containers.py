@@ -13,6 +13,15 @@ from gpuwatch.whole_number import whole_number
 
 POD_MARK, NODE_MARK = "Namespace:  ", "Node:   "
 POD_HEADING = re.compile(r"^Name: {2,40}[a-z0-9][a-z0-9.-]{0,252}\s*$")
+CONDITION_MARK = "LastHeartbeatTime"
+_NOT_READY = re.compile(
+    r"^ {1,8}Ready {1,30}(?:Unknown|False) {1,30}\w{3}, [\w: +-]{20,30}? {2,30}"
+    r"(?P<since>\w{3}, [\w: +-]{20,30}?) {2}"
+)
+"""The condition `Ready` of a node, with the time since when it is not."""
+_OPERATORS = {"tensorflow:": "tfjob", "pytorch:": "pytorchjob"}
+"""Name of the main container of a job -> the operator that numbers its pods."""
+_LABEL = re.compile(r"\btraining\.kubeflow\.org/(replica-index|replica-type|operator-name)=([\w-]{1,60})")
 INSPECT_MARK = '"OOMKilled":'
 INSPECT_HEADING = re.compile(r'^\s{1,16}"Id": "[0-9a-f]{4,64}",?\s*$')
 
@@ -33,12 +42,13 @@ _ENV = re.compile(r'"?RANK=(?P<rank>\d{1,6})"?,?\s*$')
 
 
 class PodDescription:
-    """Reads `kubectl describe pod` up to the pod's events, which are ordinary log lines."""
+    """Reads `kubectl describe pod` up to the pod's events, which are ordinary log lines; a node's alike."""
 
     def __init__(self) -> None:
         self.host: str | None = None
         self._name = ""
         self._rank: int | None = None
+        self._labels: dict[str, str] = {}
         self._state: dict[str, tuple[str, ToolLine]] = {}
         self._found: list[ToolFinding] = []
         self._evicted: ToolFinding | None = None
@@ -51,6 +61,14 @@ class PodDescription:
         ):
             self._close()
             return False
+        self._labels.update(_LABEL.findall(text))
+        operator = _OPERATORS.get(text.strip())
+        if operator is not None:
+            self._labels.setdefault("operator-name", operator)
+        not_ready = _NOT_READY.match(text)
+        if not_ready is not None:
+            at = _pod_time(not_ready["since"])
+            self._found.append(ToolFinding("k8s.node_not_ready", "error", line, {"node": self._name}, at=at))
         found = _KEY.match(text)
         if found is not None:
             if not found["indent"] and found["key"] in ("Reason", "Message"):
@@ -64,7 +82,8 @@ class PodDescription:
         self._close()
         if self._evicted is not None:
             self._found = [self._evicted]
-        own: Fields = {} if self._rank is None else {"rank": self._rank}
+        rank = _labelled_rank(self._labels) if self._rank is None else self._rank
+        own: Fields = {} if rank is None else {"rank": rank}
         return [
             replace(each, fields={**each.fields, **own}, host=self.host, by_driver=False)
             for each in self._found
@@ -86,6 +105,8 @@ class PodDescription:
     def _field(self, key: str, value: str, line: ToolLine) -> None:
         if key == "Name" and not self._name:
             self._name = value
+        elif key == "Roles":
+            self.host = self._name  # of a node
         elif key == "Node":
             self.host = value.partition("/")[0]
         elif key in ("State", "Last State", "Container ID"):
@@ -106,6 +127,22 @@ class PodDescription:
         if rule is not None:
             at = _pod_time(state["Finished"][0]) if "Finished" in state else None
             self._found.append(ToolFinding(rule, "error", line, {"exit_code": code}, at=at))
+
+
+def _labelled_rank(labels: dict[str, str]) -> int | None:
+    """Return the rank that Kubeflow's labels give a pod; None: they give none.
+
+    Workers of a TFJob are numbered as its tasks; those of a PyTorchJob follow its master, which is rank 0.
+    """
+    index, kind = whole_number(labels.get("replica-index", "")), labels.get("replica-type", "").lower()
+    operator = labels.get("operator-name", "").lower()
+    if index is None or kind not in ("worker", "master"):
+        return None
+    if operator.startswith("tfjob"):
+        return index if kind == "worker" else None
+    if operator.startswith("pytorchjob"):
+        return index + (kind == "worker")
+    return None
 
 
 class ContainerInspection:

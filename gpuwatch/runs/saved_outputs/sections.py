@@ -53,6 +53,7 @@ MARKS = tuple(
     mark.encode()
     for mark in (
         smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
+        containers.CONDITION_MARK,
         containers.NODE_MARK, nvlink.MARK, host_tables.IBSTATUS_MARK, host_tables.RDMA_MARK,
         slurm.REASONS_MARK,
         containers.INSPECT_MARK, pod_manifest.MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK,

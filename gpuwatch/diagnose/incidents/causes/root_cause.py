@@ -112,6 +112,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     cause = explained(best, alerts)
     taken = listed(best) if cause in TAKES_MEMBERS else ()
     found.cause, found.named = cause, listed(cause) or taken or _minority_ranks(cause, alerts)
+    found.named = found.named or _ranks_behind(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause, each)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
@@ -154,6 +155,20 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     return (
         (rank,) if isinstance(rank, int) and votes > 1 and all(votes > least for _, least in others) else ()
     )
+
+
+def _ranks_behind(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+    """Return the ranks with the lowest count of operations in the lines of the class; () if all have it."""
+    counts = {
+        each.fields.get("peer_rank"): each.fields.get("lag_op_count")
+        for each in alerts
+        if each.code == cause.code and "lag_op_count" in each.fields
+    }
+    known = {
+        rank: count for rank, count in counts.items() if isinstance(rank, int) and isinstance(count, int)
+    }
+    behind = sorted(rank for rank, count in known.items() if count == min(known.values()))
+    return tuple(behind) if len(behind) < len(known) else ()
 
 
 def _when(alert: Alert) -> float:

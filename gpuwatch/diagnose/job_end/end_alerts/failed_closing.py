@@ -18,6 +18,7 @@ from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.matching.text_form import MAX_NEAR, is_in_text
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
+from gpuwatch.diagnose.alerts.from_findings import EXCEPTION
 from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.last_lines.endings import (
@@ -69,9 +70,10 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
 
 
 def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """Return the alerts; an error line without a rule with which a log of steps ends is an error.
+    """Return the alerts; a warning with whose line a log of steps ends is an error, if that is an error line.
 
-    It ended the work of its log: no step and no other line follows, and nothing states how the job ended.
+    So is one with an exception that nothing caught as the last line of a log. It ended the work of its
+    log: no step and no other line follows, and nothing states how the job ended.
     Unchanged if the job finished, is still being written, or a signal ended it.
 
     Args:
@@ -81,10 +83,8 @@ def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: Jo
     """
     if end.state not in ("unknown", "stopped") or end.signal is not None:
         return list(alerts)
-    worked = {file.name: file for file in files if not file.kernel and _has_worked(file)}
-    return [
-        structs.replace(alert, severity="error") if _is_final(alert, worked) else alert for alert in alerts
-    ]
+    logs = {file.name: file for file in files if not file.kernel and file.last_lines}
+    return [structs.replace(alert, severity="error") if _is_final(alert, logs) else alert for alert in alerts]
 
 
 def _has_worked(file: LogScan) -> bool:
@@ -94,15 +94,17 @@ def _has_worked(file: LogScan) -> bool:
     return bool(below_last_step(file)) or max(forms.values(), default=0) >= MIN_STEPS
 
 
-def _is_final(alert: Alert, worked: Mapping[str, LogScan]) -> bool:
-    """Return True if the last line of a log of steps is an error line without a rule."""
-    if alert.code != UNEXPLAINED or alert.severity != "warning" or alert.recovered or not alert.proof:
+def _is_final(alert: Alert, logs: Mapping[str, LogScan]) -> bool:
+    """Return True if the last line of a log is an uncaught exception, or an error line below steps."""
+    if alert.severity != "warning" or alert.recovered or alert.role == "echo" or not alert.proof:
         return False
-    line, file = alert.proof[-1].text, worked.get(alert.proof[-1].file or "")
-    if file is None or not file.last_lines or own_level(line) not in GRAVE:
+    line, file = alert.proof[-1].text, logs.get(alert.proof[-1].file or "")
+    last = "" if file is None else file.last_lines[-1]
+    if file is None or not line.rstrip().endswith(last) or is_foreign(last) or _is_settled(last):
         return False
-    last = file.last_lines[-1]
-    return line.rstrip().endswith(last) and not is_foreign(last) and not _is_settled(last)
+    if EXCEPTION.match(last):
+        return True
+    return alert.code == UNEXPLAINED and own_level(line) in GRAVE and _has_worked(file)
 
 
 def last_words_of(file: LogScan) -> str | None:
