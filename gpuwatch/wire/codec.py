@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,8 +12,9 @@ import msgspec
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import MAY_STEER, plain
 from gpuwatch.wire.frames import AnyFrame
-from gpuwatch.wire.logs import LogFile
+from gpuwatch.wire.logs import Finding, LogFile
 from gpuwatch.wire.processes import Process
+from gpuwatch.wire.progress import Progress
 from gpuwatch.wire.requests import AnyRequest
 
 T = TypeVar("T")
@@ -30,19 +32,32 @@ class OverlongError(ValueError):
 
 
 _decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
+_OWN = frozenset({"v", "role", "key", "count", "closed", "backlog", "timed", "bound"})
+"""Fields that the agent states by itself: of a frame that is wrong in them nothing is believed."""
 _ROWS: dict[str, tuple[str, type[Process | LogFile]]] = {
     "ranks": ("processes", Process),
     "logs": ("files", LogFile),
 }
 """Kind of frame -> its field with rows about different users, and their type."""
+MAX_ROWS, MAX_BAD_ROWS = 20_000, 1_024
+"""Rows of a frame of which some are invalid, and how many of them: an agent lists fewer in all."""
+_OPTIONAL: dict[str, dict[str, Any]] = {
+    kind: {
+        each.encode_name: each.type
+        for each in msgspec.structs.fields(frame)
+        if not each.required and each.encode_name not in _OWN
+    }
+    for kind, frame in (("finding", Finding), ("progress", Progress))
+}
+"""Kind of frame -> its fields that hold words of job users and may be absent, with their types."""
 _encoder = msgspec.json.Encoder()
 
 
 def decode(line: bytes) -> AnyFrame:
     """Decode one line; its strings are sanitized (see `gpuwatch.plain`).
 
-    Processes and log files that are not valid are left out and counted as `truncated`: their values are those
-    of job users, and one of these hides no other.
+    What job users state hides nothing: processes and log files that are not valid are left out and counted as
+    `truncated`, and of findings and progress the optional fields that are not valid.
 
     Raises:
         FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
@@ -52,32 +67,57 @@ def decode(line: bytes) -> AnyFrame:
     try:
         return decode_strictly(line, _decoder, FrameError)
     except FrameError:
-        frame = _without_bad_rows(line)
+        frame = _with_valid_parts(line)
         if frame is None:
             raise
         return frame
 
 
-def _without_bad_rows(line: bytes) -> AnyFrame | None:
-    """Return the frame of a line without rows that are not valid; None: it has none, or is no such frame."""
+def _with_valid_parts(line: bytes) -> AnyFrame | None:
+    """Return the frame of a line without the words of job users that are not valid; None: not possible.
+
+    Of lists of processes and files that are the rows, of a finding and of progress the fields that may be
+    absent: a line that names a host of 5,000 letters is still an error.
+    """
     try:
-        value = sanitized_value(msgspec.json.decode(line))
-        name, row = _ROWS[value["kind"]]
-        rows = value[name]
-        kept = [each for each in rows if _is_valid(each, row)]
-        if len(kept) == len(rows):
-            return None
-        value.update({name: kept, "truncated": value.get("truncated", 0) + len(rows) - len(kept)})
-        if name == "processes":
-            value.setdefault("partial", "processes that state impossible values are left out")
-        return msgspec.convert(value, _decoder.type)
+        value = msgspec.json.decode(line)
+        if value["kind"] in _ROWS:
+            return _without_bad_rows(value)
+        return _without_bad_fields(value, _OPTIONAL[value["kind"]])
     except (*DECODE_ERRORS, KeyError, TypeError, AttributeError):
         return None
 
 
-def _is_valid(row: object, kind: type[Process | LogFile]) -> bool:
+def _without_bad_rows(value: dict[str, Any]) -> AnyFrame | None:
+    name, row = _ROWS[value["kind"]]
+    if not isinstance(value[name], list) or len(value[name]) > MAX_ROWS:
+        return None
+    value = sanitized_value(value)
+    kept, bad = [], 0
+    for each in value[name]:
+        if _is_valid(each, row):
+            kept.append(each)
+        elif bad < MAX_BAD_ROWS:
+            bad += 1
+        else:
+            return None
+    if not bad:
+        return None
+    value.update({name: kept, "truncated": value.get("truncated", 0) + bad})
+    if name == "processes":
+        value.setdefault("partial", "processes that state impossible values are left out")
+    return msgspec.convert(value, _decoder.type)
+
+
+def _without_bad_fields(value: dict[str, Any], optional: Mapping[str, Any]) -> AnyFrame:
+    value = sanitized_value(value)
+    bad = [name for name, kind in optional.items() if name in value and not _is_valid(value[name], kind)]
+    return msgspec.convert({name: value[name] for name in value if name not in bad}, _decoder.type)
+
+
+def _is_valid(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type as an annotation states it
     try:
-        msgspec.convert(row, kind)
+        msgspec.convert(value, kind)
     except DECODE_ERRORS:
         return False
     return True

@@ -139,6 +139,13 @@ def test_a_flood_of_nothing_ends_the_stream(packed: bytes) -> None:
         _run(stream, [packed])
 
 
+def test_a_flood_of_frames_that_are_refused_ends_the_stream() -> None:
+    """They take as long to read as others."""
+    line = b'{"v":1,"t":1.0,"seq":1,"kind":"none","x":["' + b"x" * (MAX_LINE_BYTES - 100) + b'"]}\n'
+    with pytest.raises(StreamError):
+        _run(FrameStream(NONCE), [MARK + _squeezed([line] * 30)])
+
+
 def test_an_overlong_line_is_one_refusal_and_the_next_frame_arrives() -> None:
     lines = [b"[" * (MAX_LINE_BYTES + 1) + b"\n", b"{" * (3 * MAX_LINE_BYTES) + b"\n", _sample(3)]
     items = _run(FrameStream(NONCE), [MARK + _squeezed(lines)])
@@ -205,7 +212,7 @@ def test_a_flood_of_what_is_kept_ends_the_stream_and_a_flood_of_samples_does_not
 
     assert len(list(stream.feed(sent(sample), 1.0))) == 500
     assert len(list(stream.feed(sent(event * 4), 1.0))) == 4
-    with pytest.raises(StreamError, match="findings, events and lists"):
+    with pytest.raises(StreamError, match="findings, events"):
         list(stream.feed(sent(event * 2), 1.0))
 
 

@@ -125,7 +125,7 @@ def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[st
 def _has_closed_environment(proc: str, own: int) -> bool:
     """Return True if a person other than `own` (uid from 1000) has a process with unreadable environment."""
     for pid in procfs.names(proc):
-        if not pid.isdigit():
+        if not pid.isdecimal():
             continue
         try:
             owner = os.stat(os.path.join(proc, pid)).st_uid

@@ -127,4 +127,4 @@ class GpuProcesses(object):
 
 
 def _version(driver: str) -> "tuple[int, ...]":
-    return tuple(int(part) for part in driver.split(".")[:2] if part.isdigit())
+    return tuple(int(part) for part in driver.split(".")[:2] if part.isdecimal())

@@ -129,7 +129,7 @@ def ask(
 
 def _ask(address: str, deadline: float, users: "set[int] | None", most: int) -> "dict[str, Any]":
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError("not an address: " + address)
     host = host.strip("[]")
     if users is not None:

@@ -145,7 +145,7 @@ def children(proc: str, pid: int) -> "list[dict[str, Any]]":
     """Return the child processes as `wire.KernelThread`; stopped or stuck ones first."""
     folder = os.path.join(proc, str(pid), "task")
     started: list[str] = []
-    for name in filter(str.isdigit, names(folder)):
+    for name in filter(str.isdecimal, names(folder)):
         started += (read_text(os.path.join(folder, name, "children"), 1 << 16) or "").split()
         if len(started) >= MAX_CHILDREN:
             break
@@ -165,7 +165,7 @@ def threads(proc: str, pid: int, only: "tuple[str, ...] | None" = None) -> "dict
     """
     folder = os.path.join(proc, str(pid), "task")
     found: dict[int, dict[str, Any]] = {}
-    listed = filter(str.isdigit, names(folder)) if only is None else only
+    listed = filter(str.isdecimal, names(folder)) if only is None else only
     for name in sorted(listed, key=int)[:MAX_THREADS]:
         line = read_bytes(os.path.join(folder, name, "stat"), 2048) or b""
         head, _, tail = line.rpartition(b")")
@@ -199,7 +199,7 @@ def _waits(folder: str, row: "dict[str, Any]") -> None:
     call = (read_text(os.path.join(folder, "syscall"), 256) or "").partition(" ")[0]
     if call == "running":
         row["syscall"] = call
-    elif call.isdigit():
+    elif call.isdecimal():
         row["syscall"] = SYSCALLS.get(int(call), "syscall " + call)
 
 

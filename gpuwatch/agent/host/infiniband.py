@@ -54,7 +54,7 @@ class PortReader(object):
             (device, int(number))
             for device in names(self._root)
             for number in names(os.path.join(self._root, device, "ports"))
-            if number.isdigit()
+            if number.isdecimal()
         ]
         return [self._port(device, number) for device, number in found[:MAX_PORTS]] or None
 

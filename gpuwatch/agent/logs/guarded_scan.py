@@ -84,9 +84,19 @@ class GuardedScan(object):
             self._reporter.trouble("scanning {} failed".format(entry.name), repr(error))
             entry.skipped = True
             return
+        finally:
+            self._tell_failed(entry)
         how.get("send", self._report_findings)(found)
         if found:
             self._reporter.place(entry)
+
+    def _tell_failed(self, entry: "FileEntry") -> None:
+        """Report lines that raised an error; the file counts as not fully searched."""
+        for scanner in entry.scanners():
+            for begin, end, why in scanner.take_failed():
+                detail = "bytes {} to {}: {}".format(begin, end, why)
+                self._reporter.trouble("a line of {} is not searched".format(entry.name), detail)
+                entry.skipped = True
 
     def _report_findings(self, found: "list[dict[str, Any]]") -> None:
         """Send findings with the facts about checkpoint files; those of growing files are completed later."""

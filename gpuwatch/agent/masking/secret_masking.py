@@ -190,7 +190,7 @@ def _header(found: "Match[str]") -> str:
 
 def _user(found: "Match[str]") -> str:
     """Return the match, masked for `-u name:password`, not for a group as in `-u 1000:1000`."""
-    return found.group(0) if found.group(2).isdigit() else found.group(1) + MASK
+    return found.group(0) if found.group(2).isdecimal() else found.group(1) + MASK
 
 
 def _user_at(found: "Match[str]") -> str:
@@ -295,7 +295,7 @@ def _is_listed(found: "Match[str]", value: str) -> bool:
 def _is_bare_password(found: "Match[str]", before: str) -> bool:
     """Return True for `pwd=` or `pw=` alone: no path (the shell's PWD), after a colon only with a digit."""
     value, is_assigned = _value(found), "=" in found.group("between")
-    mixed = any(each in value for each in "0123456789") and not value.isdigit()
+    mixed = any(each in value for each in "0123456789") and not value.isdecimal()
     return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
 
 

@@ -205,5 +205,5 @@ def is_secret(name: str, value: str) -> bool:
     if plain or not is_secret_name(name):
         return False
     if name.lower().endswith("token"):
-        return len(bare) >= 8 and any(each.isdigit() for each in bare) and bool(bare.strip(_NUMBER))
+        return len(bare) >= 8 and any(each.isdecimal() for each in bare) and bool(bare.strip(_NUMBER))
     return bool(bare.strip(_NUMBER)) or name.lower().endswith(("password", "passwd", "pass", "pwd"))

@@ -170,7 +170,7 @@ def log_files(
 
 def _descriptors(folder: str) -> "dict[int, str]":
     """Return descriptor -> path, of the first ones with a path; other users' are unreadable."""
-    numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
+    numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdecimal())
     targets: dict[int, str] = {}
     for number in numbers[:MAX_DESCRIPTORS]:
         target = read_link(os.path.join(folder, "fd", str(number)))

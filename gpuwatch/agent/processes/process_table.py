@@ -59,7 +59,7 @@ def read_stat(proc: str, pid: int) -> "Stat | None":
 
 def pids(proc: str) -> "list[int]":
     """Return all visible processes."""
-    return [int(name) for name in names(proc) if name.isdigit()]
+    return [int(name) for name in names(proc) if name.isdecimal()]
 
 
 def boot_time(proc: str) -> "float | None":

@@ -139,7 +139,7 @@ def _rank(folder: str, pid: int, rank: object, environ: bytes) -> "dict[str, Any
 
 def _parent(folder: str) -> "int | None":
     fields = (read_text(os.path.join(folder, "stat"), 2048) or "").rpartition(")")[2].split()
-    return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
+    return int(fields[1]) if len(fields) > 1 and fields[1].isdecimal() else None
 
 
 def settings(environ: bytes) -> "dict[str, str]":
@@ -179,7 +179,7 @@ def _limit(limits: str, name: str) -> "int | None":
     for line in limits.split("\n"):
         if line.startswith(name):
             word = line[len(name) :].split()[0]
-            return -1 if word == "unlimited" else int(word) if word.isdigit() else None
+            return -1 if word == "unlimited" else int(word) if word.isdecimal() else None
     return None
 
 
@@ -190,7 +190,7 @@ def _reached(request: "dict[str, Any]") -> "dict[str, str]":
     found: dict[str, str] = {}
     for target in list(request.get("reach", ()))[:MAX_TARGETS]:
         host, colon, port = str(target).rpartition(":")
-        if colon and port.isdigit():
+        if colon and port.isdecimal():
             found[str(target)] = _connect(host.strip("[]"), int(port))
     return found
 

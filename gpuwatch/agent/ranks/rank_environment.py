@@ -82,13 +82,13 @@ def is_rank(value: object) -> bool:
 
 
 def _place(found: "dict[str, str]") -> "tuple[int | None, int | None, int | None]":
-    rank, local_rank = (_number(found, name) for name in _TORCH[:2])
-    world_size = _number(found, _TORCH[2], MAX_RANKS)
+    rank, local_rank = (number(found, name) for name in _TORCH[:2])
+    world_size = number(found, _TORCH[2], MAX_RANKS)
     if rank is not None:
         return rank, local_rank, world_size
     for rank_name, local_name, size_name in _FAMILIES:
-        family_rank, family_local = _number(found, rank_name), _number(found, local_name)
-        family_size = _number(found, size_name, MAX_RANKS)
+        family_rank, family_local = number(found, rank_name), number(found, local_name)
+        family_size = number(found, size_name, MAX_RANKS)
         if family_rank is None:
             continue
         if local_rank is not None and local_rank != family_local:
@@ -114,6 +114,7 @@ def _job(found: "dict[str, str]") -> "str | None":
     return named or found.get("PMIX_NAMESPACE") or None
 
 
-def _number(found: "dict[str, str]", name: str, most: int = MAX_RANKS - 1) -> "int | None":
+def number(found: "dict[str, str]", name: str, most: int = MAX_RANKS - 1) -> "int | None":
+    """Return the value of a variable as a whole number of at most `most`; None: it is none."""
     text = found.get(name, "")
     return int(text) if text.isdecimal() and len(text) < 10 and int(text) <= most else None

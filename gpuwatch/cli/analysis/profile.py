@@ -38,7 +38,7 @@ class RankOrMedian(click.ParamType[int | str]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         text = str(value)
-        if text != MEDIAN and not (text.isascii() and text.isdigit() and len(text) < 8):
+        if text != MEDIAN and not (text.isascii() and text.isdecimal() and len(text) < 8):
             self.fail(f"{text!r} is neither a rank nor {MEDIAN}", param, ctx)
         return text if text == MEDIAN else int(text)
 

@@ -119,7 +119,7 @@ def torch_fits(case: PreflightData) -> Check:
         if (found := TORCH.match(torch))
         and found[2]
         and (driver := cuda.get(rank.node))
-        and driver.partition(".")[0].isdigit()
+        and driver.partition(".")[0].isdecimal()
         and int(found[2]) > int(driver.partition(".")[0])
     ]
     if unfit:

@@ -111,7 +111,7 @@ def threads_of(text: str) -> list[ThreadTree]:
     found: dict[str, ThreadTree] = {}
     for line in text.split("\n"):
         stack, _, count = line.rpartition(" ")
-        if not stack or not count.isascii() or not count.isdigit() or len(count) > 12:
+        if not stack or not count.isascii() or not count.isdecimal() or len(count) > 12:
             continue
         head, *frames = stack.split(";")
         named = THREAD.match(head)
@@ -140,7 +140,7 @@ def _code(frame: str) -> CodeLine:
     if not function or not place.endswith(")"):
         return CodeLine(_name(frame), "", None)
     file, _, line = place[:-1].rpartition(":")
-    if line.isascii() and line.isdigit() and len(line) <= 9 and place[: len(file) + 1].endswith(":"):
+    if line.isascii() and line.isdecimal() and len(line) <= 9 and place[: len(file) + 1].endswith(":"):
         return CodeLine(_name(function), _name(file), int(line))
     return CodeLine(_name(function), _name(place[:-1]), None)
 

@@ -285,7 +285,7 @@ def _fits(row: LossSubject, kind: Kind, sign: str) -> bool:
 def _distances(row: LossSubject, text: str, *, anywhere: bool) -> list[int]:
     """Return the distance of the nearest noun to the end of a text; a noun behind `on` or `of` is farther."""
     ends = [
-        (found.start(), found.end(), NAME_FAR if row.code == MEMBER and found.group()[-1].isdigit() else 0)
+        (found.start(), found.end(), NAME_FAR if row.code == MEMBER and found.group()[-1].isdecimal() else 0)
         for found in row.nouns.finditer(text)
         if anywhere or _is_between(text, found.end())
     ]

@@ -237,7 +237,7 @@ def home(path: str) -> str:
     folders = path.split("/")[:-1]
     while folders and (
         _OF_ONE_RANK.fullmatch(folders[-1])
-        or (folders[-1].isdigit() and len(folders) > 1 and folders[-2].startswith("attempt_"))
+        or (folders[-1].isdecimal() and len(folders) > 1 and folders[-2].startswith("attempt_"))
     ):
         folders.pop()
     return "/".join(folders)

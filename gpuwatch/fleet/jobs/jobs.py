@@ -341,4 +341,4 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
 
 def _whole(master: str | None) -> str | None:
     """Return the address if it has a port, else None: without a port it identifies a node, not a job."""
-    return master if master is not None and master.rpartition(":")[2].isdigit() else None
+    return master if master is not None and master.rpartition(":")[2].isdecimal() else None

@@ -280,7 +280,7 @@ def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
     for name in names:
         if name:
             addresses.setdefault(name, node.name)
-            if not name.replace(".", "").isdigit():
+            if not name.replace(".", "").isdecimal():
                 addresses.setdefault(name.partition(".")[0], node.name)
 
 

@@ -84,7 +84,7 @@ class Row(Struct, frozen=True):
     def driver(self) -> str | None:
         """The driver's version; None if not reported."""
         text = self.values["driver_version"]
-        return text if text[:1].isdigit() else None
+        return text if text[:1].isdecimal() else None
 
     def lost(self) -> str | None:
         """Return why the GPU counts as lost, in nvidia-smi's words; None if it responds.

@@ -205,17 +205,26 @@ class FrameStream(BoundedStream):
             frame = decode(line)
         except FrameError as error:
             self._refused.add(str(error))
+            self._spend_kept(len(line), now)
             return
         if isinstance(frame, Finding) and frame.id >= FIRST_OWN_FINDING:
             self._refused.add("a finding with an id of the session's own")
             return
-        if not self._kept.spend(kept_bytes(frame, len(line)), now):
-            raise StreamError(
-                f"the node sent more than {limit_text(int(self._limits.kept_bytes_per_s))}/s of "
-                "findings, events and lists, which is not the output of an agent; the link was closed"
-            )
+        self._spend_kept(kept_bytes(frame, len(line)), now)
         self.line = line
         yield frame
+
+    def _spend_kept(self, size: int, now: float) -> None:
+        """Count bytes of what is stored, or refused: that takes as long to read.
+
+        Raises:
+            StreamError: They are more than an agent sends.
+        """
+        if not self._kept.spend(size, now):
+            raise StreamError(
+                f"the node sent more than {limit_text(int(self._limits.kept_bytes_per_s))}/s of findings, "
+                "events, lists and bad frames, which is not the output of an agent; the link was closed"
+            )
 
 
 def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:

@@ -114,7 +114,7 @@ def _secret_places(root: _Node) -> Iterator[tuple[int, int]]:
 def _is_secret(name: str, value: str) -> bool:
     if not is_secret_name(name) or _NO_SECRET.match(value.strip()):
         return False
-    if name in LONE_NAMES and is_secret_name(value) and not any(each.isdigit() for each in value):
+    if name in LONE_NAMES and is_secret_name(value) and not any(each.isdecimal() for each in value):
         return False  # the key of a secret: `{name: store, key: password}`
     return not _NUMBER.match(value) or len(value) >= _MIN_DIGITS or name.lower().endswith(_PASSWORDS)
 

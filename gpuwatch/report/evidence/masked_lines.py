@@ -211,7 +211,7 @@ def _without_group(found: re.Match[str]) -> str:
 def _without_cell(found: re.Match[str]) -> str:
     name, between, value = found.groups()
     is_secret = is_secret_name(name) and name.lower() not in LONE_NAMES
-    return f"{name}{between}{MASK}" if is_secret and any(each.isdigit() for each in value) else found[0]
+    return f"{name}{between}{MASK}" if is_secret and any(each.isdecimal() for each in value) else found[0]
 
 
 def _without_input(found: re.Match[str]) -> str:

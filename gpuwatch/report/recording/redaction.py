@@ -254,7 +254,7 @@ def _any_of(words: Iterable[str], ahead: str = "") -> re.Pattern[str] | None:
     """Return the pattern of the words in any case, with `_` for `-`; None: there are none."""
     found = sorted(words, key=len, reverse=True)
     either = "|".join(
-        re.escape(word).replace(r"\-", "[-_]") + (r"(?!\d)" if word[-1:].isdigit() else r"(?![A-Za-z0-9])")
+        re.escape(word).replace(r"\-", "[-_]") + (r"(?!\d)" if word[-1:].isdecimal() else r"(?![A-Za-z0-9])")
         for word in found
     )
     return re.compile(rf"(?<![A-Za-z0-9])(?:{either}){ahead}", re.IGNORECASE) if found else None

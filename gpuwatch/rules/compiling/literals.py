@@ -229,7 +229,7 @@ def _longest_word(text: str) -> str:
 def _is_word(word: str) -> bool:
     """Return True if the word can be searched in a line without digits."""
     plain = word.isalpha() and len(word) >= MIN_WORD
-    return plain if word.isascii() else not any(map(str.isdigit, word))
+    return plain if word.isascii() else not any(map(str.isdecimal, word))
 
 
 def _holds(text: str, words: Words) -> bool:

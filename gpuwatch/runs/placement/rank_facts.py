@@ -132,11 +132,11 @@ class RepeatedLines:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[bytes, _Form] = {}
+        self._forms: dict[tuple[int, bytes], _Form] = {}
 
     def holds(self, raw: bytes) -> bool:
         """Return True if a line adds nothing."""
-        form = self._forms.get(_FREE.sub(b"\0", raw))
+        form = self._forms.get(_form_of(raw))
         if form is None or not form.is_dull or form.alike < ALIKE_LINES:
             return False
         numbers = _FREE.findall(raw)
@@ -144,7 +144,7 @@ class RepeatedLines:
 
     def note(self, raw: bytes, stated: Sequence[tuple[Speaker, LineRanks]], *, changed: bool) -> None:
         """Record who wrote a line that was read, the ranks in it, and whether it added a fact (`changed`)."""
-        numbers, key = _FREE.findall(raw), _FREE.sub(b"\0", raw)
+        numbers, key = _FREE.findall(raw), _form_of(raw)
         known = self._forms.get(key)
         facts = [_facts(by, reading) for by, reading in stated]
         if known is None:
@@ -155,6 +155,12 @@ class RepeatedLines:
         known.is_dull = known.is_dull and not changed and facts == known.stated
         known.fixed = [at for at in known.fixed if numbers[at] == known.numbers[at]]
         known.alike += 1
+
+
+def _form_of(raw: bytes) -> tuple[int, bytes]:
+    """Return the count of free numbers and the line without them: their sign may stand in it, too."""
+    text, count = _FREE.subn(b"\0", raw)
+    return count, text
 
 
 def _facts(by: Speaker, reading: LineRanks) -> tuple[Any, ...]:

@@ -183,7 +183,7 @@ class ToolSections:
         if prefix is None or (prefix["host"] not in self._open and _begun(text[prefix.end() :]) is None):
             return "", None, text
         host = prefix["host"]
-        return host, None if host.isdigit() else host, text[prefix.end() :]
+        return host, None if host.isdecimal() else host, text[prefix.end() :]
 
     def _taken(self, key: str, host: str | None, line: ToolLine) -> bool:
         begun, known = _begun(line.text), self._open.get(key)

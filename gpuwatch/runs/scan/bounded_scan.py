@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
-from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.agent.logs.scanning.scanner import LINE_ERRORS, Scanner
+from gpuwatch.number_text import plural
+from gpuwatch.plain import plain
 from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
+
+T = TypeVar("T")
 
 SEARCH_S, PIECE_S, LINE_S = 3.0, 120.0, 1.0
 """CPU seconds for one search in a piece of 512 KiB or between two, for the whole piece, and for one line of a
@@ -38,6 +44,10 @@ class BoundedScan:
         self._file = file
         self._limit = TimeLimit(ruleset)
         self._prepare = prepare
+        self._failed: list[tuple[int, int]] = []
+        """Byte ranges of lines that raised an error."""
+        self._faults: dict[str, None] = {}
+        """The errors."""
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
         """Scan bytes for findings and progress. `offset`: of the first byte.
@@ -55,10 +65,16 @@ class BoundedScan:
             self._scan(data, offset, arrived, SEARCH_S, PIECE_S)
         except EndlessError as error:
             self._suspend(error)
-            data, offset = unfinished + data, offset - len(unfinished)
-            self._scanner.rewind()
-            for line in _LINE.finditer(data):
-                self._feed_line(line.group(), offset + line.start(), arrived, again=not error.rule)
+            self._feed_lines(unfinished + data, offset - len(unfinished), arrived, again=not error.rule)
+        except LINE_ERRORS as error:
+            self._faults[repr(error)] = None
+            self._feed_lines(unfinished + data, offset - len(unfinished), arrived, again=False)
+
+    def _feed_lines(self, data: bytes, offset: int, arrived: float, *, again: bool) -> None:
+        """Scan each line of a piece on its own: only those that cannot be scanned are skipped."""
+        self._scanner.rewind()
+        for line in _LINE.finditer(data):
+            self._feed_line(line.group(), offset + line.start(), arrived, again=again)
 
     def finish(self) -> None:
         """Report findings that wait for more lines."""
@@ -70,6 +86,9 @@ class BoundedScan:
             self._suspend(error)
             end = self._scanner.fed_to
             self.skipped.append((end - len(self._scanner.unfinished), end))
+        except LINE_ERRORS as error:
+            end = self._scanner.fed_to
+            self._fail(end - len(self._scanner.unfinished), end, repr(error))
 
     def _feed_line(self, line: bytes, offset: int, arrived: float, *, again: bool) -> None:
         """Scan one line; if a rule takes too long for the first time, suspend it and scan the line again."""
@@ -81,14 +100,28 @@ class BoundedScan:
                 self._suspend(error)
                 self._feed_line(line, offset, arrived, again=False)
                 return
-            self.skipped.append((offset, offset + len(line)))
-            if len(self.skipped) >= MAX_SKIPPED:
-                raise TooManySkippedError from None
+            self._skip(offset, offset + len(line))
+        except LINE_ERRORS as error:
+            self._scanner.rewind()
+            self._fail(offset, offset + len(line), repr(error))
+
+    def _skip(self, begin: int, end: int) -> None:
+        self.skipped.append((begin, end))
+        if len(self.skipped) >= MAX_SKIPPED:
+            raise TooManySkippedError from None
+
+    def _fail(self, begin: int, end: int, why: str) -> None:
+        """Count a line that raises an error; as many as there are, since each takes little time."""
+        self._failed.append((begin, end))
+        if len(self._faults) < MAX_SKIPPED:
+            self._faults[why] = None
 
     def _scan(self, data: bytes, offset: int, arrived: float, seconds: float, in_all: float = 0.0) -> None:
         with self._limit.of(seconds, in_all):
             self._scanner.feed(data, offset, arrived, backlog=True)
             self._scanner.progress()
+        for begin, end, why in self._scanner.take_failed():
+            self._fail(begin, end, why)
 
     def _suspend(self, error: EndlessError) -> None:
         if error.rule:
@@ -97,8 +130,24 @@ class BoundedScan:
     @property
     def trouble(self) -> str | None:
         """What was not searched, as text; None: everything was."""
-        if not self.skipped:
-            return None
-        size = sum(end - begin for begin, end in self.skipped)
-        places = ", ".join(f"{begin} to {end}" for begin, end in self.skipped[:3])
-        return f"{len(self.skipped)} lines ({size} bytes) not searched, as that timed out: bytes {places}"
+        faults = ", ".join(list(self._faults)[:2])
+        slow = _not_searched(self.skipped, "as that timed out")
+        failed = _not_searched(self._failed, f"by an error in gpuwatch, please report it ({faults})")
+        return "; ".join((*slow, *failed)) or None
+
+
+def _not_searched(lines: Sequence[tuple[int, int]], why: str) -> Iterator[str]:
+    if lines:
+        size = sum(end - begin for begin, end in lines)
+        places = ", ".join(f"{begin} to {end}" for begin, end in lines[:3])
+        yield f"{plural(len(lines), 'line')} ({size} bytes) not searched, {why}: bytes {places}"
+
+
+def contained(made: Callable[[], T]) -> tuple[T | None, str | None]:
+    """Return the result and None, or None and the fault: one file's content ends no scan of the others."""
+    try:
+        return made(), None
+    except LINE_ERRORS as error:
+        if os.environ.get("GPUWATCH_DEBUG"):
+            raise
+        return None, f"not fully read, by an error in gpuwatch, please report it ({plain(repr(error))})"

@@ -35,7 +35,7 @@ from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
-from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
+from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError, contained
 from gpuwatch.runs.scan.partial_lines import joined_partials
 from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
@@ -123,6 +123,15 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
+        result, fault = contained(lambda: read_lines(part, dial))
+        result = result or PartRead()
+        if part.start == 0:
+            result.census, unsure = contained(lambda: census_of(part))
+            fault = fault or unsure
+        result.trouble = "; ".join(filter(None, (result.trouble, fault))) or None
+        return result
+
+    def read_lines(part: FilePart, dial: Dial) -> PartRead:
         recorder = Recorder()
         name, speaker = part.log.name, speaker_of(part.log)
         lines, searched = progress_of(part.log, ruleset, prefilter, speaker)
@@ -133,11 +142,14 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
-        if part.start == 0:
-            result.census = census([(name, sample_of(part.log, part.files))])
         return result
 
     return read
+
+
+def census_of(part: FilePart) -> Census:
+    """Return the census of a file's sample lines."""
+    return census([(part.log.name, sample_of(part.log, part.files))])
 
 
 def progress_of(

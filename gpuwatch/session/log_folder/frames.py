@@ -69,7 +69,7 @@ def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFram
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    digits = "".join(char if char.isdigit() else " " for char in name).split()
+    digits = "".join(char if char.isdecimal() else " " for char in name).split()
     return [(0, name.rstrip("0123456789")), *((int(number[:18]), "") for number in digits), (0, name)]
 
 

@@ -141,11 +141,11 @@ def secret_items(texts: Sequence[Optional[str]]) -> set[int]:  # noqa: UP045 - P
 
 def _is_pair(name: str, value: str) -> bool:
     named = _NAME.match(name) is not None and name.lower() not in LONE_NAMES and is_secret_name(name)
-    return named and any(each.isdigit() for each in value) and not is_secret_name(value)
+    return named and any(each.isdecimal() for each in value) and not is_secret_name(value)
 
 
 def _is_opaque(value: str) -> bool:
     """Return True for letters and digits that change as often as in a random password."""
-    kinds = (value.lower() != value) + (value.upper() != value) + any(each.isdigit() for each in value)
+    kinds = (value.lower() != value) + (value.upper() != value) + any(each.isdecimal() for each in value)
     changes = len(_CLASSES.findall(value))
     return value.isalnum() and len(value) >= _MIN_OPAQUE and kinds == 3 and changes * 5 >= len(value) * 2

@@ -22,7 +22,7 @@ def held_files(proc: str, paths: "frozenset[str]") -> "dict[str, dict[int, str]]
     others = 0
     for pid in names(proc):
         folder = os.path.join(proc, pid, "fd")
-        for number in names(folder)[:MAX_DESCRIPTORS] if pid.isdigit() else ():
+        for number in names(folder)[:MAX_DESCRIPTORS] if pid.isdecimal() else ():
             target = read_link(os.path.join(folder, number))
             if target is None or not target.startswith("/") or target.startswith(_SYSTEM):
                 continue

@@ -59,7 +59,7 @@ def sibling_logs(
             for (before, behind, below), form in folders[folder].items():
                 path = folder + "/" + name + below
                 number = name[len(before) : len(name) - len(behind)]
-                if not number.isdigit() or name != before + number + behind or blocked(path):
+                if not number.isdecimal() or name != before + number + behind or blocked(path):
                     continue
                 states = form.is_rank and form.files > 1 and len(number) < 7
                 if (states or ranks_of_path(path) != (None, None)) and _since(path, form.start):

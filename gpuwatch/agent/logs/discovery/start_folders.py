@@ -85,7 +85,7 @@ def _torchelastic() -> "list[str]":
 def _of_shells(proc: str) -> "list[str]":
     found = []
     for pid in names(proc):
-        if pid.isdigit() and _name(proc, pid) in SHELLS:
+        if pid.isdecimal() and _name(proc, pid) in SHELLS:
             folder = read_link(os.path.join(proc, pid, "cwd"))
             if folder is not None and folder not in found:
                 found.append(folder)

@@ -60,7 +60,7 @@ def network_mounts(text: str) -> "dict[int, tuple[str, str]]":
         if not separator or len(fields) < 5 or len(after) < 2 or not _shared(after[0]):
             continue
         major, _, minor = fields[2].partition(":")
-        if major.isdigit() and minor.isdigit():
+        if major.isdecimal() and minor.isdecimal():
             # nfs4 and nfs of one export are the same files
             kind = "nfs" if after[0].startswith("nfs") else after[0]
             found[os.makedev(int(major), int(minor))] = (kind, after[1])

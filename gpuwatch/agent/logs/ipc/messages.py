@@ -2,6 +2,8 @@
 
 import json
 
+from ...ranks.rank_environment import MAX_RANKS, number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -45,16 +47,16 @@ def _local_ranks(rows: "list[dict[str, Any]]") -> "dict[int, int]":
         if local is not None and rank is not None:
             known.setdefault(local, set()).add(rank)
         found = row.get("variables", {})
-        group, size = found.get("GROUP_RANK", ""), found.get("LOCAL_WORLD_SIZE", "")
-        if group.isdigit() and size.isdigit():
-            bases.add((int(group), int(size)))
+        group, size = number(found, "GROUP_RANK"), number(found, "LOCAL_WORLD_SIZE", 1024)
+        if group is not None and size is not None:
+            bases.add((group, size))
     if any(len(ranks) > 1 for ranks in known.values()) or len(bases) > 1:
         return {}
     found = {}
     for group, size in bases:
-        found.update((local, group * size + local) for local in range(min(size, 1024)))
+        found.update((local, group * size + local) for local in range(size))
     found.update((local, min(ranks)) for local, ranks in known.items())
-    return found
+    return {local: rank for local, rank in found.items() if rank < MAX_RANKS}
 
 
 def unsearched(frame: str) -> str:

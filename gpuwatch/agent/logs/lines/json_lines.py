@@ -54,11 +54,16 @@ _HOSTS = (
 )  # fmt: skip
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 
+MAX_HOST = 255
+"""Characters of a host name (RFC 1035: 253); a longer value names none."""
+
 _BEGIN = pattern_of(r'\{\s{0,4}"')
 _LINES = pattern_of(r"[\r\n]+")
 _TIME = pattern_of(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LEVEL = pattern_of(r"[^\W\d_]{2,12}$")
 _ESCAPE = pattern_of(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
+_HALF_CHARACTER = pattern_of(r"[\ud800-\udfff]")
+"""Half of a character, as in `"\\ud83d"` of a record that was cut: it cannot be sent."""
 _BYTES = pattern_of(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
 """journald's form of a message with an unprintable byte: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
@@ -82,6 +87,10 @@ def texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
     Ranks, host and program that the record names are set in `speaker`.
     """
+    return [_HALF_CHARACTER.sub("\ufffd", each) for each in _texts_of(text, speaker)]
+
+
+def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
@@ -220,14 +229,15 @@ def _name_speaker(part: "dict[str, Any]", speaker: "Speaker") -> None:
     host, program = _first([part], _HOSTS, str), _first([part], _PROGRAMS, str)
     speaker.rank = speaker.rank if rank is None else rank
     speaker.local_rank = speaker.local_rank if local is None else local
-    speaker.host = host or speaker.host
+    if host and len(host) <= MAX_HOST:
+        speaker.host = _HALF_CHARACTER.sub("\ufffd", host)
     speaker.program = program_of(program) if program else speaker.program
 
 
 def _number(part: "dict[str, Any]", names: "tuple[str, ...]") -> "int | None":
     for name in names:
         value = part.get(name)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and value.isdecimal() and len(value) < 10:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**6:
             return value

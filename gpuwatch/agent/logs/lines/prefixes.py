@@ -123,7 +123,7 @@ def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "
 def _prefix(text: str, at: int, kernel: bool) -> "tuple[str, re.Match[str] | None]":
     """Return kind and match of the prefix at `at`, ("", None): none; no host follows the kernel's prefix."""
     first = text[at : at + 1]
-    first = "0" if first.isdigit() else "a" if first.isalpha() else first
+    first = "0" if first.isdecimal() else "a" if first.isalpha() else first
     for kind, form in FORMS.get(first, ()):
         found = form.match(text, at)
         if found is not None and not (kernel and "host" in form.groupindex):

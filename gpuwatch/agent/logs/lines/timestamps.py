@@ -105,7 +105,7 @@ def time_of(text: str, arrived: float) -> "float | None":
         if record.group("number"):
             return _epoch(record.group("number"))
         text = record.group("text")
-        if text.isdigit():
+        if text.isdecimal():
             return _epoch(text)
     found = _STAMP.search(text, 0, TIME_CHARS) if _CLOCK_OR_SECONDS.search(text, 0, TIME_CHARS) else None
     if found is None:
@@ -136,7 +136,7 @@ def _optional(found: "Match[str]", name: str) -> "str | None":
 def _month(text: str) -> int:
     """Return the number in the text (unchecked), or the month of a name in another language; 0: neither."""
     text = text.rstrip("月월")
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     text = text.lower()
     return _OTHER_MONTHS.get(text[:4]) or _OTHER_MONTHS.get(text[:3]) or 0

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a long line that are searched again with the next part."""
+LINE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a fault of gpuwatch's raises on a line that nobody thought of."""
+MAX_FAILED = 100
 QUIET_S = 0.5
 """Seconds of silence after which an unfinished line or block is processed."""
 
@@ -61,6 +64,7 @@ class Scanner(object):
         self._fed = float("-inf")
         self._looked = 0
         self._fed_to = 0
+        self._failed: list[tuple[int, int, str]] = []
         self._unread_steps: int | None = None
         """Start of the first line that `progress` has not read."""
         self._blocks = OpenBlocks(self._search)
@@ -128,6 +132,11 @@ class Scanner(object):
     def past(self, now: float) -> "list[dict[str, Any]]":
         """Return the steps of the backlog, once it is read: keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.past(self._lines.local_ranks, now)
+
+    def take_failed(self) -> "list[tuple[int, int, str]]":
+        """Return the lines that raised an error since the last call: first byte, end, and the error."""
+        failed, self._failed = self._failed, []
+        return failed
 
     @property
     def left_out(self) -> int:
@@ -202,7 +211,11 @@ class Scanner(object):
             while index < len(hits) and hits[index][0] < max(end, start + 1):
                 phrases.append(hits[index][1])
                 index += 1
-            self._lines.take(chunk, (start, end), first, phrases, out, raised.get(start))
+            try:
+                self._lines.take(chunk, (start, end), first, phrases, out, raised.get(start))
+            except LINE_ERRORS as error:  # it costs this line, and no other one
+                if len(self._failed) < MAX_FAILED:
+                    self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))
         self._past = chunk.end_of_text()
         self._lines.forget_before(self._tail_at - MAX_LINE)
 

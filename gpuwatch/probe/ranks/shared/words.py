@@ -76,7 +76,7 @@ def transport(line: str) -> Optional[str]:
     found = _TRANSPORT.search(line)
     if found is None:
         return None
-    parts = [part for part in found.group(1, 2) if part and not part.isdigit()]
+    parts = [part for part in found.group(1, 2) if part and not part.isdecimal()]
     return "/".join(parts) + ("/GDRDMA" if "GDRDMA" in (found.group(3) or "") else "")
 
 

@@ -121,7 +121,7 @@ def fit_list(ranks: Iterable[int]) -> str:
     """Return ranks as text of limited length: `rank 17`, `ranks 3,9-11`."""
     text = folded(ranks)
     text = text if len(text) <= MAX_RANKS_WIDTH else text[: MAX_RANKS_WIDTH - 1] + "+"
-    return f"rank {text}" if text.isdigit() else f"ranks {text}"
+    return f"rank {text}" if text.isdecimal() else f"ranks {text}"
 
 
 def text_style(severity: Severity | None, look: StyleSet) -> Style:

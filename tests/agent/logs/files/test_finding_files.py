@@ -146,3 +146,10 @@ def test_the_log_of_an_ended_job_takes_no_rank_from_the_ranks_that_run_now() -> 
         entry.written_by([], [], {0: 2, 1: 3})
         ranks[source] = entry.speaker().get("rank"), entry.speaker()["local_rank"]
     assert ranks == {"found": (None, 0), "process": (2, 0)}
+
+
+@pytest.mark.parametrize("group", ["\u00b2", "9" * 5000, "999999", "-1", ""])
+@pytest.mark.parametrize("size", ["\u00b2", "1000000000", "4"])
+def test_no_number_of_a_process_ends_the_agent_or_makes_an_impossible_rank(group: str, size: str) -> None:
+    rows: list[dict[str, Any]] = [{"pid": 1, "variables": {"GROUP_RANK": group, "LOCAL_WORLD_SIZE": size}}]
+    assert of_processes(rows, {})["local_ranks"] == {}

@@ -1,0 +1,56 @@
+"""No value of a record, and no fault of gpuwatch's over a line, hides what stands there or below."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuwatch import wire
+from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.scanning.line_findings import LineFindings
+from gpuwatch.agent.logs.scanning.scanner import Scanner
+from tests.agent.logs.scan_lines import NOW, found, rule, ruleset, scanner
+from tests.packs import built_in_rules
+
+OUT_OF_MEMORY = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+VALUES = ["\u00b2", "9" * 5000, "\u0663", "h" * 5000, "\ud83d", -1, 1e300, True, [1], {"rank": "\u00b2"}]
+
+
+def sent(finding: dict[str, Any]) -> wire.Finding:
+    line = json.dumps({"v": 1, "t": NOW, "seq": 1, "kind": "finding", **finding}).encode()
+    frame = wire.decode(line)
+    assert isinstance(frame, wire.Finding)
+    return frame
+
+
+@pytest.mark.parametrize("name", ["rank", "local_rank", "hostname", "time", "SYSLOG_IDENTIFIER", "exit_code"])
+@pytest.mark.parametrize("value", VALUES)
+def test_no_value_of_a_record_hides_its_error(name: str, value: object) -> None:
+    record = json.dumps({"level": "ERROR", name: value, "message": f"{OUT_OF_MEMORY} \ud83d"})
+    findings = [sent(each) for each in found(built_in_rules(), f"{record}\n{record}\n{OUT_OF_MEMORY}\n")]
+    assert "oom.cuda" in {each.rule for each in findings}
+    assert all(each.rank in (None, 3) and len(each.host or "") < 300 for each in findings)
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> RuleSet:
+    take = LineFindings.take
+
+    def fail(self: LineFindings, chunk: Any, span: tuple[int, int], *more: Any) -> None:
+        if b"poison" in chunk.clean[slice(*span)]:
+            raise ValueError(span)
+        take(self, chunk, span, *more)
+
+    monkeypatch.setattr(LineFindings, "take", fail)
+    return ruleset(rule("failed: (?P<what>\\w+)"))
+
+
+def test_a_fault_over_a_line_costs_this_line_and_is_reported(poisoned: RuleSet) -> None:
+    one: Scanner = scanner(poisoned)
+    lines = [b"failed: first\n", b"failed: poison\n", b"failed: last\n"]
+    findings = [*one.feed(b"".join(lines), 100, NOW), *one.end()]
+    assert [each["fields"]["what"] for each in findings] == ["first", "last"]
+    assert [failed[:2] for failed in one.take_failed()] == [(114, 128)]
+    assert one.take_failed() == []
