@@ -18,6 +18,8 @@ FINE_S = 900
 BUCKET_S = 120
 DAY_S = 86_400
 BUCKETS = DAY_S // BUCKET_S
+CHUNK = 60
+"""Buckets that are allocated together: two hours."""
 HOLD_INTERVALS = 1.5
 """A sample covers the time since the previous one, unless that is longer than this many intervals."""
 HALF_MAX = 65_000.0
@@ -26,7 +28,10 @@ How: TypeAlias = Literal["mean", "max"]
 
 
 class Rings:
-    """The columns of one GPU or host; memory is allocated with the first sample and the first full bucket."""
+    """The columns of one GPU or host.
+
+    Memory is allocated with the first sample, and for two hours of buckets with the first full one.
+    """
 
     __slots__ = ("_at", "_buckets", "_columns", "_fine", "_hold", "_row", "_second", "_view")
 
@@ -35,7 +40,8 @@ class Rings:
         self._row = struct.Struct(f"={columns}e")
         self._fine = bytearray()
         self._view: NDArray[np.float16] = np.empty((0, columns), np.float16)
-        self._buckets: NDArray[np.float16] | None = None
+        self._buckets: list[NDArray[np.float16] | None] = [None] * (BUCKETS // CHUNK)
+        """For each chunk of buckets their means and maxima, shape (CHUNK, 2, columns)."""
         self._at = -math.inf
         self._hold = 0.0
         self._second = 0
@@ -60,9 +66,7 @@ class Rings:
         bucket, newest = int(at // BUCKET_S), self._second // BUCKET_S
         if not self._fine or not newest - BUCKETS < bucket < newest:
             return
-        if self._buckets is None:
-            self._buckets = np.full((BUCKETS, 2, self._columns), np.nan, np.float16)
-        cell = self._buckets[bucket % BUCKETS]
+        cell = self._bucket(bucket)
         if np.isnan(cell).all():
             cell[:] = np.clip(np.asarray(row), -HALF_MAX, HALF_MAX)
 
@@ -141,7 +145,7 @@ class Rings:
 
     def nbytes(self) -> int:
         """Return the bytes that the rings take now."""
-        return len(self._fine) + (0 if self._buckets is None else self._buckets.nbytes)
+        return len(self._fine) + sum(chunk.nbytes for chunk in self._buckets if chunk is not None)
 
     def _write(self, second: int, row: Sequence[float]) -> None:
         offset = second % FINE_S * self._row.size
@@ -164,13 +168,22 @@ class Rings:
         self._second = second
 
     def _close_buckets(self, current: int) -> None:
-        if self._buckets is None:
-            self._buckets = np.full((BUCKETS, 2, self._columns), np.nan, np.float16)
         newest = self._second // BUCKET_S
         rows = self._rows(newest * BUCKET_S, self._second + 1)
-        self._buckets[newest % BUCKETS] = _mean_and_max(rows)
+        self._bucket(newest)[:] = _mean_and_max(rows)
         for skipped in range(max(newest + 1, current - BUCKETS), current):
-            self._buckets[skipped % BUCKETS] = np.nan
+            chunk = self._buckets[skipped % BUCKETS // CHUNK]
+            if chunk is not None:
+                chunk[skipped % CHUNK] = np.nan
+
+    def _bucket(self, number: int) -> NDArray[np.float16]:
+        """Return the mean and maximum of a bucket, to be written."""
+        place = number % BUCKETS // CHUNK
+        chunk = self._buckets[place]
+        if chunk is None:
+            chunk = self._buckets[place] = np.full((CHUNK, 2, self._columns), np.nan, np.float16)
+        cell: NDArray[np.float16] = chunk[number % CHUNK]
+        return cell
 
     def _rows(self, first: int, end: int) -> Series:
         rows: Series = self._view[np.arange(first, end) % FINE_S].astype(np.float32)
@@ -192,9 +205,12 @@ class Rings:
         newest = self._second // BUCKET_S
         values: Series = np.full(len(wanted), np.nan, np.float32)
         which = 0 if how == "mean" else 1
-        if self._buckets is not None:
-            held = (wanted < newest) & (wanted > newest - BUCKETS)
-            values[held] = self._buckets[wanted[held] % BUCKETS, which, column]
+        held = (wanted < newest) & (wanted > newest - BUCKETS)
+        places = wanted % BUCKETS // CHUNK
+        for place, chunk in enumerate(self._buckets):
+            if chunk is not None:
+                inside = held & (places == place)
+                values[inside] = chunk[wanted[inside] % CHUNK, which, column]
         if begin <= newest < end:
             rows = self._rows(newest * BUCKET_S, self._second + 1)
             values[newest - begin] = _mean_and_max(rows)[which, column]
