@@ -201,7 +201,7 @@ class Emitter(object):
 
     def _numbered(self, frame: "dict[str, Any] | str") -> "dict[str, Any] | str":
         self._seq += 1
-        if isinstance(frame, str):  # the log reader's, which would be dear to take apart
+        if isinstance(frame, str):  # the log reader's, which would cost much to parse
             return '{{"v":1,"seq":{},{}'.format(self._seq, frame[1:])
         frame["seq"] = self._seq
         return frame

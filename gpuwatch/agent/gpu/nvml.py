@@ -36,7 +36,7 @@ class Nvml(object):
     def open(self, slot: "CallSlot") -> int:
         """Load and initialise the library; return the return code. May block forever with a faulty driver."""
         try:
-            import pynvml  # noqa: PLC0415 - dear to compile, and useless on a machine without NVIDIA
+            import pynvml  # noqa: PLC0415 - slow to compile, and useless on a machine without NVIDIA
         except (ImportError, OSError):
             return nvml_codes.LIBRARY_NOT_FOUND
         self.binding = pynvml

@@ -25,7 +25,7 @@ SIZES_HELP = (
     "1M..1G multiplies by 4."
 )
 
-WISHED = (
+REQUEST_OPTIONS = (
     "collectives",
     "sizes",
     "pairs",
@@ -46,7 +46,9 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def with_request(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        return command(*args, request=ProbeRequest(**{name: given.pop(name) for name in WISHED}), **given)
+        return command(
+            *args, request=ProbeRequest(**{name: given.pop(name) for name in REQUEST_OPTIONS}), **given
+        )
 
     made: Callable[..., int] = with_request
     for decorate in reversed((*SWEEP, *PAIRS, *RANKS)):

@@ -78,7 +78,7 @@ class JobState:
     """Rank -> its newest signs since the job last moved."""
     limit_s: float = 0.0
     """After this many seconds of silence its signs are judged."""
-    deaf: bool = False
+    is_unreachable: bool = False
     """True while the nodes of the job's ranks are unreachable: whether the job is silent is unknown."""
 
     @property
@@ -181,11 +181,11 @@ class HangWatch(PeriodicWatch):
         window_s = STOPPED_S if some_are_stopped(rank.state for rank in ranks) else self._thresholds.hang_s
         limit = max(min(window_s, self._thresholds.hang_s), SILENT_GAPS * (job.usual_s or 0.0))
         if min((age for age, reachable in stated if reachable), default=inf) > youngest + limit:
-            job.deaf, job.since = True, None
+            job.is_unreachable, job.since = True, None
             return False
-        if job.deaf and self._firing(name) is None:
+        if job.is_unreachable and self._firing(name) is None:
             job.moved = now  # what was stated meanwhile is still on its way
-        job.deaf = False
+        job.is_unreachable = False
         if at > job.moved + CHECK_EVERY_S / 2:
             job.wake(at)
             self.suspected.discard(name)

@@ -12,7 +12,7 @@ from gpuwatch.wire import Event, GpuSample, Hello, HostSample, Sample
 def reboot_event(node: Node, hello: Hello) -> Event | None:
     """Return a reboot event if an ssh node's boot id changed; else None.
 
-    It is dated when the node was last heard: its ranks ended then, and a boot takes minutes. Only ssh nodes:
+    It is dated when the node last answered: its ranks ended then, and a boot takes minutes. Only ssh nodes:
     a pod of the same name may run on another machine.
     """
     before = node.hello
@@ -20,10 +20,10 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
         return None
     if before.boot_id == hello.boot_id or before.host != hello.host:
         return None
-    heard = hello.t if node.host is None else min(node.host.t, hello.t)
-    detail = f"its boot id changed; it was away for {duration(hello.t - heard)}"
+    answered_at = hello.t if node.host is None else min(node.host.t, hello.t)
+    detail = f"its boot id changed; it was away for {duration(hello.t - answered_at)}"
     return Event(
-        t=heard, seq=hello.seq, event="reboot", title="Node rebooted", severity="error", detail=detail
+        t=answered_at, seq=hello.seq, event="reboot", title="Node rebooted", severity="error", detail=detail
     )
 
 

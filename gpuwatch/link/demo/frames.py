@@ -31,16 +31,18 @@ class NodeScript(Struct, frozen=True):
     seed: int
     epoch: float
 
-    def tick(self, count: int, t: float, before: float | None, greet: float | None) -> list[wire.AnyFrame]:
+    def tick(
+        self, count: int, t: float, before: float | None, hello_interval_s: float | None
+    ) -> list[wire.AnyFrame]:
         """Return the frames of tick `count` at second `t`.
 
         `before` is the second of the previous tick, None at first.
-        `greet`: interval (seconds) to state in a hello; None if no hello is due.
+        `hello_interval_s`: interval (seconds) to state in a hello; None if no hello is due.
         """
         seq = count * FRAMES_PER_TICK
         frames: list[wire.AnyFrame] = []
-        if greet is not None:
-            frames.append(machines.hello(self.number, self.name, self.epoch + t, seq, greet))
+        if hello_interval_s is not None:
+            frames.append(machines.hello(self.number, self.name, self.epoch + t, seq, hello_interval_s))
         frames.append(self._sample(seq + 1, t, before))
         if due(RANKS_S, t, before, self.number):
             processes = list(self.processes(t))

@@ -46,7 +46,7 @@ class DemoLink:
         self._logs: NodeLogs | None = None
         self.dumps = DemoDumps()
         self._interval_s = interval_s
-        self._greet = True
+        self._hello_is_due = True
         self._count = itertools.count()
         self._pump = pump
 
@@ -71,13 +71,13 @@ class DemoLink:
     def advance(self) -> list[wire.AnyFrame]:
         """Return the frames of the due tick, and advance to the next."""
         t, count = self.next, next(self._count)
-        frames = self.script.tick(count, t, self.before, self._interval_s if self._greet else None)
+        frames = self.script.tick(count, t, self.before, self._interval_s if self._hello_is_due else None)
         seq = count * FRAMES_PER_TICK + len(frames)
         logs = self.logs(t)
         if due(LOGS_S, t, self.before, self.script.number):
             frames.append(logs.inventory(t, seq))
         frames += logs.follow(t, seq + 1)
-        self.before, self.next, self._greet = t, t + self._interval_s, False
+        self.before, self.next, self._hello_is_due = t, t + self._interval_s, False
         return [through_the_wire(frame) for frame in frames]
 
     def logs(self, t: float) -> NodeLogs:
@@ -94,7 +94,7 @@ class DemoLink:
 
     def change_interval(self, seconds: float) -> None:
         """Change the tick interval, and report it in a new hello."""
-        self._interval_s, self._greet = min(60.0, max(0.1, seconds)), True
+        self._interval_s, self._hello_is_due = min(60.0, max(0.1, seconds)), True
 
 
 class Pump:

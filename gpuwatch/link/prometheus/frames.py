@@ -46,13 +46,13 @@ class NodeFrames:
     lacks_host: bool = False
     """The last query of the hosts had no value of this one."""
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
-    _greeted: bool = False
+    _sent_hello: bool = False
     _sent_notices: list[Notice] = field(default_factory=list)
     """The notices of the last hello."""
 
     def renew(self) -> None:
         """Send the inventory and the newest scrape again."""
-        self._greeted, self.sent_at = False, None
+        self._sent_hello, self.sent_at = False, None
 
     def _number(self) -> int:
         self.seq += 1
@@ -63,9 +63,9 @@ class NodeFrames:
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
         notices = self._notices(source)
-        if self._greeted and (inventory, notices) == (self.inventory, self._sent_notices):
+        if self._sent_hello and (inventory, notices) == (self.inventory, self._sent_notices):
             return
-        self.inventory, self._sent_notices, self._greeted = inventory, notices, True
+        self.inventory, self._sent_notices, self._sent_hello = inventory, notices, True
         yield Hello(
             t=t,
             seq=self._number(),

@@ -65,7 +65,7 @@ class SmiNode:
         self._readings: dict[str, GpuSample] = {}
         self._host: HostSample | None = None
         self._others: list[Event | Reply] = []
-        self._greeted: Hello | None = None
+        self._sent_hello: Hello | None = None
         self._ready = False
         self._seq = itertools.count()
 
@@ -101,8 +101,8 @@ class SmiNode:
         t = self._now(now)
         found: list[AnyFrame] = []
         hello = self._hello()
-        if hello != self._greeted:
-            self._greeted = hello
+        if hello != self._sent_hello:
+            self._sent_hello = hello
             found.append(structs.replace(hello, t=t, seq=next(self._seq)))
         if self._readings or self._host is not None:
             gpus = list(self._readings.values())

@@ -54,9 +54,13 @@ def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
 
 
 def node_summary(
-    links: Iterable[MeasuredLink], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
+    links: Iterable[MeasuredLink],
+    nodes: Sequence[str],
+    culprits: Container[str],
+    marks: Marks,
+    width: int | None,
 ) -> list[Line]:
-    """Return a line per node with a slow link, unless only to `sick` nodes; the other nodes are counted."""
+    """Return a line per node with a slow link, unless only to `culprits`; the others are counted."""
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
@@ -64,7 +68,7 @@ def node_summary(
             out[link.src.node].append(link)
             back[link.dst.node].append(link)
     summaries = [NodeLinks(node, out[node], back[node]) for node in nodes]
-    troubled = [each for each in summaries if each.troubled(sick)]
+    troubled = [each for each in summaries if each.troubled(culprits)]
     troubled.sort(key=lambda each: [-each.count(grade) for grade in ("bad", "dead", "low")])
     columns: tuple[TableColumn[NodeLinks], ...] = (
         TableColumn("node", lambda row: row.node, right=False),
@@ -113,13 +117,13 @@ def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[Line]:
     )
     if not slow:
         return []
-    sick = culprit_nodes(results)
-    reported = [link for link in slow if not touches(link, sick)]
+    culprits = culprit_nodes(results)
+    reported = [link for link in slow if not touches(link, culprits)]
     lines = [Line(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]]
     more = len(reported) - SHOWN_LINKS
     lines += [Line(f"  and {more} more (--json lists them)")] if more > 0 else []
-    of_sick = len(slow) - len(reported)
-    lines += [Line(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
+    of_culprits = len(slow) - len(reported)
+    lines += [Line(f"  {counted(of_culprits, 'link')} of {fold(culprits)}")] if of_culprits else []
     return [Line("slow links"), *lines]
 
 

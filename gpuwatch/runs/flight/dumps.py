@@ -113,10 +113,10 @@ def histories(ops: Iterable[Op]) -> dict[str, GroupHistory]:
     by_group: dict[str, list[Op]] = {}
     for op in ops:
         by_group.setdefault(op.group, []).append(op)
-    return {group: _lane(own) for group, own in by_group.items()}
+    return {group: _history(own) for group, own in by_group.items()}
 
 
-def _lane(ops: list[Op]) -> GroupHistory:
+def _history(ops: list[Op]) -> GroupHistory:
     collectives: dict[int, Op] = {}
     batches = {op.p2p_seq: op.state for op in ops if op.p2p and op.name == COALESCED}
     p2p = []

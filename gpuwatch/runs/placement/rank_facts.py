@@ -120,7 +120,7 @@ class _Form(Struct):
     fixed: list[int]
     """Positions of the numbers that were the same in all lines so far."""
     alike: int = 0
-    is_dull: bool = True
+    adds_nothing: bool = True
     """False once a line added a fact, or stated something else."""
 
 
@@ -137,7 +137,7 @@ class RepeatedLines:
     def holds(self, raw: bytes) -> bool:
         """Return True if a line adds nothing."""
         form = self._forms.get(_form_of(raw))
-        if form is None or not form.is_dull or form.alike < ALIKE_LINES:
+        if form is None or not form.adds_nothing or form.alike < ALIKE_LINES:
             return False
         numbers = _FREE.findall(raw)
         return all(numbers[at] == form.numbers[at] for at in form.fixed)
@@ -150,9 +150,9 @@ class RepeatedLines:
         if known is None:
             if len(self._forms) < MAX_FORMS:
                 counts = any(reading.index is not None for _, reading in stated)  # the order of these counts
-                self._forms[key] = _Form(facts, numbers, list(range(len(numbers))), is_dull=not counts)
+                self._forms[key] = _Form(facts, numbers, list(range(len(numbers))), adds_nothing=not counts)
             return
-        known.is_dull = known.is_dull and not changed and facts == known.stated
+        known.adds_nothing = known.adds_nothing and not changed and facts == known.stated
         known.fixed = [at for at in known.fixed if numbers[at] == known.numbers[at]]
         known.alike += 1
 

@@ -12,7 +12,7 @@ from gpuwatch.tui.links.collectives import LinkTable
 from gpuwatch.tui.links.link_detail import LinkCell
 from gpuwatch.tui.links.matrix import WIDTHS, LinkMatrix
 from gpuwatch.tui.links.new_probe import LinkProbes
-from gpuwatch.tui.links.preflight import LinkGround
+from gpuwatch.tui.links.preflight import PreflightPage
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.links.verdict import LinkEvidence
 from gpuwatch.tui.toolkit.lines.live_screen import set_height, set_width
@@ -52,7 +52,7 @@ class LinkBody(Container):
         self.cell = LinkCell(self.matrix)
         self.table = LinkTable(view, id="collectives")
         self.evidence = LinkEvidence(view, id="evidence")
-        self.inventory = LinkGround(view, id="inventory")
+        self.inventory = PreflightPage(view, id="inventory")
         self.probes = LinkProbes(view)
         self.left = Vertical(self.matrix, self.cell, id="link-left")
         self.right = Vertical(self.table, self.evidence, self.inventory, self.probes, id="link-right")

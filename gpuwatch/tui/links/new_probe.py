@@ -20,7 +20,7 @@ from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 
 WIDE_COLUMNS = 70
-WISHES: tuple[tuple[str, str, str, ProbeRequest], ...] = (
+REQUESTS: tuple[tuple[str, str, str, ProbeRequest], ...] = (
     (
         "full",
         "Everything",
@@ -63,7 +63,7 @@ class LinkStart(ItemPage):
         )
         yield from wrapped(text, width, look.text)
         yield ()
-        for key, name, note, _ in WISHES:
+        for key, name, note, _ in REQUESTS:
             head = (Segment(fit(f" {name}", 14), look.title),)
             yield PageItem(key, hanging(head, note, width, look.text), text=name)
         yield ()
@@ -73,7 +73,7 @@ class LinkStart(ItemPage):
     def request(self) -> ProbeRequest:
         """Return the probe request under the cursor; without a cursor, the full probe."""
         item = self.chosen()
-        return next((request for key, _, _, request in WISHES if item and key == item.key), WISHES[0][3])
+        return next((request for key, _, _, request in REQUESTS if item and key == item.key), REQUESTS[0][3])
 
 
 def legend(width: int, look: StyleSet) -> Iterator[Row]:

@@ -20,13 +20,13 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 LABEL = 14
 
 
-class LinkGround(LinkPage):
+class PreflightPage(LinkPage):
     """The page before a measurement: the nodes, the plan, what prevents the probe.
 
     Its first item starts the probe, or queries the nodes again.
     """
 
-    DEFAULT_CSS: ClassVar[str] = "LinkGround { height: 1fr; }"
+    DEFAULT_CSS: ClassVar[str] = "PreflightPage { height: 1fr; }"
 
     def __init__(self, view: LinkView, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(view, id=id)

@@ -18,7 +18,7 @@ class LinkView:
     """The shown probe, shared by the widgets of the links screen; `refresh` copies changes once per frame."""
 
     def __init__(self, view_state: ViewState) -> None:
-        self._scene = view_state
+        self._view_state = view_state
         self.at: int | None = None
         """Index of the probe in the session's list; None: a new one is being selected."""
         self.results: Results | None = None
@@ -33,7 +33,7 @@ class LinkView:
     @property
     def probing(self) -> Probing | None:
         """The shown probe; None while a new one is being selected."""
-        probes = self._scene.session.probes
+        probes = self._view_state.session.probes
         return None if self.at is None or self.at >= len(probes) else probes[self.at]
 
     def show(self, at: int | None) -> None:
@@ -50,10 +50,10 @@ class LinkView:
         if probing is None:
             return
         taken = self.at, probing.results.version
-        if taken == self._taken or (self._scene.frozen and self.results is not None):
+        if taken == self._taken or (self._view_state.frozen and self.results is not None):
             return
         first = self.results is None or not self.results.slots
-        self.newer = self.at is not None and self._scene.outruns_freeze(self.at)
+        self.newer = self.at is not None and self._view_state.outruns_freeze(self.at)
         self._taken, self.results = taken, still(probing.results)
         self.version += 1
         self.board.take(self.results)

@@ -29,7 +29,7 @@ class TrainingView:
     """The selected job with its facts and alerts; it survives leaving the screen."""
 
     def __init__(self, view_state: ViewState) -> None:
-        self._scene = view_state
+        self._view_state = view_state
         self.jobs: list[Job] = []
         self.facts: JobFacts | None = None
         self.alerts: list[Alert] = []
@@ -45,7 +45,7 @@ class TrainingView:
 
     def refresh(self) -> None:
         """Compute the job again if due: a part per frame, or all of it if what is shown is old."""
-        view_state = self._scene
+        view_state = self._view_state
         age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
         slower = 1.0 if self.facts is None else max(1.0, len(self.facts.rows) / RANKS_IN_TIME)
         at_once = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand) != self._seen or (
@@ -64,7 +64,7 @@ class TrainingView:
             self._take_alerts()
 
     def _begin(self) -> Iterator[JobFacts | None]:
-        view_state = self._scene
+        view_state = self._view_state
         hang_check = received_from(view_state.fleet, view_state.placement)
         self.jobs = jobs_of(view_state.placement, hang_check)
         if view_state.scope.job is not None:
@@ -87,15 +87,15 @@ class TrainingView:
 
     def _take_alerts(self) -> None:
         """Read the job's alerts as every other part of the screen states them now."""
-        self._alerts_of = self._scene.snapshot
+        self._alerts_of = self._view_state.snapshot
         self.alerts = sorted(self._own_alerts(), key=lambda alert: ORDER.index(alert.severity))
         self.version += 1
 
     def _own_alerts(self) -> list[Alert]:
-        members = members_of(self._chosen, self._scene.fleet, self._scene.placement)
+        members = members_of(self._chosen, self._view_state.fleet, self._view_state.placement)
         return [
             alert
-            for alert in self._scene.snapshot.alerts.values()
+            for alert in self._view_state.snapshot.alerts.values()
             if alert.code.startswith(CODES)
             and standing(alert) in ("firing", "acknowledged")
             and (alert.job == self._chosen or (alert.job is None and members.concerns(alert.node, alert.gpu)))

@@ -7,7 +7,7 @@ from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.tui.logs.widgets.line_painter import on_ground
+from gpuwatch.tui.logs.widgets.line_painter import on_background
 from gpuwatch.tui.toolkit.lines.rows import highlighted
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles
 
@@ -41,7 +41,7 @@ def inks(look: StyleSet) -> list[Style]:
 def test_every_colour_is_legible_under_the_cursor(dark: bool, colours: Colours, system: ColorSystem) -> None:
     look = build_styles(dark=dark, colours=colours)
     row = tuple(Segment("x", ink) for ink in inks(look))
-    for painted in (highlighted(row, len(row), look.cursor), on_ground(row, len(row), look.cursor)):
+    for painted in (highlighted(row, len(row), look.cursor), on_background(row, len(row), look.cursor)):
         found = {
             str(each.style): contrast(each.style, system)
             for each in painted
@@ -53,4 +53,4 @@ def test_every_colour_is_legible_under_the_cursor(dark: bool, colours: Colours, 
 def test_a_badge_keeps_its_colours() -> None:
     look = build_styles()
     badge = Segment("x", look.badge["critical"])
-    assert on_ground((badge,), 1, look.cursor)[0].style == look.cursor + look.badge["critical"]
+    assert on_background((badge,), 1, look.cursor)[0].style == look.cursor + look.badge["critical"]

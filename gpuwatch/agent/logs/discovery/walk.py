@@ -30,7 +30,7 @@ _LOG_WORD = re.compile(
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,11})$")
 _ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host|old|prev|bak)\d{0,6}$")
 """Suffixes of logs for a rank, node or copy (`out.rank3`, `run.log.old`)."""
-_DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
+_NO_LOG_FOLDERS = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
 SAVED_SCREEN_NAME = re.compile(r"gpuwatch-\d{8}-\d{6}(?:-\d+)?\.(?:txt|svg)$")
 """A screen that gpuwatch saved (Ctrl+O): it shows lines of logs, and is none."""
 _MADE_BY_TOOLS = re.compile(
@@ -130,7 +130,7 @@ class Walk(object):
         self, entry: "os.DirEntry[str]", device: int, depth: int, below: "list[tuple[float, str, int, int]]"
     ) -> None:
         name = entry.name
-        if name.startswith(".") or name in _DULL:
+        if name.startswith(".") or name in _NO_LOG_FOLDERS:
             return
         is_folder = entry.is_dir(follow_symlinks=False)
         if not is_folder and not _may_be_log(name):

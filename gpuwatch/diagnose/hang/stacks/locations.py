@@ -44,7 +44,7 @@ ONE_TO_ONE = frozenset(("send", "recv", "batch_isend_irecv", "send_object_list",
 OTHERS_WAIT = frozenset(("wait", "wait_tensor", "synchronize", "_engine_run_backward", "item"))
 """Functions in which a rank waits for a collective that runs on the GPU."""
 DATA_LOADER = "waiting for its data loader"
-ERRANDS = (
+KINDS_OF_WORK = (
     ("/torch/utils/data/dataloader.py", DATA_LOADER),
     ("/torch/serialization.py", "saving or loading a file"),
     ("/bdb.py", "at a breakpoint"),
@@ -77,9 +77,9 @@ def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
     if called is not None:
         return f"in {called}{where}", True, called
     waits = any(_name(frame) in OTHERS_WAIT and "/torch/" in frame.file for frame in frames[:mine])
-    errand = None if waits else _errand(frames[:mine])
-    if errand is not None:
-        return f"{errand}{where}", False, None
+    work = None if waits else _kind_of_work(frames[:mine])
+    if work is not None:
+        return f"{work}{where}", False, None
     return f"in {_name(frames[0]) if where else line(frames[0])}{where}", waits, None
 
 
@@ -94,9 +94,9 @@ def _collective(frames: Sequence[StackFrame]) -> str | None:
     return next((name for name in names if name in COLLECTIVES), None)
 
 
-def _errand(frames: Sequence[StackFrame]) -> str | None:
-    """Return the work in which the outermost frame of `ERRANDS` is, or None."""
-    found = (words for frame in reversed(frames) for part, words in ERRANDS if part in frame.file)
+def _kind_of_work(frames: Sequence[StackFrame]) -> str | None:
+    """Return the work in which the outermost frame of `KINDS_OF_WORK` is, or None."""
+    found = (words for frame in reversed(frames) for part, words in KINDS_OF_WORK if part in frame.file)
     return next(found, None)
 
 

@@ -65,7 +65,7 @@ class RankControl:
                 arrivals.arrived(message.rank, run.clock())
             elif isinstance(message, Ready):
                 arrivals.joined(message.rank)
-                self._greet(message)
+                self._take_ready(message)
         if arrivals.waiting:
             late, words = arrivals.late(run.clock(), run.states)
             run.lose(late, words)
@@ -182,7 +182,7 @@ class RankControl:
             secret=self._secret,
         )
 
-    def _greet(self, ready: Ready) -> None:
+    def _take_ready(self, ready: Ready) -> None:
         results = self._run.results
         slot = self._run.slot(ready.rank)
         if ready.backend != results.backend:

@@ -30,7 +30,7 @@ class SidePanes(Vertical):
     def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")
         self.situation = ActiveProblems()
-        self._scene = view_state
+        self._view_state = view_state
         self._job: TrainingView | None = None
         self._parts: tuple[TrainingHead, TrainingCurves] | None = None
 
@@ -62,7 +62,7 @@ class SidePanes(Vertical):
         from gpuwatch.tui.training.header import TrainingHead
         from gpuwatch.tui.training.job_view import TrainingView
 
-        self._job = TrainingView(self._scene)
+        self._job = TrainingView(self._view_state)
         self._parts = TrainingHead(self._job, turns=False), TrainingCurves(self._job)
         self.mount(*self._parts, before=self.situation)
 

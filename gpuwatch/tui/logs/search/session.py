@@ -32,7 +32,7 @@ class SearchState:
         self.note = ""
         """The result of the last input, if it must be shown."""
         self.version = 0
-        self._scene = view_state
+        self._view_state = view_state
         self._offset = offset
         self._key_of = key_of
 
@@ -56,14 +56,14 @@ class SearchState:
         """
         TypedPattern(pattern)
         self.end_search()
-        fleet, alone = self._scene.fleet, self._scene.scope.job is not None
+        fleet, alone = self._view_state.fleet, self._view_state.scope.job is not None
         nodes: dict[str, Sequence[str]] = {
             node.name: [file.path for file in node.logs] if alone else ()
             for node in fleet.nodes.values()
             if node.link.phase == "live" and (node.logs or not alone)
         }
         offsets = {name: self._offset(name) for name in fleet.nodes}
-        self.search = LogSearch(self._scene.session, pattern, nodes, offsets)
+        self.search = LogSearch(self._view_state.session, pattern, nodes, offsets)
         self.version += 1
 
     def end_search(self) -> None:
@@ -81,7 +81,7 @@ class SearchState:
         If a search on the node is needed, it becomes the pending jump; if there is none, `note` states it.
         """
         self.end_jump()
-        view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
+        view_state, offset_s = self._view_state, self._offset(view.buffers[0].source.node)
         reported = next_error.to_bad(
             view, step, view_state.fleet, view_state.session, warnings=warnings, offset_s=offset_s
         )

@@ -148,8 +148,8 @@ def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
     style, dim = text_style(ink.severity, ink.look), ink.look.dim
     out: list[Segment] = []
     for start, end, found in _parts(spans, min(begin, len(text)), len(text)):
-        ground = ink.look.badge["warning"] if found else dim if start < begin else style
-        out.append(Segment(text[start:end], ground))
+        background = ink.look.badge["warning"] if found else dim if start < begin else style
+        out.append(Segment(text[start:end], background))
     return out
 
 
@@ -174,8 +174,10 @@ def _spans(text: str, patterns: Iterable[TypedPattern]) -> list[tuple[int, int]]
     return out
 
 
-def on_ground(row: Sequence[Segment], width: int, ground: Style) -> tuple[Segment, ...]:
+def on_background(row: Sequence[Segment], width: int, background: Style) -> tuple[Segment, ...]:
     """Return the line padded to the whole width, on a background; badges keep their own."""
     used = sum(segment.cell_length for segment in row)
     padded = (*row, Segment(" " * max(0, width - used)))
-    return tuple(Segment(s.text, ground + legible(s.style, ground) if s.style else ground) for s in padded)
+    return tuple(
+        Segment(s.text, background + legible(s.style, background) if s.style else background) for s in padded
+    )

@@ -25,7 +25,7 @@ from gpuwatch.tui.logs.widgets.line_painter import (
     loudness,
     mark,
     of_ranks,
-    on_ground,
+    on_background,
     text_segments,
 )
 from gpuwatch.tui.logs.widgets.pane_header import header
@@ -195,9 +195,11 @@ class LogPane(LineView, can_focus=True):
         )
         out += [*text_segments(shown.spot.text, ink, room), *tail]
         if shown.here and (self.has_focus or shown.wanted):
-            return on_ground(tuple(out), width, look.cursor + look.strong if shown.wanted else look.cursor)
+            return on_background(
+                tuple(out), width, look.cursor + look.strong if shown.wanted else look.cursor
+            )
         if shown.wanted:
-            return on_ground(tuple(out), width, look.strong)
+            return on_background(tuple(out), width, look.strong)
         return tuple(out)
 
     def _has_clock(self, view: View, shown: ShownLine) -> bool:
@@ -224,12 +226,12 @@ class LogPane(LineView, can_focus=True):
 
     def _header(self, width: int) -> Row:
         """Return the header line; bright with the focus, dim without."""
-        ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
+        background = self.look.cursor if self.has_focus else self.look.heat(0.0)
         if self.view is None:
-            return on_ground((Segment(" no log yet"),), width, ground)
+            return on_background((Segment(" no log yet"),), width, background)
         last = self._shown[-1].fold.last if self._shown else None
         row = header(self.view, self.workspace, self.view_state, self.look, last, width)
-        return on_ground(tuple(row), width, ground)
+        return on_background(tuple(row), width, background)
 
     # ---- gestures
 

@@ -12,7 +12,7 @@ from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource, file_of
 from gpuwatch.tui.logs.search.bookmarks import Bookmark
 from gpuwatch.tui.logs.search.node_search import Hit
-from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
+from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_background, text_segments
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.lines.rows import Row, text_of
 from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
@@ -60,7 +60,7 @@ class LogResults(SelectableLines):
 
     def row(self, line: int, width: int) -> Row:
         if line == 0:
-            return on_ground((Segment(self._title()),), width, self.look.heat(0.0))
+            return on_background((Segment(self._title()),), width, self.look.heat(0.0))
         entry, look = self.entries()[line - 1], self.look
         node, file = (
             (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
@@ -77,7 +77,7 @@ class LogResults(SelectableLines):
             entry.line.text, Ink(look, self.workspace.searching.patterns, severity=severity), room
         )
         row = tuple(out)
-        return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
+        return on_background(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
 
     def _named(self, node: str, file: str) -> str:
         known = file_of(self.view_state.fleet, LogSource(node, file))

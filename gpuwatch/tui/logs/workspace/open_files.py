@@ -42,7 +42,7 @@ class OpenLogs:
         self.wrap = False
         self.folding = True
         self._filter_pattern: TypedPattern | None = None
-        self._scene = view_state
+        self._view_state = view_state
         self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
         self._pages = KeptPages(lambda: view_state.fleet)
@@ -132,14 +132,14 @@ class OpenLogs:
         if buffer is None:
             buffer = self._pages.take(source, page) if self.time is not None else None
             dated = partial(self._marked.dated, source.node, source.file)
-            buffer = buffer or Buffer(source, self._scene.session, page=page, dated=dated)
+            buffer = buffer or Buffer(source, self._view_state.session, page=page, dated=dated)
             self._buffers[source] = buffer
             buffer.offset_s = self.offset(source.node)
         return buffer
 
     def _begin(self, buffer: Buffer) -> None:
-        if self.time is None and self._scene.frozen:
-            buffer.read_until(self._scene.wall())
+        if self.time is None and self._view_state.frozen:
+            buffer.read_until(self._view_state.wall())
             self._opened_frozen.append(buffer)
         elif self.time is None:
             buffer.follow()
@@ -151,20 +151,20 @@ class OpenLogs:
             self._close(self._buffers.pop(source))
             self.views.pop(source, None)
         if self.time is not None:
-            self._moved_at = self._scene.now - STILL_S
+            self._moved_at = self._view_state.now - STILL_S
             self._sent_to.clear()
 
     # ---- clocks
 
     def offset(self, node: str) -> float:
         """Return a node's clock minus ours in seconds; 0 for an unknown node."""
-        known = self._scene.fleet.nodes.get(node)
+        known = self._view_state.fleet.nodes.get(node)
         return 0.0 if known is None else known.offset_s
 
     def unsure_clocks(self, view: View) -> list[str]:
         """Return the nodes in a view whose clock offset is unknown or uncertain by over a second."""
         names = dict.fromkeys(buffer.source.node for buffer in view.buffers)
-        nodes = [self._scene.fleet.nodes[name] for name in names if name in self._scene.fleet.nodes]
+        nodes = [self._view_state.fleet.nodes[name] for name in names if name in self._view_state.fleet.nodes]
         return [node.name for node in nodes if node.clock is None or node.clock.error_s > UNSURE_S]
 
     # ---- once a frame
@@ -177,7 +177,7 @@ class OpenLogs:
         if self._filter_pattern is not None and self._filter_pattern.is_given_up:
             self.set_filter("")
             self.filter_note = "the filter took too long on these lines and was switched off"
-        frozen = self._scene.frozen
+        frozen = self._view_state.frozen
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
         del self._to_open[:OPENED_AT_ONCE]
@@ -189,8 +189,8 @@ class OpenLogs:
         for source, buffer in self._buffers.items():
             buffer.offset_s = self.offset(source.node)
             buffer.pull(frozen=frozen)
-        stands = frozen or self._scene.folder is not None  # then no time goes by
-        if self._moved_at is not None and (stands or self._scene.now - self._moved_at >= STILL_S):
+        stands = frozen or self._view_state.folder is not None  # then no time goes by
+        if self._moved_at is not None and (stands or self._view_state.now - self._moved_at >= STILL_S):
             self._moved_at = None
             self._send_all()
 
@@ -207,7 +207,7 @@ class OpenLogs:
                 self._follow(view)
             elif not self._go_if_loaded(view, at):
                 view.following = False
-        self._moved_at = None if at is None else self._scene.now
+        self._moved_at = None if at is None else self._view_state.now
         if at is None:
             self._sent_to.clear()
 
