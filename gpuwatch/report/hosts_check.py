@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Style
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
@@ -21,7 +22,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.plain import plain_json
 from gpuwatch.report.once.problem_lines import notice_text
-from gpuwatch.report.output.console import console_on
+from gpuwatch.report.output.console import STYLES, console_on
 from gpuwatch.session import Session
 from gpuwatch.shell_command import command_line
 from gpuwatch.wire import Hello
@@ -31,7 +32,6 @@ SLOW_START_S = 2.0
 """Seconds; a slower login shell delays every reconnect, so its rc files should be checked."""
 CLOCK_TOLERANCE_S = 1.0
 """Offset in seconds above which logs of different nodes can no longer be ordered."""
-STYLES = {"ok": "#66b2ff", "note": "#fff699", "bad": "bold #ff2a00"}
 
 
 class NodeCheck(Struct, frozen=True):
@@ -239,42 +239,42 @@ def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:
 def _draw(checks: Sequence[NodeCheck], console: Console) -> None:
     for check in checks:
         heading = Text(check.name, style="bold")
-        heading.append(f"  {'ok' if check.ok else 'NOT OK'}", style=STYLES["ok" if check.ok else "bad"])
+        heading.append(f"  {'ok' if check.ok else 'NOT OK'}", style=STYLES["ok" if check.ok else "critical"])
         console.print(heading)
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column()
         for label, text, style in _lines(check):
-            grid.add_row(Text(f"  {label}"), Text(text, style=STYLES.get(style, "")))
+            grid.add_row(Text(f"  {label}"), Text(text, style=STYLES[style]))
         console.print(grid)
     for text, style in _summary(checks):
         console.print(Text(text, style=STYLES[style]))
 
 
-def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
-    lines = [(check.link, check.target, "")]
+def _lines(check: NodeCheck) -> list[tuple[str, str, Style]]:
+    lines: list[tuple[str, str, Style]] = [(check.link, check.target, "plain")]
     if check.host_key:
         trust = f"verified by {check.verified_by}"
         if check.accepted_at is not None:
             trust = f"new, accepted without verification; recorded at {check.accepted_at}"
-        lines.append(("host key", f"{check.host_key}, {trust}", "note" if check.accepted_at else ""))
+        lines.append(("host key", f"{check.host_key}, {trust}", "warning" if check.accepted_at else "plain"))
     if check.authenticated_by:
-        lines.append(("login", check.authenticated_by, ""))
+        lines.append(("login", check.authenticated_by, "plain"))
     if check.start_s is not None:
         stated = f"; it printed: {check.noise}" if check.noise else ""
-        lines.append(("shell", f"{check.start_s:.2f} s until the agent started{stated}", ""))
+        lines.append(("shell", f"{check.start_s:.2f} s until the agent started{stated}", "plain"))
     if check.python:
-        lines.append(("python", check.python, ""))
+        lines.append(("python", check.python, "plain"))
     if check.gpus is not None:
-        lines.append(("GPUs", _gpus(check), ""))
+        lines.append(("GPUs", _gpus(check), "plain"))
     if check.clock_offset_s is not None and check.clock_error_s is not None:
         offset = f"{_signed(check.clock_offset_s)} s offset from this machine, +- {check.clock_error_s:.3f} s"
-        lines.append(("clock", offset, ""))
+        lines.append(("clock", offset, "plain"))
     if check.kernel_log:
-        lines.append(("kernel log", check.kernel_log, ""))
-    lines += [("error", check.error, "bad")] if check.error else []
-    lines += [("problem", text, "bad") for text in check.problems]
-    return lines + [("note", text, "note") for text in check.notes]
+        lines.append(("kernel log", check.kernel_log, "plain"))
+    lines += [("error", check.error, "critical")] if check.error else []
+    lines += [("problem", text, "critical") for text in check.problems]
+    return lines + [("note", text, "warning") for text in check.notes]
 
 
 def _gpus(check: NodeCheck) -> str:
@@ -288,7 +288,7 @@ def _gpus(check: NodeCheck) -> str:
     return "; ".join([count, *versions])
 
 
-def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
+def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, Style]]:
     """Return the verdict as (text, style) lines; equal problems of several nodes are merged."""
     faults: dict[str, list[str]] = {}
     for check in checks:
@@ -297,7 +297,8 @@ def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
     bad = [check.name for check in checks if not check.ok]
     if not bad:
         return [(f"{len(checks)} of {len(checks)} nodes passed", "ok")]
-    lines = [(f"{len(bad)} of {len(checks)} nodes failed: {fold(bad)}", "bad")]
+    lines: list[tuple[str, Style]] = [(f"{len(bad)} of {len(checks)} nodes failed: {fold(bad)}", "critical")]
     return lines + [
-        (f"  {fold(names)}: {text.replace('{node}', fold(names))}", "bad") for text, names in faults.items()
+        (f"  {fold(names)}: {text.replace('{node}', fold(names))}", "critical")
+        for text, names in faults.items()
     ]

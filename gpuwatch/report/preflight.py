@@ -11,14 +11,15 @@ from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Style
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.preflight.check import Check, Status
 from gpuwatch.diagnose.preflight.reference_node import Profile
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain, plain_json
-from gpuwatch.report.output.console import console_on
+from gpuwatch.report.output.console import STYLES, console_on
 
-STYLES: dict[Status, str] = {"PASS": "#66b2ff", "WARN": "#fff699", "FAIL": "bold #ff2a00", "SKIP": "#8a8a8a"}
+STATUS_STYLES: dict[Status, Style] = {"PASS": "ok", "WARN": "warning", "FAIL": "critical", "SKIP": "muted"}
 
 SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
 """In the order of the last line."""
@@ -55,7 +56,7 @@ def profile_of(data: bytes) -> dict[str, str]:
 
 def _as_data(checks: Sequence[Check]) -> dict[str, object]:
     counts = Counter(check.status for check in checks)
-    summary = {status: counts[status] for status in STYLES}
+    summary = {status: counts[status] for status in STATUS_STYLES}
     return {"checks": [asdict(check) for check in checks], "counts": summary}
 
 
@@ -66,7 +67,7 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
         table.add_column(overflow="fold")
     for check in checks:
         table.add_row(
-            Text(check.status, style=STYLES[check.status]),
+            Text(check.status, style=STYLES[STATUS_STYLES[check.status]]),
             Text(check.id),
             Text(plain(check.detail), style="dim" if check.status == "SKIP" else ""),
         )
