@@ -21,8 +21,8 @@ A severity, `muted` for what matters less, `strong` for what matters most, `code
 """
 STYLES: tuple[Style, ...] = get_args(Style)
 SeveritySign: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
-Sign: TypeAlias = Literal["", "pointer", "dot"] | SeveritySign
-"""What stands before an item: nothing, a pointer, a dot, or the sign of a severity."""
+Sign: TypeAlias = Literal["", "pointer", "dot", "bullet"] | SeveritySign
+"""What stands before an item: nothing, a pointer, a dot, a bullet, or the sign of a severity."""
 _COMMAND = re.compile(r"`([^`]+)`")
 
 
@@ -66,7 +66,8 @@ class Item(Struct, frozen=True):
     sign: Sign = ""
     style: Style = "plain"
     below: tuple[str, ...] = ()
-    """Further lines, which matter less: who wrote it, where it was seen."""
+    """Further lines: who wrote it, where it was seen."""
+    below_style: Style = "muted"
     copy: str = ""
     """The text to copy; empty: the whole text."""
     about: object = None

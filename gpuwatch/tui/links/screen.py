@@ -232,11 +232,9 @@ class LinksScreen(LiveScreen):
 
     @on(SelectableLines.Chosen, "#evidence")
     def _to_culprit(self) -> None:
-        item = self.evidence.chosen()
         verdict = self.view.results.verdict if self.view.results else None
-        if item is None or verdict is None or not isinstance(item.key, tuple) or item.key[0] != "culprit":
-            return
-        worst = self.view.board.worst_of(verdict.culprits[item.key[1]].name)
+        culprit = None if verdict is None else self.evidence.culprit(verdict)
+        worst = None if culprit is None else self.view.board.worst_of(culprit.name)
         if worst is not None:
             self.matrix.put_on(worst.pair.src, worst.pair.dst)
             self.matrix.focus()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rich.segment import Segment
-
-from gpuwatch.number_text import counted, share_text
-from gpuwatch.probe.results import Results
-from gpuwatch.probe.verdict import ProbeVerdict
+from gpuwatch.blocks.model import Heading, Item, Line, TextBlock, titled
+from gpuwatch.number_text import counted, listed, share_text
+from gpuwatch.probe.results import CounterChange, Results
+from gpuwatch.probe.verdict import Culprit, ProbeVerdict
 from gpuwatch.tui.links.probe_view import LinkPage
-from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, heading, wrapped
-from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.lines.block_rows import painted
+from gpuwatch.tui.toolkit.lines.item_page import PageItem
+from gpuwatch.tui.toolkit.lines.rows import Row
 
+EVIDENCE, COUNTERS = "Evidence", "Changed counters"
+"""Titles of sections."""
 MAX_COUNTERS = 12
 
 
@@ -28,71 +28,56 @@ class LinkEvidence(LinkPage):
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        verdict = results.verdict
-        yield heading("Evidence", width, self.look)
-        if verdict is None:
-            text = "no verdict yet" if not results.over else "no verdict"
-            yield from wrapped(text, width, self.look.dim)
-        else:
-            yield from self._culprits(verdict, width)
-            reported = {sentence for culprit in verdict.culprits for sentence in culprit.evidence}
-            alerts = tuple(alert for alert in verdict.alerts if alert not in reported)
-            yield from self._sentences("alert", alerts, width, "warning")
-            yield from self._sentences("evidence", verdict.evidence, width, None)
-            if verdict.advice:
-                yield heading("Usual causes and next steps", width, self.look)
-                yield from self._sentences("advice", verdict.advice, width, None)
-        yield from self._gone(results, width)
-        yield from self._counters(results, width)
-        yield from self._notes(results, width)
+        notes = {COUNTERS: str(len(moved))} if len(moved := _moved(results)) > 1 else {}
+        yield from painted(evidence_blocks(results), width, self.look, notes)
 
-    def _culprits(self, verdict: ProbeVerdict, width: int) -> Iterator[PageItem]:
-        look = self.look
-        for number, culprit in enumerate(verdict.culprits):
-            stated = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
-            head = (Segment(" "), look.mark("critical"), Segment(" "))
-            rows = [*hanging(head, f"{culprit.name}: {stated}", width, look.strong)]
-            for sentence in culprit.evidence:
-                rows += wrapped(sentence, width, look.text, indent=3)
-            yield PageItem(("culprit", number), tuple(rows), text=clean(f"{culprit.name}: {stated}"))
+    def culprit(self, verdict: ProbeVerdict) -> Culprit | None:
+        """Return the culprit under the cursor; None if that is on something else."""
+        item = self.chosen()
+        section, number = item.key if item is not None and isinstance(item.key, tuple) else ("", 0)
+        first = section == EVIDENCE and 1 <= number <= len(verdict.culprits)
+        return verdict.culprits[number - 1] if first else None
 
-    def _sentences(
-        self, kind: str, sentences: tuple[str, ...], width: int, severity: Severity | None
-    ) -> Iterator[PageItem]:
-        look = self.look
-        sign = look.mark(severity) if severity else Segment(look.glyphs.bullet, look.dim)
-        for number, sentence in enumerate(sentences):
-            rows = hanging((Segment(" "), sign, Segment(" ")), sentence, width, look.text)
-            yield PageItem((kind, number), rows, text=clean(sentence))
 
-    def _gone(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        if not results.gone:
-            return
-        yield heading(f"{counted(len(results.gone), 'rank')} gone", width, self.look)
-        ranks: dict[str, list[int]] = {}
-        for rank, reason in results.gone.items():
-            ranks.setdefault(reason, []).append(rank)
-        for reason, own in ranks.items():
-            named = ", ".join(map(str, own[:6])) + (f" and {len(own) - 6} more" if len(own) > 6 else "")
-            head = (Segment(" "), self.look.mark("error"), Segment(" "))
-            rows = hanging(head, f"rank {named}: {reason}", width, self.look.text)
-            yield PageItem(("gone", reason), rows, text=clean(reason))
-
-    def _counters(self, results: Results, width: int) -> Iterator[Row | PageItem]:
+def evidence_blocks(results: Results) -> Iterator[TextBlock]:
+    """Yield the evidence of the verdict, what to do, and what the probe met: lost ranks, counters, notes."""
+    verdict = results.verdict
+    yield Heading(EVIDENCE)
+    if verdict is None:
+        yield Line("no verdict" if results.over else "no verdict yet", "muted")
+    else:
+        yield from map(culprit_item, verdict.culprits)
+        reported = {sentence for culprit in verdict.culprits for sentence in culprit.evidence}
+        yield from (Item(alert, sign="warning") for alert in verdict.alerts if alert not in reported)
+        yield from (Item(sentence, sign="bullet") for sentence in verdict.evidence)
+        advice = [Item(sentence, sign="bullet") for sentence in verdict.advice]
+        yield from titled("Usual causes and next steps", advice)
+    yield from titled(f"{counted(len(results.gone), 'rank')} gone", list(_gone(results)))
+    if verdict is None:  # the verdict's alerts report them
         moved = [
-            each for each in results.counters if not each.name.startswith("=") and each.after > each.before
+            Item(f"{each.node} {each.name.replace(':', ' ')} +{each.after - each.before:,.0f}")
+            for each in _moved(results)[:MAX_COUNTERS]
         ]
-        if not moved or results.verdict is not None:  # the verdict's alerts report them
-            return
-        yield heading("Changed counters", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
-        moved.sort(key=lambda each: each.before - each.after)
-        for each in moved[:MAX_COUNTERS]:
-            more = each.after - each.before
-            text = f"{each.node} {each.name.replace(':', ' ')} +{more:,.0f}"
-            yield PageItem(("counter", each.node, each.name), tuple(wrapped(text, width, self.look.text)))
+        yield from titled(COUNTERS, moved)
+    yield from titled("Notes", [Item(note, sign="bullet") for note in results.notes])
 
-    def _notes(self, results: Results, width: int) -> Iterator[Row | PageItem]:
-        if not results.notes:
-            return
-        yield heading("Notes", width, self.look)
-        yield from self._sentences("note", tuple(results.notes), width, None)
+
+def culprit_item(culprit: Culprit) -> Item:
+    """Return a culprit with its numbers and its evidence."""
+    stated = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
+    text = f"{culprit.name}: {stated}"
+    return Item(text, sign="critical", style="strong", below=culprit.evidence, below_style="plain")
+
+
+def _gone(results: Results) -> Iterator[Item]:
+    ranks: dict[str, list[int]] = {}
+    for rank, reason in results.gone.items():
+        ranks.setdefault(reason, []).append(rank)
+    for reason, own in ranks.items():
+        yield Item(f"rank {listed(list(map(str, own)), 6)}: {reason}", sign="error", copy=reason)
+
+
+def _moved(results: Results) -> list[CounterChange]:
+    """Return the counters that increased, by how much."""
+    moved = [each for each in results.counters if not each.name.startswith("=") and each.after > each.before]
+    return sorted(moved, key=lambda each: each.before - each.after)

@@ -141,7 +141,7 @@ async def test_enter_on_the_end_of_a_rank_leads_to_its_exception_and_on_a_proof_
     incident = structs.replace(demo_incident(), cause=ended, alerts=(ended, raised))
     app = incident_app(StillBook([incident]))
     opened: list[tuple[str, int]] = []
-    monkeypatch.setattr(app, "show_logs", lambda _node, file, **named: opened.append((file, named["offset"])))
+    monkeypatch.setattr(app, "show_logs", lambda asked: opened.append((asked.file, asked.offset)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4", "enter", "m")
         detail = incidents_of(app).detail

@@ -68,18 +68,24 @@ def _item(item: Item, width: int, look: StyleSet, key: tuple[object, ...]) -> Pa
     style = style_of(item.style, look)
     head = _head(item, look)
     rows = hanging(head, text, width, style) if head else wrapped(text, width, style, indent=3)
-    below = [row for line in item.below for row in wrapped(line, width, look.dim, indent=3)]
+    under = style_of(item.below_style, look)
+    below = [row for line in item.below for row in wrapped(line, width, under, indent=3)]
     return PageItem(key, (*rows, *below), _alert(item.about), clean(item.copy or item.text))
 
 
 def _head(item: Item, look: StyleSet) -> Row:
     """Return what stands before an item: its sign, else its number."""
-    if item.sign == "pointer":
-        return (Segment(f" {look.glyphs.slope} ", look.dim),)
-    if item.sign == "dot":
-        return (Segment(f" {look.glyphs.dot} ", look.dim),)
-    if item.sign:
-        return Segment(" "), look.mark(item.sign), Segment(" ")
+    match item.sign:
+        case "pointer":
+            return (Segment(f" {look.glyphs.slope} ", look.dim),)
+        case "dot":
+            return (Segment(f" {look.glyphs.dot} ", look.dim),)
+        case "bullet":
+            return (Segment(f" {look.glyphs.bullet} ", look.dim),)
+        case "":
+            pass
+        case severity:
+            return Segment(" "), look.mark(severity), Segment(" ")
     return (Segment(f" {item.number} ", look.title),) if item.number else ()
 
 
