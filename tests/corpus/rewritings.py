@@ -120,8 +120,16 @@ def without_source(excerpt: Excerpt) -> bytes | None:
 
 
 def with_tabs(excerpt: Excerpt) -> bytes | None:
+    """The frames of a traceback behind tabs; of an exception without frames, those of one above it."""
     if not any(FRAME.match(line) for line in excerpt.lines):
-        return None
+        last = next((number for number, line in enumerate(excerpt.lines) if EXCEPTION.match(line)), None)
+        if last is None:
+            return None
+        found = NUMBER.match(excerpt.lines[last])
+        tag = f"{found[0]}: " if found else ""
+        head = f"{tag}Traceback (most recent call last):"
+        frame = [f'{tag}\tFile "/opt/job/fit.py", line 88, in main', f"{tag}\t\tloop.run(batch)"]
+        return encoded([*excerpt.lines[:last], head, *frame, *excerpt.lines[last:]])
     frames = [re.sub(r"  (?=File )", "\t", line) for line in excerpt.lines]
     return encoded([re.sub(r"(?:^|(?<=: ))    ?(?=\S)", "\t\t", line) for line in frames])
 
