@@ -170,7 +170,7 @@ class Fleet:
                 self._take_hello(node, what, at)
             case Ranks():
                 self._limits.take_processes(node.name, what.processes, at)
-                node.processes_partial, node.processes_at = what.partial, at
+                node.processes_partial, node.processes_at = what.incomplete, at
                 self._take_processes(node, what.processes)
             case Event():
                 self._take_event(node, what, at)

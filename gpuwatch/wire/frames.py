@@ -70,6 +70,13 @@ class Ranks(Frame, tag="ranks", frozen=True):
     partial: Name | None = None
     """Why some are missing ("stuck in nvmlDeviceGetComputeRunningProcesses on GPU 3")."""
 
+    @property
+    def incomplete(self) -> str | None:
+        """Return why the list is not complete; None: it is."""
+        if self.partial is not None or not self.truncated:
+            return self.partial
+        return f"{self.truncated} more are not listed"
+
 
 class Event(Frame, tag="event", frozen=True):
     """An event at one moment: an Xid, a GPU lost or back, driver trouble."""

@@ -389,3 +389,20 @@ def test_a_connection_that_is_hung_up_is_lost_for_that_reason_and_dialled_again(
     link.hang_up("a frame that nobody can process")
     sentences(watcher.lost().reason)
     watcher.live()
+
+
+def test_a_connection_that_ends_anywhere_is_tried_again() -> None:
+    """The ssh library raises EOFError then, whatever it was asked for."""
+    dialled: list[str] = []
+
+    def dial(command: str) -> Carrier:
+        dialled.append(command)
+        raise EOFError
+
+    with nothing_left():
+        board = LinkContext(Inbox(), interval_s=0.1, modules=stub_agent(), retry=QUICK)
+        link = AgentLink(NodeSpec("gone"), dial, board)
+        link.start()
+        until(lambda: len(dialled) > 2, "the third attempt")
+        link.close()
+        board.close()

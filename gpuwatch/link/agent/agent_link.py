@@ -136,6 +136,8 @@ class AgentLink:
             return outcome
         except CarrierError as error:
             return _Outcome(Ending(str(error), error.final))
+        except EOFError:  # paramiko's, wherever a connection ends
+            return _Outcome(Ending("the connection was closed from the other side"))
         except (
             Exception
         ) as error:  # a thread that dies unseen would leave "connecting" on the screen for ever

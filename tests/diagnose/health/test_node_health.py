@@ -103,6 +103,14 @@ def test_the_watcher_watches_itself() -> None:
     ]  # fmt: skip
 
 
+def test_a_list_that_was_cut_is_incomplete() -> None:
+    story = Story()
+    story.report(NOW, wire.Ranks(t=EPOCH, seq=4, truncated=7))
+    (found,) = story.of_node()
+    assert found.code == "processes_partial"
+    assert "7" in str(found.evidence.text)
+
+
 def test_lost_frames_are_history_after_five_minutes() -> None:
     story = Story()
     story.report(NOW, Refused("not JSON"), wire.Sample(t=EPOCH, seq=5, agent=wire.AgentCost(dropped=4)))

@@ -11,7 +11,7 @@ from .ruleset import typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterator
 
     from ..progress.dialect import CompiledDialect, ProgressReading
     from .candidate import CandidateLine
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .ruleset import CompiledRule, LazyPattern, RuleSet
 
 SEARCHED_CHARS = 4096
-"""Characters of a line that are searched, around the phrase."""
+"""Characters of a line that are searched, around a phrase."""
+MAX_PLACES = 16
 MAX_SLOW = 3
 """Slow searches after which a rule is suspended in a file; one that took ten times as long suffices."""
 
@@ -37,15 +38,21 @@ class LineMatcher(object):
         """Rules with a matching pattern (accepted or not), with the matched text."""
 
     def fields(
-        self, rule: "CompiledRule", text: str, hit: int, general: bool = False
+        self, rule: "CompiledRule", text: str, places: "list[int]", general: bool = False
     ) -> "dict[str, Any] | None":
-        """Return the fields of a match, near offset `hit` of a long line; None: no match.
+        """Return the fields of a match, of a long line near these offsets; None: no match.
 
         `general`: use the rule's general patterns.
         """
         if self._is_off(rule):
             return None
-        text = _window(text, hit)
+        for window in _windows(text, places):
+            found = self._fields(rule, window, general)
+            if found is not None:
+                return found
+        return None
+
+    def _fields(self, rule: "CompiledRule", text: str, general: bool) -> "dict[str, Any] | None":
         found = self._first(rule, rule.general if general else rule.match, text)
         if found is None:
             return None
@@ -190,8 +197,14 @@ def fields_of(groups: "dict[str, str | None]") -> "dict[str, Any]":
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 
-def _window(text: str, hit: int) -> str:
+def _windows(text: str, places: "list[int]") -> "Iterator[str]":
+    """Yield the parts of a text to search, one if it is short: of each place what lies around it."""
     if len(text) <= SEARCHED_CHARS:
-        return text
-    begin = max(0, min(hit - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))
-    return text[begin : begin + SEARCHED_CHARS]
+        yield text
+        return
+    before = None
+    for place in sorted(places)[:MAX_PLACES]:
+        if before is None or place - before > SEARCHED_CHARS // 2:
+            begin = max(0, min(place - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))
+            yield text[begin : begin + SEARCHED_CHARS]
+            before = place

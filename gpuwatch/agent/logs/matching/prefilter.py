@@ -29,6 +29,8 @@ HEAD_CHARS = 3
 """Characters by which parts of words are indexed."""
 MAX_BYTES = 4 << 20
 """Bytes of all remembered shapes."""
+LONG_LINE = 2048
+"""Bytes between two occurrences of a phrase in a line from which on both are returned."""
 MAX_SHAPE = 2000
 """Longer shapes are examined each time."""
 MAX_PROGRESS_SHAPE = 8000
@@ -76,7 +78,7 @@ class Prefilter(object):
     def hits(
         self, data: bytes, newest: "Newest | None" = None, known: "set[int] | None" = None
     ) -> "list[tuple[int, Phrase]]":
-        """Return (offset in `data`, phrase) where a rule's phrase occurs; one per line.
+        """Return (offset in `data`, phrase): where a phrase first occurs, in long lines also the last.
 
         `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
         progress. `known`: forms (see `form_of`) of lines of this file that are left out.
@@ -304,6 +306,10 @@ def _find(line: bytes, phrases: "list[Phrase]", base: int, found: "list[tuple[in
         if phrase.fold:
             lowered = lowered or line.lower()
         at = (lowered if phrase.fold else line).find(phrase.text)
+        if at >= 0 and len(line) > LONG_LINE:
+            last = (lowered if phrase.fold else line).rfind(phrase.text)
+            if last - at > LONG_LINE:
+                found.append((base + last, phrase))
         if at < 0:  # control characters may stand in its midst: then about there
             clean = line.translate(None, _CONTROLS)
             at = (clean.lower() if phrase.fold else clean).find(phrase.text) if len(clean) < len(line) else -1

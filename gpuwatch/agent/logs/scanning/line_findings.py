@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..matching.chunk import Chunk
     from ..matching.matcher import LineMatcher
     from ..matching.ruleset import CompiledRule, RuleSet
+
+    Places = dict[CompiledRule, list[int]]
+    """Rules whose phrases occur in a line, with their offsets in it."""
     from .dedup import Gatherer
     from .open_blocks import OpenBlocks
 
@@ -72,18 +75,17 @@ class LineFindings(object):
         self,
         chunk: "Chunk",
         span: "tuple[int, int]",
-        hit: int,
-        phrases: "list[Phrase]",
+        hits: "list[tuple[int, Phrase]]",
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
-        """Search the line of a span that contains these phrases, the first at `hit`; add findings to `out`.
+        """Search the line of a span that contains these phrases at these places; add findings to `out`.
 
         `raised`: the exception, if a traceback ends with the line.
         """
         start, end = span
         raw = chunk.clean[start:end]
-        shape = self._shape(raw, phrases)
+        shape = self._shape(raw, [phrase for _, phrase in hits])
         if shape is not None and self._known_lines.holds(shape, raw):
             return
         again = self._repeats.match(shape, raw, chunk.offset_of(start), chunk.arrived)
@@ -94,7 +96,7 @@ class LineFindings(object):
         self._shape_searched = shape
         line = CandidateLine(chunk, start, end, self.local_ranks)
         self.local_ranks = self.local_ranks or line.proof
-        self._search_line(chunk, line, hit, phrases, out, raised)
+        self._search_line(chunk, line, hits, out, raised)
         matched = self._search.matched
         once = self._found_once and all(rule.once for rule, _ in matched)
         if shape is not None and not line.parts and (once or not matched):
@@ -124,34 +126,33 @@ class LineFindings(object):
         self,
         chunk: "Chunk",
         line: "CandidateLine",
-        hit: int,
-        phrases: "list[Phrase]",
+        hits: "list[tuple[int, Phrase]]",
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
         """Search a line and add findings to `out`; `raised`: the exception, if a traceback ends with it."""
         if not line.stated:
             return
-        rules: list[CompiledRule] = []
-        for phrase in phrases:
-            rules.extend(rule for rule in phrase.rules if rule not in rules)
+        rules: Places = {}
+        for at, phrase in hits:
+            for rule in phrase.rules:
+                rules.setdefault(rule, []).append(at - line.start)
             for rule in phrase.recoveries:
                 self._recovery(rule, line, chunk.arrived, out)
-        named = [rule for rule in rules if not rule.fallback]
-        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, out)]
+        named = {rule: places for rule, places in rules.items() if not rule.fallback}
+        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, named[rule], out)]
         explained = bool(explaining)
         if not any(rule.is_specific for rule in explaining):
-            explained |= self._explains_generally(named, chunk, line, hit, out)
+            explained |= self._explains_generally(named, chunk, line, out)
         if not explained and (raised is None or not self._exception(chunk, line, raised, out)):
             fallback = [rule for rule in rules if rule.fallback]
             self._unexplained(fallback, chunk, line, raised, out)
 
     def _explains_generally(
         self,
-        rules: "list[CompiledRule]",
+        rules: "Places",
         chunk: "Chunk",
         line: "CandidateLine",
-        hit: int,
         out: "list[dict[str, Any]]",
     ) -> bool:
         """Return True if general patterns explain the line.
@@ -162,7 +163,7 @@ class LineFindings(object):
         for specific in (True, False):
             for rule in [] if known else rules:
                 if rule.general and rule.is_specific is specific:
-                    found = self._explains(rule, True, chunk, line, hit, out)
+                    found = self._explains(rule, True, chunk, line, rules[rule], out)
                     known = known or (found and specific)
         return known
 
@@ -172,7 +173,7 @@ class LineFindings(object):
         general: bool,
         chunk: "Chunk",
         line: "CandidateLine",
-        hit: int,
+        places: "list[int]",
         out: "list[dict[str, Any]]",
     ) -> bool:
         """Return True if a rule explains the line, by its general (`general`) or specific patterns.
@@ -180,7 +181,7 @@ class LineFindings(object):
         Add its finding.
         """
         for index, (text, by) in enumerate(line.stated):
-            fields = self._search.fields(rule, text, hit - line.start, general)
+            fields = self._search.fields(rule, text, places, general)
             if fields is None or not is_about(rule.programs, by.program):
                 continue
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):

@@ -205,14 +205,13 @@ class Scanner(object):
             hits = sorted(hits + [(start, self._lines.raised) for start in raised], key=_place)
         index = 0
         while index < len(hits):
-            first = hits[index][0]
-            start, end = chunk.line_around(first)
-            phrases: list[Phrase] = []
+            start, end = chunk.line_around(hits[index][0])
+            here: list[tuple[int, Phrase]] = []
             while index < len(hits) and hits[index][0] < max(end, start + 1):
-                phrases.append(hits[index][1])
+                here.append(hits[index])
                 index += 1
             try:
-                self._lines.take(chunk, (start, end), first, phrases, out, raised.get(start))
+                self._lines.take(chunk, (start, end), here, out, raised.get(start))
             except LINE_ERRORS as error:  # it costs this line, and no other one
                 if len(self._failed) < MAX_FAILED:
                     self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))

@@ -54,3 +54,15 @@ def test_a_fault_over_a_line_costs_this_line_and_is_reported(poisoned: RuleSet) 
     assert [each["fields"]["what"] for each in findings] == ["first", "last"]
     assert [failed[:2] for failed in one.take_failed()] == [(114, 128)]
     assert one.take_failed() == []
+
+
+@pytest.mark.parametrize("before", ["error ", "[rank0]: RuntimeError ", '{"rank": 0, "message": "'])
+@pytest.mark.parametrize("length", [100, 4500, 9000, 14_000])
+def test_a_long_line_hides_no_error_behind_words_of_another_rule(before: str, length: int) -> None:
+    line = f"{before}{'x ' * (length // 2)}{OUT_OF_MEMORY}" + ('"}' if "{" in before else "")
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\n")}
+
+
+def test_a_phrase_that_is_in_a_long_line_twice_is_looked_at_in_both_places() -> None:
+    line = "out of memory?" + " x" * 4000 + " " + OUT_OF_MEMORY
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\n")}
