@@ -112,7 +112,7 @@ class HeatMap(SelectableLines):
     def key(self, line: int) -> Hashable:
         settings = (self.metric.name, self.shown.version, self.shown.gpus is None)
         if line == 0:
-            return (settings, len(self.shown.views))
+            return (settings, len(self.shown.views), self._scale(), self.layout_now.cell)
         blocks = self.layout_now.lines[(line - 1) // self.layout_now.tall]
         nodes = tuple([self._rows.stamp(block.node) for block in blocks])
         on_line = blocks and blocks[0].node <= self.place[0] <= blocks[-1].node
@@ -240,7 +240,8 @@ class HeatMap(SelectableLines):
                 scale = self.metric.scale(gpu)
                 if scale is not None:
                     return tuple(self.metric.format(end).strip() for end in scale)  # type: ignore[return-value]  # a scale has two ends
-        return "0", "100"
+        low, high = (self.metric.format(end).strip() for end in (0.0, 100.0))
+        return (low, high) if self.metric.unit == "%" else ("", "")
 
     # ---- the cursor
 

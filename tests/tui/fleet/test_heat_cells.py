@@ -10,7 +10,8 @@ from gpuwatch.tui.fleet.heat_cells import CellPainter
 from gpuwatch.tui.model.node_summary import Overview
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import build_styles
-from tests.tui.still import NOW, demo_session
+from tests.tui.screen_text import fleet_of
+from tests.tui.still import NOW, demo_session, still_app
 
 
 @pytest.mark.parametrize("severity", ["warning", "error", "critical"])
@@ -23,3 +24,32 @@ def test_the_cell_of_a_gpu_with_trouble_is_a_badge(severity: Severity) -> None:
     marked = replace(view, gpu_severity={**view.gpu_severity, gpu.info.uuid: severity})
     ((_, style),) = CellPainter(METRICS["util"], 6, look).cells(marked, [gpu], NOW)
     assert style == look.badge[severity]
+
+
+@pytest.mark.parametrize("metric", ["util", "temp"])
+async def test_the_title_of_the_map_has_the_ends_of_the_scale_once_the_first_gpu_is_known(
+    metric: str,
+) -> None:
+    session = demo_session(0.0)
+    nodes = list(session.fleet.nodes.values())
+    scale = METRICS[metric].scale(nodes[0].gpu_list()[0])
+    assert scale is not None
+    ends = tuple(METRICS[metric].format(end).strip() for end in scale)
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        heat = fleet_of(app).heat
+        heat.metric = METRICS[metric]
+        gpus = [dict(node.gpus) for node in nodes]
+        for node in nodes:
+            node.gpus.clear()
+            node.version += 1
+        app.pump()
+        await pilot.pause()
+        before = heat.key(0), heat.render_line(0).text
+        for node, own in zip(nodes, gpus, strict=True):
+            node.gpus.update(own)
+            node.version += 1
+        app.pump()
+        title = heat.render_line(0).text
+        assert all(f" {end} " in title for end in ends)
+        assert title == before[1] or heat.key(0) != before[0]  # else it is not painted again

@@ -377,3 +377,13 @@ async def test_lines_that_bring_a_scrollbar_are_painted_beside_it_at_once() -> N
         await pilot.pause()
         assert problems.show_vertical_scrollbar
         assert rows == [problems.render_line(line).text for line in range(problems.size.height)]
+
+
+async def test_the_names_of_unreachable_nodes_are_whole_under_the_cursor() -> None:
+    names = [f"{letter * 14}.cluster.example" for letter in "ab"]
+    plan = Plan(nodes=tuple(map(NodeSpec, names)), source="hosts.yaml")
+    session = StillSession(plan, [Arrival(name, NOW, LinkStatus("lost", "no answer")) for name in names])
+    app = still_app(session)
+    async with app.run_test(size=(80, 24)):
+        shown = [line.text for line in map(fleet_of(app).situation.render_line, range(8))]
+        assert all(any(name in line for line in shown) for name in names)

@@ -69,10 +69,12 @@ class ActiveProblems(MultiLinePage):
             alike = unreached.get(reason, [])
             if len(alike) > 1 and condition.code == "node_lost" and name in alike:
                 if name == alike[0]:
+                    names = fold(alike)
+                    which = f": {names}" if cell_len(names) > MAX_PLACE_WIDTH else ""
                     yield ProblemItem(
                         ("unreachable", reason), condition.severity, name, None, reason,
-                        f"{len(alike)} nodes never connected", remedy_for(condition, view.node),
-                        nodes=fold(alike), code=condition.code,
+                        f"{len(alike)} nodes never connected{which}", remedy_for(condition, view.node),
+                        nodes=names, code=condition.code,
                     )  # fmt: skip
                 continue
             evidence = evidence_text(condition.evidence, now - view.judged_at)
