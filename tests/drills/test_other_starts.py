@@ -153,3 +153,67 @@ def test_one_rank_beside_idle_gpus_is_reported(tmp_path: Path, monkeypatch: pyte
                 watch(session, lambda _f, _n: "lone_gpu" in [e.code for e in session.book.alerts.values()])
         finally:
             end(rank)
+
+
+SHELL_RANK = """
+import argparse, os, time
+from pathlib import Path
+parser = argparse.ArgumentParser()
+parser.add_argument("--rank", type=int)
+parser.add_argument("--world-size", type=int)
+parser.add_argument("--dist-url")
+rank = parser.parse_args().rank
+Path("/proc/self/comm").write_text("python")
+Path(f"/proc/self/task/{os.getpid()}/comm").write_text("python")
+import threading
+def loop():
+    Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("pt_gloo_runloop")
+    time.sleep(3600)
+threading.Thread(target=loop, daemon=True).start()
+for step in range(1, 100000):
+    print("step %d/100000 loss 2.5" % step, flush=True)
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("per_node", [2, 1])
+def test_ranks_from_shells_on_two_nodes_are_of_one_job(
+    cluster: Cluster, session: Session, tmp_path: Path, per_node: int
+) -> None:
+    """No launcher, no environment: their arguments tell the rank, the size and where they meet."""
+    script, size = tmp_path / "train.py", 2 * per_node
+    script.write_text(SHELL_RANK)
+    url = f"tcp://10.0.0.7:{23450 + per_node}"
+    started = []
+    try:
+        for rank in range(size):
+            argv = ["--rank", str(rank), "--world-size", str(size), "--dist-url", url]
+            node = cluster[("n1", "n2")[rank // per_node]]
+            with (tmp_path / f"out{rank}.log").open("wb") as log:
+                started.append(node.start([sys.executable, str(script), *argv], output=log))
+
+        def ranks() -> dict[int | None, tuple[str, str | None]]:
+            return {
+                each.rank: (name, each.job)
+                for name, node in session.fleet.nodes.items()
+                for each in node.processes
+                if any(path.startswith(str(tmp_path)) for path in each.logs)
+            }
+
+        watch(session, lambda _fleet, _now: ranks().keys() == set(range(size)))
+        watch(session, lambda _fleet, _now: len({job for _, job in ranks().values()}) == 1)
+        ((name, job),) = {place for rank, place in ranks().items() if rank == size - 1}
+        pid = next(e.pid for e in session.fleet.nodes[name].processes if (e.job, e.rank) == (job, size - 1))
+        watch(session, lambda _f, _n: sum(e.job == job for e in session.book.places.ranks) == size)
+        cluster[name].signal(pid)
+        named = [("rank.killed", "n2", size - 1)]
+        watch(
+            session,
+            lambda _fleet, _now: (
+                [(each.code, each.node, each.rank) for each in session.book.incidents if each.job == job]
+                == named
+            ),
+        )
+    finally:
+        for process in started:
+            end(process)

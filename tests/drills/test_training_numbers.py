@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.training import throughput
+from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.session import Session
 from tests.drills.jobs import TAGGED, Job, job
 from tests.drills.namespaces import Cluster
@@ -23,6 +24,14 @@ for step in itertools.count(step + 1):
 """Numbers, and the seconds of a step, that change once the file is there."""
 SLOWER = CHANGES.format("2.5", "()", *["0.3 if changed else 0.1"] * 2)
 RISES = CHANGES.format("%.4f", "5.9 if changed else 1.0,", "0.1", "0.1")
+REOPENS = """do
+import itertools, os
+for step in itertools.count(1):
+    loss = "nan" if os.path.exists(sys.argv[1][:-1] + "0.changed") else "2.5"
+    if os.environ["RANK"] == "0":
+        with open(os.path.dirname(sys.argv[1]) + "/../train.txt", "a") as log:
+            print(time.strftime("%Y-%m-%d %H:%M:%S"), f"step {step}/100000 loss {loss}", file=log)
+    time.sleep(0.2)"""
 CHECKPOINTS = """do
 import os
 for saved in (1000, 2000):
@@ -109,3 +118,21 @@ def test_an_incident_tells_the_last_whole_checkpoint(
             return () if last is None else (last.step, last.unfinished_step, (last.steps_lost or 0) > 1000)
 
         run.until(lambda: told() == (1000, 2000, True))
+
+
+@pytest.mark.long  # a search a minute
+def test_a_log_that_is_opened_for_each_line_is_found(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies beside the launcher's log, which is followed; the ranks print nothing there."""
+    monkeypatch.setenv(VARIABLE, "on")
+    with (
+        cluster.session() as session,
+        job(cluster, session, tmp_path / "job", "reopens", "--inherit") as run,
+    ):
+        for rank in (0, 1):
+            run.order(rank, REOPENS)
+        path = str(tmp_path / "job" / "train.txt")
+        run.until(lambda: path in [each.path for each in session.fleet.nodes["n1"].logs], seconds=150.0)
+        (run.folder / "ctl" / "rank0.changed").touch()
+        run.until(lambda: "num.nan_loss" in [each.code for each in run.alerts()])

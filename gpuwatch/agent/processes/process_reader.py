@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 
+from ..ranks.rank_arguments import with_stated
 from ..ranks.rank_environment import identity
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
@@ -121,7 +122,7 @@ class ProcessReader(object):
         present_rows = [row for row in rows if row is not None]
         for row in present_rows:
             if row["pid"] in numbered:
-                row.update(numbered[row["pid"]])
+                row.update(with_stated(numbered[row["pid"]], row))
             self._add_children(row, used)
         return present_rows, truncated
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 
 from ..base.procfs import names, read_bytes, read_text
+from ..ranks.rank_arguments import stated_group
 from .sibling_numbers import numbered_logs, numbers, separate_numbers
 
 TYPE_CHECKING = False
@@ -160,9 +161,13 @@ def _members(
 def _separate(
     group: "list[Sibling]", distributed: "Callable[[int], bool]", trains: "Callable[[int], bool]"
 ) -> "list[Sibling]":
-    """Return the ranks among processes that were started apart."""
+    """Return the ranks among processes that were started apart.
+
+    The only one of a node is one if it states its rank, the size of the group and where that meets.
+    """
     if len(group) < 2:
-        return []
+        alone = [one for one in group if len(stated_group(one.command)) > 1 and separate_numbers([one])[1]]
+        return [one for one in alone if distributed(one.pid) or trains(one.pid)]
     members = [one for one in group if distributed(one.pid)]
     if len(members) < 2:
         stated = separate_numbers(group)[1] != "order"
@@ -172,7 +177,7 @@ def _separate(
 
 def _given(members: "Sequence[Sibling]", parent: "int | None" = None) -> "dict[int, dict[str, object]]":
     """Return the assignment of each member; `parent`: None if they were started apart."""
-    if len(members) < 2:
+    if len(members) < (1 if parent is None else 2):
         return {}
     known, source = separate_numbers(members) if parent is None else numbers(members)
     facts: dict[str, object] = {} if parent is None else {"launcher": parent}

@@ -87,8 +87,8 @@ class EarlierJobsWatch:
     def completed(self, known: Sequence[Alert]) -> list[Alert]:
         """Return the alerts of this session and of the earlier one.
 
-        A line without a rank has the one that the earlier session knew while the process was listed, also if
-        other nodes see its file now.
+        A line without a rank or node has those that the earlier session knew while the process was listed,
+        also if other nodes see its file now.
         """
         ids = {alert.id for alert in known}
         return [
@@ -97,11 +97,11 @@ class EarlierJobsWatch:
         ]
 
     def _on_its_rank(self, alert: Alert) -> Alert:
-        if alert.rank is not None:
+        if alert.rank is not None and alert.node is not None:
             return alert
         line = _line(alert)
         earlier = self._placed.get(alert.id) or (None if line is None else self._placed_lines.get(line))
-        if earlier is None:
+        if earlier is None or alert.rank not in (None, earlier.rank):
             return alert
         return structs.replace(alert, rank=earlier.rank, rank_from="process", node=alert.node or earlier.node)
 

@@ -3,9 +3,10 @@
 The job's name comes from the first of these that is known: the id in the environment of its processes
 (Slurm's, the launcher's run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; its world size,
 `unnamed-8`. A rendezvous on the loopback interface belongs to one node, with its port (`n1:29500`) or without
-(`unnamed-8@n1`); the same holds for ranks that a program numbers itself. A job has each rank once: if two
-running processes claim the same rank, they belong to two jobs, which are distinguished by their rendezvous,
-by their launcher, and by the folders that they write to. Whatever stays ambiguous has no job.
+(`unnamed-8@n1`); the same holds for ranks that a program numbers itself, unless it states a rendezvous. A job
+has each rank once: if two running processes claim the same rank, they belong to two jobs, which are told
+apart by their rendezvous, by their launcher, and by the folders that they write to. Whatever stays ambiguous
+has no job.
 """
 
 from __future__ import annotations
@@ -321,12 +322,13 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
     if master is not None and _RESTARTS in process.variables:
         master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
     size = "" if process.world_size is None else f"-{process.world_size}"
-    of_node = process.on_loopback or process.rank_source is not None  # siblings number themselves from 0
+    alone = process.on_loopback or process.rank_source is not None  # siblings number themselves from 0
+    place = host if process.on_loopback or process.master is None else process.master if alone else ""
     return RunningRank(
         host,
         process.pid,
         process.rank if process.rank is not None else -1,
-        process.job or master or f"{UNNAMED}{size}{f'@{host}' if of_node else ''}",
+        process.job or master or f"{UNNAMED}{size}{f'@{place}' if alone else ''}",
         master,
         launcher,
         home(process.logs[0]) if process.logs else "",

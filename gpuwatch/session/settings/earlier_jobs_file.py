@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from gpuwatch.decode_errors import DECODE_ERRORS
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
@@ -32,6 +34,18 @@ _decoder = msgspec.json.Decoder(list[EarlierJob])
 def _inferred(incident: Incident) -> int | None:
     """Return the rank of an incident if its headline marks it as inferred (`~3`), else None."""
     return incident.rank if f"~{incident.rank} " in incident.headline else None
+
+
+def _with_culprit(incident: Incident) -> list[Alert]:
+    """Return the alerts of an incident; the cause has the rank and node that the incident names.
+
+    A later session has no processes to find them by.
+    """
+    cause = incident.cause
+    if cause is None or cause.rank is not None or incident.rank is None:
+        return list(incident.alerts)
+    placed = structs.replace(cause, rank=incident.rank, rank_from="process", node=incident.node)
+    return [placed if each.id == cause.id else each for each in incident.alerts]
 
 
 class RanJob(NamedTuple):
@@ -96,7 +110,8 @@ class EarlierJobsFile:
     def _keep(self, job: str, incident: Incident, wall: float) -> None:
         known = self._failed.get(job)
         alerts = {each.id: each for each in (known.alerts if known is not None else ())}
-        alerts.update((each.id, each) for each in failures(incident.alerts, MAX_ALERTS, _inferred(incident)))
+        placed = _with_culprit(incident)
+        alerts.update((each.id, each) for each in failures(placed, MAX_ALERTS, _inferred(incident)))
         ran = self._ran[job]
         kept = tuple(list(alerts.values())[:MAX_ALERTS])
         new = EarlierJob(

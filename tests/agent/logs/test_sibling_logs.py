@@ -31,3 +31,11 @@ def test_a_name_that_says_rank_needs_no_writers_rank(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"out.rank{number}").write_text("step 1\n")
     assert found([(str(tmp_path / "out.rank0"), time.time() - 60, None)]) == [("out.rank1", None)]
+
+
+def test_the_folder_of_another_run_has_no_siblings(tmp_path: Path) -> None:
+    """The number of the folder is that of the run: the file's own name tells the rank."""
+    for run in (7, 8):
+        (tmp_path / f"run{run}").mkdir()
+        (tmp_path / f"run{run}" / "rank0.log").write_text("step 1\n")
+    assert found([(str(tmp_path / "run8" / "rank0.log"), time.time() - 60, 0)]) == []

@@ -113,6 +113,23 @@ def test_a_stopped_rank_is_stopped_wherever_it_is(sentences: Sentences) -> None:
     sentences(job.verdict.sentence)
 
 
+def test_of_two_ranks_the_stopped_one_is_named() -> None:
+    ranks = [at(1, (("train", MINE, 7),), kernel_thread(None, "T")), at(0, LOADS, kernel_thread("poll"))]
+    (job,) = judge_stacks([structs.replace(each, world=8) for each in ranks])
+    assert (job.verdict.wrong, job.verdict.culprits) == (True, (1,))
+
+
+@pytest.mark.parametrize(("call", "culprits"), [("clock_nanosleep", (1,)), ("recvfrom", ())])
+def test_the_only_rank_that_waits_on_no_socket_is_named_cautiously(
+    call: str, culprits: tuple[int, ...]
+) -> None:
+    """Ranks that exchange data over their own sockets stand at lines of their own."""
+    ranks = [at(rank, (("receive", MINE, rank),), kernel_thread("recvfrom")) for rank in (0, 2, 3)]
+    (job,) = judge_stacks([*ranks, at(1, (("read_shard", MINE, 99),), kernel_thread(call))])
+    assert job.verdict.culprits == culprits
+    assert job.verdict.confidence == "low"
+
+
 def test_the_worker_that_is_stuck_is_reported_with_its_rank(sentences: Sentences) -> None:
     rank = at(2, LOADS, kernel_thread("poll"))
     assert rank.stack is not None

@@ -49,3 +49,16 @@ def test_a_line_that_states_only_a_pid_has_the_rank_that_the_earlier_session_kne
     later.book.take_earlier([EarlierJob("gone", ("n1",), ("u",), WALL, (then,))])
     later.look(103.0)
     assert [alert.rank for alert in later.book.alerts.values()] == [1]
+
+
+def test_a_line_that_other_nodes_see_now_has_the_rank_and_node_that_the_earlier_session_knew() -> None:
+    proof = Proof("line", "KeyError: 'mask'", WALL, node="n1", file="/runs/9/0/stderr.log", offset=40)
+    then = Alert(
+        id="python.exception:1@n1", code="python.exception", severity="error", title="raised", text="raised",
+        proof=(proof,), node="n1", rank=3, rank_from="process", job="9", first=WALL, last=WALL,
+    )  # fmt: skip
+    watch = EarlierJobsWatch([EarlierJob("9", ("n1",), ("u",), WALL, (then,))])
+    new = structs.replace(then, id="python.exception:1@n2", node=None, rank=None, rank_from=None)
+    other = structs.replace(new, proof=(structs.replace(proof, offset=90),))
+    places = [(alert.node, alert.rank) for alert in watch.completed([new, other])]
+    assert places == [("n1", 3), (None, None)]

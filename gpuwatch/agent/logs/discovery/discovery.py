@@ -7,6 +7,7 @@ import time
 from ...base.procfs import clean
 from ...ranks.path_ranks import ranks_of_path
 from .holders import held_files, is_same_file, still_held
+from .reopened import reopened_logs
 from .siblings import sibling_logs
 from .start_folders import start_folders
 from .tail import LogTail
@@ -151,6 +152,9 @@ class Discovery(object):
         for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
             self._take_sibling(path, rank)
             yield
+        for fresh in list(reopened_logs(self._catalog.starts(), self._enter, self._is_blocked)):
+            self._take_reopened(fresh)
+            yield
         walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
@@ -204,6 +208,18 @@ class Discovery(object):
         entry = self._catalog.entries.get(path)
         if entry is not None:
             entry.last_lines = tail.lines
+
+    def _take_reopened(self, one: "LogCandidate") -> None:
+        """Add the log of a running job that no process has open between two lines."""
+        if not self._is_new(one):
+            return
+        self._enter(one.path)
+        try:
+            tail = LogTail(one.path)
+        except OSError:
+            return
+        if tail.is_training(self._ruleset, self._prefilter, steps_only=True):
+            self._catalog.add(one.path, "found", tail.rank())
 
     def _take_held(self, path: str, holders: "dict[int, str]") -> None:
         """Add a log that processes write which are not listed: its job runs, with unknown ranks."""

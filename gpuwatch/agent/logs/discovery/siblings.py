@@ -77,9 +77,10 @@ def _forms(
     for path, start, rank in written:
         folder, name = os.path.split(path)
         outer, last = os.path.split(folder)
+        in_name = ranks_of_path("/" + name) != (None, None)
         for base, head, below in ((folder, name, ""), (outer, last, "/" + name)):
-            if head.startswith("slurm-"):
-                continue  # the number may be a job's
+            if head.startswith("slurm-") or (below and in_name):
+                continue  # the number may be a job's: `/r/run7/rank0.log` is no sibling of one in run8
             for number in _DIGITS.finditer(head):
                 known = found.setdefault(base, {})
                 form = known.setdefault((head[: number.start()], head[number.end() :], below), Form())

@@ -133,7 +133,7 @@ class Walk(object):
         if name.startswith(".") or name in _NO_LOG_FOLDERS:
             return
         is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not _may_be_log(name):
+        if not is_folder and not may_be_log(name):
             return
         status = entry.stat(follow_symlinks=False)
         if is_folder:
@@ -149,7 +149,7 @@ class Walk(object):
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 
 
-def _may_be_log(name: str) -> bool:
+def may_be_log(name: str) -> bool:
     """Return True for a log's name: by its suffix, or by a word in it if it has no other suffix."""
     if SAVED_SCREEN_NAME.match(name):
         return False

@@ -18,7 +18,9 @@ from gpuwatch.diagnose.hang.stacks.groups import (
     kernel_location,
     kernel_thread,
     main_thread,
+    only_one_off_the_network,
     stack_groups,
+    stopped_ranks,
 )
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait, waits_on_socket
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
@@ -130,6 +132,23 @@ def _no_majority(
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:
         return stuck
+    odd = stopped_ranks(spots)
+    confidence: Confidence = "medium" if odd else "low"
+    odd = odd or ([] if unseen else only_one_off_the_network(spots))
+    if odd:
+        what = ", ".join(
+            dict.fromkeys(spot.what for spot in spots if any(each in spot.ranks for each in odd))
+        )
+        rest = f"the other {total - len(odd)} of {total} ranks wait or run"
+        return Verdict(
+            source="stacks",
+            wrong=True,
+            sentence=f"{_named(odd)} {'is' if len(odd) == 1 else 'are'} {what}; {rest}",
+            culprits=tuple(each.rank for each in odd),
+            confidence=confidence,
+            evidence=tuple(evidence),
+            settle=(*settle, AGAIN),
+        )
     apart = not unseen and all(spot.call is not None for spot in spots) and _still(spots)
     most = f"{len(spots[-1].ranks)} of them {spots[-1].what}"
     if apart:

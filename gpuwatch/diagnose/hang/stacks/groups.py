@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait
+from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, STOPPED, kernel_wait, waits_on_socket
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
 from gpuwatch.diagnose.model.verdict import Verdict
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
 SHOWN_FRAMES = 12
+LEAST_WAITING = 2
+"""Ranks that must wait on a socket for the only other one to stand out."""
 
 
 class RankStack(Struct, frozen=True):
@@ -102,3 +104,27 @@ def kernel_location(each: RankStack) -> tuple[str, bool]:
     """
     thread = kernel_thread(each)
     return ("gone", False) if thread is None else kernel_wait(thread)
+
+
+def stopped_ranks(spots: Sequence[StackGroup]) -> list[RankStack]:
+    """Return the ranks that are stopped (SIGSTOP or a debugger) while others are not, in order."""
+    ranks = [each for spot in spots for each in spot.ranks]
+    stopped = [
+        each for each in ranks if (thread := kernel_thread(each)) is not None and thread.state in STOPPED
+    ]
+    return sorted(stopped, key=lambda each: each.rank) if len(stopped) < len(ranks) else []
+
+
+def only_one_off_the_network(spots: Sequence[StackGroup]) -> list[RankStack]:
+    """Return the only rank that waits on no socket while all others do, each in code of its own; else none.
+
+    Ranks of a program that exchanges data over its own sockets wait for each other like this.
+    """
+    ranks = [each for spot in spots for each in spot.ranks]
+    others = [each for each in ranks if not _on_socket(each)]
+    return others if len(others) == 1 and len(ranks) > LEAST_WAITING else []
+
+
+def _on_socket(each: RankStack) -> bool:
+    thread = kernel_thread(each)
+    return thread is not None and waits_on_socket(thread)

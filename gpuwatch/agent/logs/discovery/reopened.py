@@ -1,0 +1,58 @@
+"""Finds logs that programs open and close for each line: no descriptor leads to them while they grow."""
+
+import os
+import stat
+import time
+
+from ...base.procfs import names
+from .walk import LogCandidate, may_be_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable, Iterator
+
+MAX_ENTRIES = 2000
+"""Most folder entries per search."""
+FRESH_S = 120.0
+"""Seconds since the last write within which a file counts as growing: more than between two searches."""
+
+
+def reopened_logs(
+    written: "Iterable[tuple[str, float, int | None]]",
+    enter: "Callable[[str], object]",
+    blocked: "Callable[[str], bool]",
+) -> "Iterator[LogCandidate]":
+    # noqa: E501 - a type comment is one line
+    """Yield fresh files beside the `written` ones that grow since the writers' start, with names of logs.
+
+    Args:
+        written: Path and unix time at which its writer started, of the files that processes write.
+        enter: Is called with each folder before the file system is accessed.
+        blocked: Returns True for what must not be accessed.
+    """
+    starts: dict[str, float] = {}
+    open_now = set()
+    for path, start, _ in written:
+        folder = os.path.dirname(path)
+        starts[folder] = min(start, starts.get(folder, start))
+        open_now.add(path)
+    left = MAX_ENTRIES
+    for folder, start in sorted(starts.items()):
+        if blocked(folder):
+            continue
+        enter(folder)
+        entries = names(folder)
+        left -= len(entries)
+        if left < 0:
+            return
+        for name in entries:
+            path = folder + "/" + name
+            if path in open_now or not may_be_log(name) or blocked(path):
+                continue
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            since = max(start, time.time() - FRESH_S)
+            if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
+                yield LogCandidate(path, status)
