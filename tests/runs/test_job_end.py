@@ -344,6 +344,7 @@ def test_steps_that_come_again_tell_of_a_restart(tmp_path: Path) -> None:
     [
         ("Rank {n}: Starting all-reduce", "Rank {n}: All-Reduce complete"),
         ("[rank {n}] entering broadcast #3", "[rank {n}] left broadcast #3"),
+        ("Rank {n}: Before all-reduce", "Rank {n}: After all-reduce"),
     ],
 )
 def test_the_rank_that_alone_began_and_did_not_end_hangs(
@@ -356,6 +357,23 @@ def test_the_rank_that_alone_began_and_did_not_end_hangs(
     (tmp_path / "t.log").write_text(text + "".join(ends[:rank] + ends[rank + 1 :]))
     (incident,) = report(tmp_path).incidents
     assert (incident.code, incident.rank) == ("job.hang", rank)
+
+
+@pytest.mark.parametrize("words", [("Before {}", "After {}"), ("Starting {}", "{} complete")])
+@pytest.mark.parametrize(
+    ("what", "is_hang"), [("all-reduce", True), ("barrier", True), ("evaluation", False)]
+)
+def test_of_two_ranks_a_collective_tells(
+    what: str, is_hang: bool, words: tuple[str, str], tmp_path: Path
+) -> None:
+    """Document 004, lines 411 to 438: both ranks call it; an evaluation is often that of one rank."""
+    begin, end = (word.format(what) for word in words)
+    for rank in range(2):
+        lines = [f"Rank {rank}: {begin}", f"Rank {rank}: {end}"] * 2 + [f"Rank {rank}: {begin}"]
+        lines += [f"Rank {rank}: {end}"] * (rank == 0)
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join(lines) + "\n")
+    found = [(incident.code, incident.rank) for incident in report(tmp_path).incidents]
+    assert found == ([("job.hang", 1)] if is_hang else [])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,16 @@ from gpuwatch.agent.logs.matching.record_rank import read_message
 
 MIN_FINISHED_PEERS = 3
 """At least this many ranks, and all but one of those that began, must have finished an operation."""
-_MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit)")
+MIN_PEERS_OF_COLLECTIVE = 1
+"""The same of a collective, which all ranks call: one other rank suffices."""
+_MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit|before|after)")
+_COLLECTIVE = (
+    r"(?P<{}>(?:all[-_ ]?reduce|all[-_ ]?gather|reduce[-_ ]?scatter|all[-_ ]?to[-_ ]?all|broadcast|barrier)"
+    r"(?:_[a-z_]{{1,20}})?)"
+)
+_BEFORE = re.compile(r"(?i)(?:^|[\]:|>] ?)before (?:the )?" + _COLLECTIVE.format("what") + r"\b")
+_AFTER = re.compile(r"(?i)(?:^|[\]:|>] ?)after (?:the )?" + _COLLECTIVE.format("what") + r"\b")
+_IS_COLLECTIVE = re.compile("allreduce|allgather|reducescatter|alltoall|broadcast|barrier")
 _WHAT = r"(?P<{}>[A-Za-z][A-Za-z_-]{{2,30}}(?: [A-Za-z_-]{{2,20}}){{0,2}}?)"
 _BEGUN = re.compile(
     r"(?i)\b(?:starting|beginning|begins?|entering|enters?|started|entered) (?:the )?"
@@ -59,12 +68,14 @@ def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | N
             rank = by.rank if by.rank is not None else reading.rank
             if rank is None:
                 continue
-            for found in _BEGUN.finditer(text):
+            for found in (*_BEGUN.finditer(text), *_BEFORE.finditer(text)):
                 key = _key(found["what"])
                 begun[key][rank] += 1
                 last[key, rank] = Unfinished(found["what"], rank, 0, by.host, file, text)
             for found in _ENDED.finditer(text):
                 ended[_key(found["first"] or found["second"])][rank] += 1
+            for found in _AFTER.finditer(text):
+                ended[_key(found["what"])][rank] += 1
     return next((each for key in begun if (each := _alone(key, begun[key], ended[key], last))), None)
 
 
@@ -73,7 +84,8 @@ def _alone(
 ) -> Unfinished | None:
     inside = [rank for rank, count in begun.items() if count > ended[rank]]
     out = [rank for rank, count in begun.items() if 0 < count <= ended[rank]]
-    if len(inside) != 1 or len(out) < MIN_FINISHED_PEERS:
+    least = MIN_PEERS_OF_COLLECTIVE if _IS_COLLECTIVE.match(key) else MIN_FINISHED_PEERS
+    if len(inside) != 1 or len(out) < least:
         return None
     found = last[key, inside[0]]
     return Unfinished(found.what, found.rank, len(out), found.host, found.file, found.text)

@@ -21,6 +21,11 @@ MAX_ODD = 2
 OVER = ("finished", "running")
 
 
+def other_ranks(count: int) -> str:
+    """Return `3 other ranks`, `1 other rank`."""
+    return f"{count} other rank{'s' * (count != 1)}"
+
+
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
@@ -35,7 +40,7 @@ def unfinished_alerts(
     files = list(files)
     text = ""
     if found is not None:
-        text = f"began {found.what} and did not log its end; {found.peers} other ranks did"
+        text = f"began {found.what} and did not log its end; {other_ranks(found.peers)} did"
     elif (odd := one_line_short(files)) is not None:
         found, follows = odd
         text = f"last {quoted(found.text)}; {found.peers} other ranks went on and {quoted(follows)}"
