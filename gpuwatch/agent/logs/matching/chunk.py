@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PAST_BYTES = 16 * 1024
 """Bytes of the previous chunk that are kept, for context and conditions."""
+FEW_ABOVE = 8
+"""Lines above a line that are split off together: its rules ask for them one after another."""
 MAX_TRACEBACK = 30
 SHORT_TRACEBACK = 12
 """Lines examined before those of a long traceback."""
@@ -61,6 +63,8 @@ class Chunk(object):
         self._raw = raw
         self._base = base
         self._past = past
+        self._lines_above: tuple[int, int, list[bytes]] = (-1, 0, [])
+        """Start of a line, the number of lines asked for above it, and these."""
         self._cursor = (0, 0)
         self.arrived = arrived
         self.backlog = backlog
@@ -103,6 +107,14 @@ class Chunk(object):
         """Return up to `most` non-blank lines before the one at `start`, in order."""
         if most <= 0:
             return []
+        at, count, lines = self._lines_above
+        if at != start or count < most:
+            count = max(most, FEW_ABOVE)
+            lines = self._split_above(start, count)
+            self._lines_above = start, count, lines
+        return lines[-most:]
+
+    def _split_above(self, start: int, most: int) -> "list[bytes]":
         size = 128 * most  # most lines are shorter
         while True:
             before = self.clean[max(0, start - size) : start]
