@@ -8,10 +8,11 @@ import json
 import random
 import time
 import zlib
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.ras.model import RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
@@ -25,9 +26,8 @@ from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.wire import FrameError, NodeSettings, decode
-from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, DumpResults
-from gpuwatch.wire.stacks import RasAnswer, RasAnswers, Stacks, UploadResult
+from gpuwatch.wire import FrameError, LongRequest, decode
+from gpuwatch.wire.stacks import RasAnswer
 from tests.wire.extreme_frames import Extremes
 
 FRAMES = 400
@@ -57,9 +57,18 @@ def test_extreme_frames_of_ten_minutes_are_refused_or_processed(packs: Packs) ->
             raise AssertionError(f"keep the seed {seed} among those of the suite") from error
 
 
-@pytest.mark.parametrize(
-    "kind", [Stacks, RasAnswers, DumpResults, DumpPlaces, DumpPiece, NodeSettings, UploadResult]
-)
+def answers() -> list[type[Any]]:
+    """The types of all answers to requests, by their docstrings."""
+    every = (each for each in vars(wire).values() if isinstance(each, type))
+    return [each for each in every if (each.__doc__ or "").startswith("The answer to `")]
+
+
+def test_every_request_has_an_answer_of_a_known_type() -> None:
+    stated = "".join(each.__doc__ or "" for each in answers())
+    assert [one.__name__ for one in get_args(LongRequest) if f"`{one.__name__}`" not in stated] == []
+
+
+@pytest.mark.parametrize("kind", answers())
 def test_extreme_answers_are_read_or_refused_with_a_reason(kind: type[Any]) -> None:
     made, read = Extremes(1), 0
     for _ in range(FRAMES):
