@@ -116,7 +116,7 @@ def piece_at(descriptor: int, offset: int) -> "dict[str, Any]":
 
 
 def _places_of(proc: str, pid: int) -> "Callable[[], object]":
-    def look() -> "dict[str, Any]":
+    def list_files() -> "dict[str, Any]":
         folder = os.path.join(proc, str(pid))
         environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
         if environ is None:
@@ -128,7 +128,7 @@ def _places_of(proc: str, pid: int) -> "Callable[[], object]":
         places = [(prefix, hash((root.st_dev, root.st_ino))) for prefix, _ in _prefixes(folder)]
         return {"places": places, "pipe": bool(stem), "there": there}
 
-    return look
+    return list_files
 
 
 def _prefixes(folder: str) -> "list[tuple[str, bool]]":

@@ -24,7 +24,7 @@ PAUSE_S, FEW_BYTES = 0.02, 2_048
 
 A command that logs a thousand lines a second wakes this process, and is interrupted by it, a hundred times.
 """
-LOOK_S = 1.0
+POLL_S = 1.0
 """Seconds between two checks of the command's state and calls of `on_idle` without a signal."""
 
 
@@ -71,12 +71,12 @@ class Relay:
         with self._signals(), self._raw_terminal() as reads_keys:
             if reads_keys:
                 self._listen(0)
-            look_at = 0.0
+            poll_at = 0.0
             while not child.has_ended:
-                self._wait(sources, LOOK_S)
-                if not self._was_woken and time.monotonic() < look_at:
+                self._wait(sources, POLL_S)
+                if not self._was_woken and time.monotonic() < poll_at:
                     continue
-                self._was_woken, look_at = False, time.monotonic() + LOOK_S
+                self._was_woken, poll_at = False, time.monotonic() + POLL_S
                 self._pass_signals()
                 if child.poll():
                     self._stop_with_child()

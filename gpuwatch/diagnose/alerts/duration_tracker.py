@@ -79,10 +79,10 @@ class SymptomWatch(PeriodicWatch):
         self.alerts = self._lasting.alerts
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
-        moved = self._look(fleet, now, wall)
+        moved = self._check_fleet(fleet, now, wall)
         return self._lasting.clear(now, wall) or moved
 
-    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
+    def _check_fleet(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Record the current symptoms and report those that lasted.
 
         Return True if an alert fired or changed.

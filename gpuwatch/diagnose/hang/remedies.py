@@ -57,7 +57,7 @@ def commands(
     reported = [
         step
         for spec, process in first.values()
-        for step in _look(spec, process, stacks.get((spec.name, process.pid)))
+        for step in _inspection(spec, process, stacks.get((spec.name, process.pid)))
     ]
     received = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
     if any(each is not None and pauses(each) for each in received):
@@ -96,7 +96,7 @@ def slurm_job(fleet: Fleet, job: str | None) -> str | None:
     return None if stated is not None and stated.user and users - {stated.user} else ident
 
 
-def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
+def _inspection(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
     """Return harmless commands: SIGCONT for stopped processes of a rank, otherwise a stack dump."""
     main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]

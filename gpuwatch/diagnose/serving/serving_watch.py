@@ -40,7 +40,7 @@ class ServingWatch(SymptomWatch):
         super().__init__(EVERY_S, thresholds.clear_s)
         self._hold_s = thresholds.hold_s
 
-    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
+    def _check_fleet(self, fleet: Fleet, now: float, wall: float) -> bool:
         moved = False
         for server in fleet.servers.servers.values():
             facts = server_facts(server, now)

@@ -58,7 +58,7 @@ class TrainingWatch(SymptomWatch):
         super().__init__(EVERY_S, thresholds.clear_s)
         self._slow_step_s = thresholds.slow_step_s
 
-    def _look(self, fleet: Fleet, now: float, wall: float) -> bool:
+    def _check_fleet(self, fleet: Fleet, now: float, wall: float) -> bool:
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):

@@ -18,7 +18,7 @@ YEAR = re.compile(
     rb"|(?:\[|^)[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8}(?: [A-Z]{3,4})? 20\d\d\b",
     re.MULTILINE,
 )
-LOOK_TIMES = 20
+MAX_TIMES_TRIED = 20
 DAY_S = 86_400.0
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 DUMP_WORDS = (b"pg_config", b"comm_lib_version", b"nccl_version", b"profiling_name")
@@ -31,7 +31,7 @@ def last_year_time(sample: bytes, mtime: float) -> float | None:
 
     Timestamps more than a day after the file's modification time are ignored.
     """
-    for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
+    for line in reversed(YEAR.findall(sample)[-MAX_TIMES_TRIED:]):
         at = time_of(line_text(line), mtime)
         if at is not None and at <= mtime + DAY_S:
             return at

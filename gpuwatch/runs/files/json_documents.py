@@ -25,7 +25,7 @@ HEAD_BYTES = 32_768
 MAX_RECORD = 1 << 20
 """Largest record or string in bytes."""
 MAX_DEPTH = 64
-LOOK_RECORDS = 8
+MAX_RECORDS_TRIED = 8
 """Records at the beginning that classify a document; half of them must be log records."""
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
@@ -82,7 +82,7 @@ def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
         for line in splitter.feed(head).splitlines():
             if line.strip():
                 found.append(line)
-            if len(found) >= LOOK_RECORDS:
+            if len(found) >= MAX_RECORDS_TRIED:
                 break
     except TooLongError:
         return False

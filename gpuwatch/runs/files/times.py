@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.lines.splitter import MAX_LINE, unmasked_text
 from gpuwatch.agent.logs.lines.timestamps import may_have_time, time_of
 from gpuwatch.wire import TimeBound
 
-LOOK_LINES = 400
+MAX_LINES_TRIED = 400
 COPIED_S = 60.0
 """A file modified this long after the job's last line was copied, or written by another job (seconds)."""
 TALKATIVE_S = 3600.0
@@ -55,8 +55,8 @@ class TimesAround:
         begun = self._data[self._starts[line] : at]
         above = time_of(unmasked_text(begun[:MAX_LINE]), self._mtime) if begun else None
         if above is None:
-            above = self._first(range(line - 1, max(-1, line - 1 - LOOK_LINES), -1))
-        return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + LOOK_LINES))))
+            above = self._first(range(line - 1, max(-1, line - 1 - MAX_LINES_TRIED), -1))
+        return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + MAX_LINES_TRIED))))
 
     def _first(self, lines: range) -> float | None:
         return next((at for line in lines if (at := self._time(line)) is not None), None)

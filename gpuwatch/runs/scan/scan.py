@@ -193,12 +193,12 @@ def done_parts(
     workers: Workers[FilePart, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
     try:
 
-        def look(size: int) -> None:
+        def show_progress(size: int) -> None:
             report(size)
             if watch.stopping():
                 workers.stop()
 
-        for done in workers.results(parts, look):
+        for done in workers.results(parts, show_progress):
             yield done.task, done.result, done.fault
     finally:
         workers.close()

@@ -12,7 +12,7 @@ from gpuwatch.wire import DumpPlaces, DumpResults
 
 WRITE_S = 30.0
 """Seconds for a dump: torch polls its pipe once a second and then resolves all frames before it writes."""
-LOOK_S = 1.0
+CHECK_EVERY_S = 1.0
 
 
 class Asks(Protocol):
@@ -70,7 +70,7 @@ class Writing:
         self._deadline = clock() + WRITE_S
         self._triggers = [session.ask_dumps(node, listed) for node, listed in pids.items()]
         self._looks: dict[str, Asked] = {}
-        self._look_at: dict[str, float] = {}
+        self._check_at: dict[str, float] = {}
 
     @property
     def over(self) -> bool:
@@ -93,7 +93,7 @@ class Writing:
             return
         started = {asked.node for asked in self._triggers}
         for node in {name for name, _ in self._to_write} - started:
-            self._look(node, now)
+            self._check(node, now)
 
     def _triggered(self, asked: Asked) -> None:
         reported, unread = asked.read(DumpResults)
@@ -105,11 +105,11 @@ class Writing:
                 self.refused[key] = f"{key[0]}: {plain(why)}"
                 self._to_write.discard(key)
 
-    def _look(self, node: str, now: float) -> None:
+    def _check(self, node: str, now: float) -> None:
         asked = self._looks.get(node)
         if asked is None:
-            if now >= self._look_at.get(node, 0.0):
-                self._look_at[node] = now + LOOK_S
+            if now >= self._check_at.get(node, 0.0):
+                self._check_at[node] = now + CHECK_EVERY_S
                 self._looks[node] = self._session.ask_dump_files(node, self._pids[node])
             return
         if not asked.done:

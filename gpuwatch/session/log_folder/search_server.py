@@ -30,7 +30,7 @@ def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame
     total = float(sum(log.size for log in logs)) or 1.0
     reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))
 
-    def look(log: LogPath, at: int) -> int | None:
+    def search_file(log: LogPath, at: int) -> int | None:
         reporter.until = log.until
         try:
             return search_pieces(plan, log.name, _pieces(log, at), reporter, at)
@@ -38,7 +38,7 @@ def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame
             reporter.trouble = f"{log.name}: {reason(error)}"
             return None
 
-    search_in_turns(logs, look, reporter)
+    search_in_turns(logs, search_file, reporter)
     reporter.end()
 
 

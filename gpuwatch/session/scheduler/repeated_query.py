@@ -15,15 +15,15 @@ class RepeatedQuery(Generic[Result]):
     `start` it, `take` results after every poll, then `close`.
     """
 
-    def __init__(self, look: Callable[[], Result], every_s: float, name: str) -> None:
+    def __init__(self, query: Callable[[], Result], every_s: float, name: str) -> None:
         """Prepare; nothing is called yet.
 
         Args:
-            look: Called on the thread. It must not raise.
+            query: Called on the thread. It must not raise.
             every_s: Seconds between the end of one call and the next one.
             name: Of the thread.
         """
-        self._look, self._every_s, self._name = look, every_s, name
+        self._query, self._every_s, self._name = query, every_s, name
         self._result: Result | None = None
         self._changed = threading.Condition()
         self._closing = self._hurry = False
@@ -57,7 +57,7 @@ class RepeatedQuery(Generic[Result]):
         while not self._closing:
             with self._changed:
                 self._hurry = False
-            result = self._look()
+            result = self._query()
             with self._changed:
                 self._result = result
                 self._changed.wait_for(lambda: self._closing or self._hurry, self._every_s)

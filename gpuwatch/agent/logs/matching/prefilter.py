@@ -91,7 +91,7 @@ class Prefilter(object):
         shapes = self.shapes(data)
         lines: list[bytes] = []
         different = set(shapes) - self._plain_shapes
-        searched_shapes = self._look(different)
+        searched_shapes = self._search_shapes(different)
         if newest is not None and not self._progress_shapes.keys().isdisjoint(different):
             lines = raw.split(b"\n")
             newest.take(lines, shapes, self._progress_shapes, len(data))
@@ -137,7 +137,7 @@ class Prefilter(object):
         else:
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
-    def _look(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
+    def _search_shapes(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
         """Return the shapes that may contain a phrase, with the phrases.
 
         All examined shapes are remembered.

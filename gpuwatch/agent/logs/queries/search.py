@@ -81,27 +81,27 @@ def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, An
     sizes = [(path, _size(path)) for path in files]
     reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
 
-    def look(file: "tuple[str, int]", at: int) -> "int | None":
+    def search_file(file: "tuple[str, int]", at: int) -> "int | None":
         try:
             return _search_file(plan, file[0], file[1], reporter, at)
         except OSError as error:
             reporter.trouble = "{}: {}".format(shown(file[0]), error.strerror or error)
             return None
 
-    search_in_turns(sizes, look, reporter)
+    search_in_turns(sizes, search_file, reporter)
     reporter.end()
 
 
 def search_in_turns(
-    files: "Sequence[Any]", look: "Callable[[Any, int], int | None]", reporter: "SearchReporter"
+    files: "Sequence[Any]", search_file: "Callable[[Any, int], int | None]", reporter: "SearchReporter"
 ) -> None:
     """Search files so that each may send an equal share of the matches left.
 
     Its rest goes to those with more.
 
     Args:
-        files: The files, each of the type that `look` takes.
-        look: Searches a file from a byte on; returns the byte at which its share ended, None at its end.
+        files: The files, each of the type that `search_file` takes.
+        search_file: Searches a file from a byte on; returns where its share ended, None at its end.
         reporter: Counts the matches that may still be sent.
     """
     waiting = [(file, 0) for file in files]
@@ -109,7 +109,7 @@ def search_in_turns(
         cut = []
         for number, (file, at) in enumerate(waiting):
             reporter.left = (reporter.rest + len(waiting) - number - 1) // (len(waiting) - number)
-            stopped = look(file, at) if reporter.left else at
+            stopped = search_file(file, at) if reporter.left else at
             if stopped is not None:
                 cut.append((file, stopped))
         waiting = cut

@@ -10,7 +10,7 @@ import pytest
 
 from gpuwatch.agent.logs.lines import normalise, timestamps
 from gpuwatch.cli.analysis.scan import scan
-from gpuwatch.runs.files.times import LOOK_LINES, Times, TimesAround, stretches
+from gpuwatch.runs.files.times import MAX_LINES_TRIED, Times, TimesAround, stretches
 
 LINE = "[rank{}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
 
@@ -40,7 +40,7 @@ def test_lines_around_undated_findings_are_read_a_few_times_each(
 def test_the_nearest_times_are_found_within_bounds() -> None:
     dated = b"2026-11-22 10:00:0%d INFO step\n"
     bare = b"no time here\n"
-    data = dated % 1 + bare * (LOOK_LINES - 1) + b"HERE\n" + bare * LOOK_LINES + dated % 2
+    data = dated % 1 + bare * (MAX_LINES_TRIED - 1) + b"HERE\n" + bare * MAX_LINES_TRIED + dated % 2
     around = TimesAround(data, 2e9)
     here = data.index(b"HERE")
     found = around.of(here)
