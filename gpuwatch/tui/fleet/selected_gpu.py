@@ -25,6 +25,9 @@ from gpuwatch.tui.toolkit.text import (
     trouble_severity,
 )
 
+POWER_COLUMNS, AGE_COLUMNS = 8, 4
+"""Widths of `655/700W` and of an age, so that a shorter value moves none of those behind it."""
+
 
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     """Return the (label, value) pairs of a GPU, the most important first; empty values are left out."""
@@ -32,12 +35,12 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     rank = rank_text(node, gpu, now)[0]
     found = [
         ("rank", rank),
-        ("util", METRICS["util"].format(METRICS["util"].read(gpu, now)).strip()),
+        ("util", METRICS["util"].format(METRICS["util"].read(gpu, now))),
         ("mem", memory_of(gpu)),
-        ("", power_text(gpu)),
-        ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now)).strip()),
-        ("age", "never read" if (age := gpu.age(now)) is None else seconds_text(age)),
-        ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now)).strip()),
+        ("", f"{power_text(gpu):>{POWER_COLUMNS}}"),
+        ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now))),
+        ("age", "never read" if (age := gpu.age(now)) is None else f"{seconds_text(age):>{AGE_COLUMNS}}"),
+        ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now))),
         ("SM", f"{METRICS['smclk'].format(METRICS['smclk'].read(gpu, now)).strip()} MHz"),
         (
             "throttle",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from textual.screen import Screen
 
+from gpuwatch.tui.fleet.selected_gpu import facts
 from gpuwatch.tui.training.header import TrainingHead
 from tests.tui.screen_text import fleet_of, text_on
-from tests.tui.still import demo_session, judged_session, still_app
+from tests.tui.still import NOW, demo_session, judged_session, still_app
 
 
 async def test_a_wide_screen_has_the_job_and_the_problems_beside_the_table() -> None:
@@ -67,3 +69,15 @@ async def test_a_tall_wide_screen_has_the_plots_of_the_gpu_under_the_cursor_belo
         await pilot.pause()
         assert not fleet.plots.display
         assert fleet.table.region.height >= 17
+
+
+def test_no_value_of_the_gpu_under_the_cursor_moves_those_behind_it() -> None:
+    session = demo_session(30)
+    node = session.fleet.nodes["gpu-001"]
+    gpu = node.gpu_list()[0]
+    widths = set()
+    for utilization, power, temperature in ((7.0, 98.0, 9.0), (100.0, 655.0, 84.0)):
+        assert gpu.fast is not None
+        gpu.fast = replace(gpu.fast, utilization_pct=utilization, power_w=power, temperature_c=temperature)
+        widths.add(tuple(len(value) for _, value in facts(gpu, node, NOW)))
+    assert len(widths) == 1
