@@ -74,10 +74,10 @@ def decode(line: bytes) -> AnyFrame:
 
 
 def _with_valid_parts(line: bytes) -> AnyFrame | None:
-    """Return the frame of a line without the words of job users that are not valid; None: not possible.
+    """Return the frame without those invalid parts that job users state; None if that is impossible.
 
-    Of lists of processes and files that are the rows, of a finding and of progress the fields that may be
-    absent: a line that names a host of 5,000 letters is still an error.
+    Of lists of processes and log files, invalid rows are dropped; of findings and progress, invalid optional
+    fields. An invalid required field (a host name of 5,000 letters) is still an error.
     """
     try:
         value = msgspec.json.decode(line)

@@ -66,7 +66,7 @@ class Search(Request, tag="search", frozen=True):
 
 
 class Cancel(Request, tag="cancel", frozen=True):
-    """Stop a tail, a read or a search; its last `Lines` frame is sent at once."""
+    """Asks the agent to end a tail, read or search; it sends the last `Lines` frame at once."""
 
     of: int
 

@@ -20,7 +20,7 @@ _ACTIVE_S = 10.0
 
 
 class FileTurns(object):
-    """The order of turns, and the work of one turn."""
+    """Gives the followed files turns to be read, and reads a part of one file in each turn."""
 
     def __init__(
         self,

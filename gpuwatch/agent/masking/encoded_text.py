@@ -55,7 +55,10 @@ _MAY_BE = re.compile(
 
 
 def decoded(text: str) -> str:
-    """Return the decoded text; only the decomposition of characters makes it longer."""
+    """Return the text with escapes, entities, hex and base64 words decoded, also nested ones.
+
+    Only the decomposition of characters makes it longer.
+    """
     for _ in range(MAX_ROUNDS):
         before, text = text, _once(text)
         if text == before:

@@ -61,10 +61,11 @@ def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
 
 
 def separate_numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str | None]":
-    """Return pid -> rank of processes that were started apart, and its source; None: their environment.
+    """Return pid -> rank of processes that were started separately, and how the ranks are known.
 
-    What each states takes precedence. Else their ranks are inferred (`order`): by the number in which their
-    logs differ, by the GPU that each may use, by the order of their starts.
+    The second value is None if each process has its rank in its environment. Ranks that the processes
+    state elsewhere come next. Else they are inferred (`order`): from the number in which the names of their
+    logs differ, from the GPU that each may use, from the order of their starts.
     """
     by_environment = _distinct({one.pid: one.own_rank for one in members})
     if by_environment:

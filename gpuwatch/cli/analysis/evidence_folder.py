@@ -70,7 +70,10 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
 
 
 def missing_text(missing: Iterable[tuple[str, str]]) -> str:
-    """Return lines with what is not in a bundle, each (what, why); of many with one reason the first."""
+    """Return a line for each part that is missing from a bundle, with the reason.
+
+    Of many parts with the same reason only the first is named. `missing`: (part, reason).
+    """
     by_reason: dict[str, list[str]] = {}
     for what, why in missing:
         by_reason.setdefault(why, []).append(what)

@@ -81,7 +81,7 @@ def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 @runs.command()
 @session_options()
 def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
-    """Show everything known about sessions."""
+    """Print all details of sessions."""
     from gpuwatch.blocks.model import Line
     from gpuwatch.report.sessions.details import detail_facts, detail_lines
 

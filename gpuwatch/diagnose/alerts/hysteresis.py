@@ -166,9 +166,9 @@ class Hysteresis:
 
 
 def proof_of(condition: Condition, node: str, wall: float, began: float) -> Proof:
-    """Return the value behind a condition, dated by its own age at `wall`, else by when the condition began.
+    """Return the value that a condition is based on, with its time.
 
-    `wall`, `began`: unix seconds.
+    That is `wall` less the age of the value, or `began` if the age is unknown (unix seconds).
     """
     evidence = condition.evidence
     return Proof(

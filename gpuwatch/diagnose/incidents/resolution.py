@@ -293,10 +293,9 @@ def _earliest(incident: Incident) -> float:
 
 
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts of `after`; ends of processes that recovered get their severity of `before`.
+    """Return `after`; the end of a process that recovered keeps the severity that it has in `before`.
 
-    If the rank is known to have resumed, its incident is closed with a reason instead, so that the record
-    remains.
+    The incident of a rank that resumed stays listed, and is closed with a reason.
     """
     grave = {alert.id: alert.severity for alert in before if alert in EXITS}
     return [

@@ -143,9 +143,9 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
 def nodes_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> dict[str, StepTrack]:
-    """Return node -> its steps, of nodes whose one log (rank unknown) just ends while another's finishes.
+    """Return node -> its steps, for nodes whose log breaks off while another node's log completes.
 
-    Arguments as for `ranks_cut_short`.
+    Each of them has one log, whose rank is unknown. Arguments as for `ranks_cut_short`.
     """
     own = [track for track in tracks if track.rank is None and track.total_steps == total and track.alone]
     by_node = {track.node: track for track in own if track.node is not None}
@@ -211,7 +211,10 @@ def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
 
 
 def _folder(track: StepTrack) -> PurePath:
-    """Return the folder of all logs of an attempt; torchrun makes one per rank (`attempt_0/3/stdout.log`)."""
+    """Return a path that the ranks of one attempt share, by which their logs are grouped.
+
+    It is the folder; for torchrun's `attempt_0/3/stdout.log`, where 3 is the rank, `attempt_0/stdout.log`.
+    """
     folder = PurePath(track.file).parent
     return folder.parent / PurePath(track.file).name if folder.name.isdecimal() else folder
 

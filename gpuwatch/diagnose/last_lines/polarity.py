@@ -76,9 +76,10 @@ HANDLED = pattern_of(
 
 
 def is_live(line: str, start: int, end: int, *, lasting: bool = False) -> bool:
-    """Return True if the words of trouble from `start` to `end` state trouble that is there and lasts.
+    """Return True if the words from `start` to `end` report a problem that exists and is not over.
 
-    `lasting`: it is of a kind that only a repair ends.
+    False if the line denies it, expects it, or reports that it was overcome. `lasting`: only a repair ends
+    this kind of problem.
     """
     before, behind = line[:start], line[end:]
     cut = 0

@@ -84,6 +84,9 @@ class ListedRanks:
 
 
 def _one(node: Node, process: Process) -> Hashable:
-    """Return a key that is equal if two names of one machine list the same process."""
+    """Return a key of a process: boot id, pid and start time, or the node's name where it has no boot id.
+
+    Two nodes that are the same machine give the same key for the same process.
+    """
     boot_id = None if node.hello is None else node.hello.boot_id
     return node.name if boot_id is None else (boot_id, process.pid, process.start)

@@ -57,9 +57,9 @@ def built_in() -> Mapping[str, FailureClass]:
 
 
 def stated_class(rule: Rule | None) -> FailureClass | None:
-    """Return what a rule states about its class, for `Alert.stated`.
+    """Return the failure class that a rule states, for `Alert.stated`.
 
-    None: nothing, or as the built-in packs.
+    None: the rule states none, or the one of the built-in packs.
     """
     own = NOTHING_STATED if rule is None else rule.failure_class
     return None if rule is None or own in (NOTHING_STATED, built_in().get(rule.id)) else own

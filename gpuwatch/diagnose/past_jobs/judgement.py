@@ -140,9 +140,10 @@ def _own_logs(scan: Scan) -> dict[str, int]:
 def _with_consequences(
     alerts: Sequence[Alert], scan: Scan, end: JobEnd, closings: Mapping[str, LogEnd], *, saved_last: bool
 ) -> list[Alert]:
-    """Return the alerts, without the lines of a good end; milder where they had no effect or were repaired.
+    """Return the alerts; those without an effect, and those that were repaired, have a lower severity.
 
-    `saved_last`: whether the job saved a checkpoint at its end.
+    Alerts for lines that a job writes when it ends well are left out. `saved_last`: whether the job saved a
+    checkpoint at its end.
     """
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     left = without_harm(with_passed_pressure(alerts, end), scan.saves, ends, saved_last=saved_last)

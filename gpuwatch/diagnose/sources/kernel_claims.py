@@ -20,9 +20,10 @@ class KernelClaim(Struct, frozen=True):
 
 
 def kernel_claim(finding: Finding, node: str | None, places: Places, at: float | None) -> KernelClaim | None:
-    """Return how far a kernel line of another log is to be believed; None for foreign logs of an ended job.
+    """Return how far a kernel line outside of the kernel log is to be trusted, and its severity.
 
-    If the kernel log has the line too, both are merged later and the doubt is dropped.
+    None for the logs of others beside an ended job. If the kernel log has the line too, both are merged later
+    and the doubt is dropped.
 
     Args:
         finding: Of a kernel rule, in a file that is not the kernel log.

@@ -155,7 +155,7 @@ class Jobs:
         )
 
     def crowded(self, node: str) -> dict[int, int]:
-        """Return rank -> number of processes that claim it, for ranks with more claims than are compared."""
+        """Return rank -> number of processes that claim it, for ranks with more than `MAX_CLAIMS` claims."""
         claimed = Counter((member.base, member.rank) for member in self._members.get(node, ()))
         return {
             rank: count

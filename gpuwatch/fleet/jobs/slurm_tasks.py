@@ -52,7 +52,10 @@ class TaskRanks:
         self._alike: OrderedDict[str, bool] = OrderedDict()
 
     def take(self, processes: Iterable[Process]) -> None:
-        """Process a list of a node's processes, with their jobs named."""
+        """Update, for each job, whether every rank equals its Slurm task number.
+
+        `processes`: of one node, with their jobs named.
+        """
         for process in processes:
             if process.rank is not None and process.job is not None:
                 same = _is_task(process) and self._alike.pop(process.job, True)

@@ -48,7 +48,7 @@ class Columns:
         self.metrics = tuple(self._of)
 
     def field_of(self, metric: str) -> str:
-        """Return the field of a metric."""
+        """Return the field of a frame in which a Prometheus metric is stored."""
         return self._of[metric][0].field
 
     def put(self, values: dict[str, Any], metric: str, text: str) -> bool:

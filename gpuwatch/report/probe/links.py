@@ -60,7 +60,10 @@ def node_summary(
     marks: Marks,
     width: int | None,
 ) -> list[Line]:
-    """Return a line per node with a slow link, unless only to `culprits`; the others are counted."""
+    """Return a line for each culprit and each other node with a slow link.
+
+    Slow links that start or end at one of `culprits` do not count. One line counts the remaining nodes.
+    """
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:

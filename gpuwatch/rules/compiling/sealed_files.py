@@ -43,5 +43,5 @@ def write_sealed(file: Path, data: bytes, most: int) -> None:
 
 
 def seal(name: str, data: bytes) -> bytes:
-    """Return the first line of a file with this name and content."""
+    """Return the digest (SHA-256, hexadecimal) of a cache file's name and content, its first line."""
     return hashlib.sha256(name.encode() + b"\n" + data).hexdigest().encode()

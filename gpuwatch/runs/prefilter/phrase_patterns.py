@@ -100,9 +100,9 @@ def unexplained_patterns() -> Iterator[str]:
 
 
 def grave_field(words: Sequence[str]) -> str:
-    """Return the pattern of a field with a level that is one of these words, or a number that stands for one.
+    """Return a regular expression for a log field with one of these levels, as a word or as a number.
 
-    A shape has no digits: what follows the number shows that the value is one.
+    A shape (a line without digits) does not have the number; the character after it shows that there was one.
     """
     named = FIELD.pattern.replace(_ANY_WORD, f"(?i:{'|'.join(words)})", 1)
     return named.replace(_ANY_NUMBER, r"\d\d\s?[,}\]]", 1)

@@ -147,7 +147,10 @@ class Scontrol:
 
 
 class NodeReasons:
-    """The table of nodes that are down or drained; one that failed by itself is reported, with its time."""
+    """Reads the table of Slurm nodes that are down or drained.
+
+    It makes one finding, with the time, for each node whose stated reason is a failure.
+    """
 
     def __init__(self) -> None:
         self._found: list[ToolFinding] = []

@@ -29,9 +29,9 @@ QUIET_S = 0.5
 
 
 class ScanOutputs(object):
-    """What collects the findings of a file, and what reads its training progress.
+    """The collector of a file's findings, and the reader of its training progress.
 
-    `gather`, `progress`: None for the usual ones; without `steps` there is no usual reader of progress.
+    `gather`, `progress`: None uses the default. Without `steps` there is no default reader of progress.
     """
 
     def __init__(self, gather: "Any" = None, progress: "Any" = None, steps: bool = True) -> None:

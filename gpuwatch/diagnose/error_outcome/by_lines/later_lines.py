@@ -329,9 +329,9 @@ def _without_clock(line: str) -> str:
 
 
 def _rises(rows: Sequence[Sequence[float]]) -> bool:
-    """Return True if a counter grows from row to row.
+    """Return True if some number grows from each row to the next.
 
-    The counter is the number at one position, or an epoch and its inner counter. False if the rows differ in
+    An inner counter may restart where the number before it (an epoch) grows. False if the rows differ in
     length.
     """
     if len({len(row) for row in rows}) != 1:

@@ -98,9 +98,9 @@ def chosen_culprit(
 def without_refuted_place(
     choice: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]
 ) -> CulpritChoice:
-    """Return the choice; without its node and GPU if only refuted lines name the node.
+    """Return the choice. It loses its node and GPU if only refuted lines name the node.
 
-    If several ranks were killed together, a choice of the node alone, as none of them is known to be first.
+    If several ranks were killed together, the result names only their node: none is known to be first.
     """
     if cause is not None and (together := killed_together(cause, alerts)):
         because = f"{plural(len(together), 'rank')} were killed at the same moment: none is known to be first"

@@ -29,7 +29,7 @@ def other_ranks(count: int) -> str:
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
-    """Return the alert for the hang of one rank (0 or 1).
+    """Return the alert, if any, for the rank that began something and did not log its end.
 
     Empty if the job finished or continues, or a line reports a failure.
     """

@@ -20,12 +20,12 @@ class SearchState:
     def __init__(
         self, view_state: ViewState, offset: Callable[[str], float], key_of: Callable[[str], str]
     ) -> None:
-        """Create it without a search.
+        """Create the state of the search of the logs screen; no search is active.
 
         Args:
-            view_state: Where the logs are.
-            offset: A node's clock minus ours.
-            key_of: The current key of a binding, by its id.
+            view_state: The state of the screens, with the fleet whose logs are searched.
+            offset: Returns a node's clock minus ours.
+            key_of: Returns the current key of a binding from its id.
         """
         self.search: LogSearch | None = None
         self.jump: next_error.PendingJump | None = None
