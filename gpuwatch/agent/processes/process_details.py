@@ -219,7 +219,7 @@ def _path_here(
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Return True if two paths are the same file; a deleted file at two descriptors has two paths."""
+    """Return True if `path` is a process's descriptor 1 or 2 and leads to the file `other`."""
     try:
         return path.endswith(("/fd/1", "/fd/2")) and _same_file(path, os.stat(other))
     except OSError:

@@ -16,7 +16,7 @@ class RenamedOption(click.Option):
         self.opts = self.opts[:1]
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's own is private
-        """Register the current name and the old ones."""
+        """Make the parser accept the option under its current name and its old names."""
         current = self.opts
         self.opts = [*current, *self.old_names]
         super().add_to_parser(parser, ctx)

@@ -64,7 +64,7 @@ def with_contradictions(
 
 
 def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True if a contradiction appeared or disappeared since the alerts were marked.
+    """Return True if the marks of an alert (`doubt`, `refuted`) no longer agree with what the nodes report.
 
     Alerts of kernel rules are not compared.
     """

@@ -67,7 +67,7 @@ class PodFrames:
         self._gpus = list(gpus)
 
     def put(self, arrival: Arrival) -> None:
-        """Pass on an item, in the pod's name."""
+        """Put an item into the inbox without what it reports about this machine; an `Event` is dropped."""
         what: Content = arrival.what
         match what:
             case LinkStatus():

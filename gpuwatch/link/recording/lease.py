@@ -55,7 +55,7 @@ class Lease:
     """The right to write into a recording; only one recorder has it."""
 
     def __init__(self, file: sqlite3.Connection, path: Path) -> None:
-        """Acquire it.
+        """Acquire the lease.
 
         Raises:
             RecordingError: another recorder that is alive has it.

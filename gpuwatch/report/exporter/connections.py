@@ -80,7 +80,7 @@ class Connections:
         return next(each for each, phase in self._open.items() if phase.address == most)
 
     def replace(self, line: socket.socket, secured: socket.socket) -> None:
-        """Replace a connection by the TLS socket over it."""
+        """Record the TLS socket `secured` in place of the socket `line`."""
         with self._lock:
             phase = self._open.pop(line, None)
             self._open[secured] = phase or _RequestPhase(is_answered=False, since=self._clock())

@@ -46,7 +46,7 @@ class FirstReport:
     """
 
     def __init__(self, until: float = 0.0) -> None:
-        """`until`: also wait for a lost node whose link reconnects before this time (monotonic)."""
+        """`until`: the report also waits for a lost node whose link is tried again before (monotonic)."""
         self._first: dict[tuple[str, str], float] = {}
         self._until = until
 

@@ -182,7 +182,7 @@ def older_lines(found: FoundTraces) -> Iterator[Line]:
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
-    """Return the sections that all ranks have, with the fastest and slowest rank."""
+    """Return a table of the sections that all ranks have: times, fastest and slowest rank, imbalance."""
     table = _table("section", "mean", "std", "min", "max", "imbalance")
     for each in compare_sections(profiles)[:MAX_SHOWN_SECTIONS]:
         spread = each.spread
@@ -255,7 +255,7 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[Line]:
 
 
 def skipped_lines(found: FoundTraces) -> Iterator[Line]:
-    """Yield the files that were not read, and why."""
+    """Yield a line for each file that was not read: its name and the reason."""
     for skipped in found.skipped:
         yield Line(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "muted")
 

@@ -65,7 +65,7 @@ def has_other_digits(shape: bytes) -> bool:
 
 
 class ShapePattern(NamedTuple):
-    """A pattern for shapes; if `folded`, for shapes in lower case."""
+    """A regular expression that matches shapes (lines without digits); if `folded`, in lower case."""
 
     text: bytes
     folded: bool

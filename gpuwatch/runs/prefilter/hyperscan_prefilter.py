@@ -36,7 +36,7 @@ _BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
 
 
 class Expression(NamedTuple):
-    """A regular expression of the database."""
+    """A regular expression that the Hyperscan database contains."""
 
     text: bytes
     folded: bool

@@ -111,7 +111,7 @@ class BoundedScan:
             raise TooManySkippedError from None
 
     def _fail(self, begin: int, end: int, why: str) -> None:
-        """Count a line that raises an error; as many as there are, since each takes little time."""
+        """Record the range of a line that raised an error; the number of ranges has no limit."""
         self._failed.append((begin, end))
         if len(self._faults) < MAX_SKIPPED:
             self._faults[why] = None

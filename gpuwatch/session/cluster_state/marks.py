@@ -117,7 +117,7 @@ def unsilence(marks: ClusterMarks, gone: Silence) -> ClusterMarks:
 
 
 def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
-    """Return the marks with one more note, once: a change whose outcome is unknown is made again."""
+    """Return the marks with a note added, unless they have it: a write of unknown outcome is repeated."""
     if note in marks.notes:
         return marks
     return structs.replace(marks, notes=(*marks.notes, note))

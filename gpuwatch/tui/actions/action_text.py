@@ -9,7 +9,7 @@ MAX_HITS = 12
 
 
 def described(action: Action) -> str:
-    """Return the description as lines of text, safe for a terminal; the dialog wraps long ones."""
+    """Return one string, safe for a terminal: the action's command, place, effects and undo, a line each."""
     hits = [clean(each) for each in action.hits[:MAX_HITS]]
     if len(action.hits) > MAX_HITS:
         hits.append(f"and {len(action.hits) - MAX_HITS} more")

@@ -264,7 +264,7 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return a fault of a node; of a GPU, with the rank if only one on the node suffers from it."""
+    """Return the cause; to a fault of a GPU, add the rank if it alone suffers from it."""
     effects = {
         alert.rank
         for alert in alerts

@@ -74,7 +74,7 @@ class MultiLinePage(RebuiltPage):
         return self._starts[item] if item < len(self._starts) else 0
 
     def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
-        """Return the item that contains a line, else the one before it; None above the first."""
+        """Return the index of the item that contains a line, else of the one above; None above the first."""
         return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
 
     def key(self, line: int) -> Hashable:
