@@ -1,4 +1,4 @@
-"""Compiles a Hyperscan database of all patterns once, and keeps it in the cache folder."""
+"""Compiles Hyperscan databases of all patterns once, and keeps them in the cache folder."""
 
 from __future__ import annotations
 
@@ -16,12 +16,24 @@ from typing import Any
 from gpuwatch.own_folders import cache_folder, make_own
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 
-MAX_CACHE_FILES = 3
+MAX_CACHE_FILES = 12
+"""Files of the databases of about three sets of rules."""
 
 
 def installed() -> bool:
     """Return True if the extra `hyperscan` is installed."""
     return importlib.util.find_spec("hyperscan") is not None
+
+
+def databases_of(batches: Sequence[Sequence[tuple[bytes, bool]]], *, may_compile: bool) -> list[Any]:
+    """Return the database of each batch of expressions; [] while one of them is not compiled yet."""
+    found = []
+    for expressions in batches:
+        database = database_of(expressions, may_compile=may_compile)
+        if database is None:
+            return []
+        found.append(database)
+    return found
 
 
 def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> Any:  # noqa: ANN401 - no types

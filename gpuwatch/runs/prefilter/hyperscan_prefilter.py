@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
-from gpuwatch.runs.prefilter.hyperscan_database import database_of
+from gpuwatch.runs.prefilter.hyperscan_database import databases_of
 from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.whole_lines import is_tried
@@ -29,6 +29,9 @@ WORTH_BYTES = 16 << 20
 """Bytes of new shapes that are looked up by words before a database is compiled, which is then kept."""
 AGAIN_BYTES = 1 << 20
 """Bytes of new shapes after which it is looked for again, while another process compiles it."""
+MAX_EXPRESSIONS = 500
+"""Expressions in one database. Hyperscan 5.4 misses matches in larger ones: of 1,849 expressions it never
+found `\\|\\s*Fail - GPU` behind more than 60 characters; with 1,500 it did."""
 LARGE_REPEAT = 8
 """Repeats that are bounded by more become unbounded in the database, which is then compiled in a tenth of the
 time; what it finds is compared with the pattern itself."""
@@ -51,22 +54,23 @@ class HyperscanPrefilter(PiecePrefilter):
         self._expressions: list[Expression] = []
         self._led_to: list[list[tuple[ShapePattern | None, list[Phrase]]]] = []
         """For each expression the patterns that it stands for, with their phrases; None: a phrase itself."""
-        self._database: Any = None
+        self._databases: list[Any] = []
+        """Each of the next `MAX_EXPRESSIONS` expressions."""
         self._looked, self._ask_at = 0, MANY_BYTES
-        """Bytes of new shapes so far, while there is no database, and at how many it is asked for next."""
+        """Bytes of new shapes so far, while there are no databases, and at how many it is asked for next."""
 
     def prepare(self) -> None:
-        """Load or compile the database if enough new shapes were looked up; it may take seconds."""
-        if self._database is not None or self._looked < self._ask_at:
+        """Load or compile the databases if enough new shapes were looked up; it may take seconds."""
+        if self._databases or self._looked < self._ask_at:
             return
         may_compile = self._looked >= WORTH_BYTES
         if not self._expressions:
             self._prepare()
-        self._database = database_of(self._expressions, may_compile=may_compile)
+        self._databases = databases_of(batches(self._expressions), may_compile=may_compile)
         self._ask_at = self._looked + AGAIN_BYTES if may_compile else WORTH_BYTES
 
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        if self._database is None or self._ruleset.suspended:
+        if not self._databases or self._ruleset.suspended:
             self._looked += sum(map(len, shapes))
             return super()._phrases_in(shapes)
         escaped = self._escaped
@@ -97,10 +101,12 @@ class HyperscanPrefilter(PiecePrefilter):
         """Return the phrases of each shape that has some of which a pattern matches it."""
         ends: list[tuple[int, int]] = []
 
-        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            ends.append((end, number))
+        def on_match(number: int, _start: int, end: int, _flags: int, first: int) -> None:
+            ends.append((end, first + number))
 
-        self._database.scan(b"\n".join(shapes), match_event_handler=on_match)
+        text = b"\n".join(shapes)
+        for index, database in enumerate(self._databases):
+            database.scan(text, match_event_handler=on_match, context=index * MAX_EXPRESSIONS)
         starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
         held: dict[int, dict[int, None]] = {}
         for end, number in ends:
@@ -120,6 +126,13 @@ class HyperscanPrefilter(PiecePrefilter):
             for each in phrases
             if self._bare[each] in (lowered if each.fold else shape) and each.may_match(lowered)
         ]
+
+
+def batches(expressions: Sequence[Expression]) -> list[Sequence[Expression]]:
+    """Return the expressions of each database."""
+    return [
+        expressions[first : first + MAX_EXPRESSIONS] for first in range(0, len(expressions), MAX_EXPRESSIONS)
+    ]
 
 
 def _unbounded(found: re.Match[str]) -> str:

@@ -196,7 +196,24 @@ def test_hyperscan_finds_the_phrases_that_the_words_find(
         fast = hyperscan_prefilter.HyperscanPrefilter(few)
         fast.prepare()
         found = led_to(fast, text)
-        assert fast._database is not None
+        assert len(fast._databases) == 1
         assert found == led_to(PiecePrefilter(few), text)
         assert found
     assert len(list(tmp_path.glob("gpuwatch/patterns-*.hyperscan"))) == 1
+
+
+@pytest.mark.long  # databases of all rules: 5 s of CPU time
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
+def test_hyperscan_misses_no_example_of_all_rules(
+    ruleset: RuleSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(hyperscan_prefilter, "MANY_BYTES", 0)
+    monkeypatch.setattr(hyperscan_prefilter, "WORTH_BYTES", 0)
+    fast = hyperscan_prefilter.HyperscanPrefilter(ruleset)
+    fast.prepare()
+    assert len(fast._databases) > 1
+    for form in (str, as_record, as_exception, of_a_runtime):
+        data = "\n".join(form(text) for _, text in examples(0, 1)).encode()
+        assert led_to(PiecePrefilter(ruleset), data) - led_to(fast, data) == set()
