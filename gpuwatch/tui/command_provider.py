@@ -1,4 +1,4 @@
-"""Finds actions, incidents, jobs, metrics, nodes, GPUs and ranks by name for the command palette."""
+"""Finds actions, incidents, jobs, metrics, nodes, GPUs, ranks and themes by name for the palette."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PaletteEntry(NamedTuple):
 
 
 class PlaceProvider(Provider):
-    """Offers incidents, notes, jobs, metrics, nodes, GPUs (`node gpu N`) and ranks (`rank N`, also ended)."""
+    """Offers incidents, notes, jobs, metrics, nodes, GPUs (`node gpu N`), ranks (also ended) and themes."""
 
     order: ClassVar[int] = -1
     """Its place on the list before anything is typed: providers of actions have 0."""
@@ -81,6 +81,11 @@ class PlaceProvider(Provider):
             note = f"metric of the heat map: {METRICS[name].title}"
             yield PaletteEntry(f"metric {name}", partial(self._cockpit.show_metric, name), note)
 
+    def _themes(self) -> Iterator[PaletteEntry]:
+        for name in sorted(self.app.available_themes):
+            if name != "textual-ansi":  # has no colours of its own for the heat map
+                yield PaletteEntry(f"theme {name}", partial(setattr, self.app, "theme", name), "colours")
+
     def _ranks(self) -> Iterator[PaletteEntry]:
         app = self._cockpit
         alone = app.view_state.scope.job
@@ -114,7 +119,13 @@ class PlaceProvider(Provider):
         """Yield the best matches first: fuzzy as for Textual's own commands, or all words in any order."""
         matcher, words = self.matcher(query), query.lower().split()
         places = chain(
-            self._incidents(), self._notes(), self._jobs(), self._metrics(), self._ranks(), self._nodes()
+            self._incidents(),
+            self._notes(),
+            self._jobs(),
+            self._metrics(),
+            self._ranks(),
+            self._nodes(),
+            self._themes(),
         )
         found: list[tuple[float, Sequence[int], PaletteEntry]] = []
         for place in places:

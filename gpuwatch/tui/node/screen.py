@@ -97,8 +97,14 @@ class NodeScreen(LiveScreen):
     def _open_first_pane(self) -> None:
         """Show the host where a node has no GPU: the pane of processes is then empty."""
         node = self.cockpit.view_state.fleet.nodes.get(self._node)
-        if node is not None and node.hello is not None and not node.gpus and not node.processes:
+        if node is None or node.hello is None or node.gpus or node.processes:
+            return
+        if self._has_tabs():
             self.tabs.active = HOST
+
+    def _has_tabs(self) -> bool:
+        """Return False before the tabs are mounted, and if the screen is closed while they are."""
+        return len(self.query("ContentTab")) >= len(TABS)
 
     def _enter_soon(self) -> None:
         """Connect to a node that Prometheus names, if it is still shown after a second."""
@@ -135,7 +141,7 @@ class NodeScreen(LiveScreen):
 
     def _count_tabs(self) -> None:
         view = self.cockpit.overview.views.get(self._node)
-        if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
+        if view is None or not self._has_tabs():
             return
         counts = {"processes": len(view.node.processes), "events": len(view.node.events)}
         counts["alerts"] = sum(kinds(self.cockpit.view_state.snapshot.at(self._node)))
@@ -168,6 +174,8 @@ class NodeScreen(LiveScreen):
     def action_pane(self, step: int) -> None:
         """Show the lower pane `step` places further."""
         names = [id_ for id_, _ in TABS]
+        if not self._has_tabs():
+            return
         self.tabs.active = names[(names.index(self.tabs.active) + step) % len(names)]
         self.call_after_refresh(self.pull)
 

@@ -34,6 +34,7 @@ async def offered(app: GpuwatchApp, pilot: Pilot[None], typed: str) -> list[str]
         ("7 gpu-016 gpu", "gpu-016 gpu 7"),
         ("metric util", "metric util"),
         ("mtrctemp", "metric temp"),
+        ("dracula", "theme dracula"),
         ("job 4182", "job 418207"),
         ("fell off the bus", "incident 1:"),
         ("inc 1 off", "incident 1:"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from textual.widgets import Tab, TabbedContent
 
 from gpuwatch import wire
@@ -31,10 +32,25 @@ async def test_the_alerts_of_a_node_are_as_many_as_its_tab_counts() -> None:
             assert label == f"Alerts {len(listed)}" != "Alerts 0", shown
 
 
-async def test_a_node_without_a_gpu_opens_with_its_host() -> None:
+def node_without_gpu() -> StillSession:
     hello = wire.Hello(t=1.0, seq=0, host="login-1", agent="1", python="3.11.2", pid=1, interval_s=1.0)
     reported = [Arrival("login-1", NOW, what) for what in (LinkStatus("live"), hello)]
-    app = still_app(StillSession(Plan((NodeSpec("login-1"),)), reported), NOW)
+    return StillSession(Plan((NodeSpec("login-1"),)), reported)
+
+
+@pytest.mark.parametrize("keys", ["2 v", "2 1", "2 q", "enter enter"])
+async def test_keys_that_come_before_a_node_is_laid_out_raise_nothing(keys: str) -> None:
+    app = still_app(node_without_gpu(), NOW)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for _ in range(4):
+            for key in keys.split():
+                app.simulate_key(key)
+        await pilot.pause()
+    assert (app.crash, app.faults.count) == (None, 0)
+
+
+async def test_a_node_without_a_gpu_opens_with_its_host() -> None:
+    app = still_app(node_without_gpu(), NOW)
     async with app.run_test(size=(80, 24)) as pilot:
         app.show_node("login-1")
         await pilot.pause()
