@@ -29,6 +29,8 @@ STAGGER_S = 0.9
 MAX_BEHIND_TICKS = 5
 MAX_LATE_S = 0.5
 """Seconds by which a tick may be late before the demo's clock waits for it."""
+RECONNECT_S = 3.0
+"""Seconds for which a demo node stays lost after its connection was closed."""
 LET_IN_S = 0.005
 """How long the pump waits between two ticks where another thread wants something of it."""
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
@@ -59,10 +61,12 @@ class DemoLink:
         return self._pump.answer(self, request)
 
     def retry(self) -> None:
-        """No-op: a demo link never waits for another attempt."""
+        """Have a lost node live again at once."""
+        self._pump.retry(self)
 
     def hang_up(self, reason: str) -> None:
-        """No-op: there is no connection."""
+        """Have the node lost for this reason; it is live again after `RECONNECT_S`, with a new agent."""
+        self._pump.hang_up(self, reason)
 
     def close(self) -> None:
         """Remove this link from the pump; the last one ends its thread."""
@@ -91,6 +95,11 @@ class DemoLink:
         """Skip the missed ticks if the process was stopped for a while, as an agent would."""
         if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
+
+    def restart(self, first: float) -> None:
+        """Begin anew, as an agent does: a hello at second `first`, and log files that nobody follows yet."""
+        self.before, self.next, self._hello_is_due = None, first, True
+        self._logs = None
 
     def change_interval(self, seconds: float) -> None:
         """Change the tick interval, and report it in a new hello."""
@@ -163,6 +172,22 @@ class Pump:
             self._changed.notify()
         if thread is not None:
             thread.join(2.0)
+
+    def hang_up(self, link: DemoLink, reason: str) -> None:
+        """Report a live node as lost, and deliver nothing of it for `RECONNECT_S`."""
+        with self._entered():
+            if link not in self._links or link.before is None:
+                return
+            now = self._clock()
+            self._put(link, now, LinkStatus("lost", reason, retry_at=now + RECONNECT_S, attempt=1))
+            link.restart(self._now() + RECONNECT_S * self._speed)
+
+    def retry(self, link: DemoLink) -> None:
+        """Deliver the next tick of a lost node now."""
+        with self._entered():
+            if link in self._links and link.before is None:
+                link.next = min(link.next, self._now())
+                self._changed.notify()
 
     def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
         """Queue a request for the thread to answer; return False while the node is not live."""

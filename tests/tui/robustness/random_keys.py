@@ -1,4 +1,4 @@
-"""Presses keys, types, clicks and resizes at random, over any session; the same seed presses the same."""
+"""Presses keys, clicks, resizes and loses nodes at random, over any session; a seed does the same again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from textual.errors import NoWidget
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from gpuwatch.link.opening import Links
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.toolkit import keys
 
@@ -26,6 +27,8 @@ TYPED = (
     "gpu", "rank=85", "temp>85 & host~=gpu", "(((", "failed", "0-7", "", "node gpu-003", "*", "12:02:03", "ä",
 )  # fmt: skip
 LAST = 200
+CHURN = 0.05
+"""Share of the gestures that lose nodes or bring them back."""
 
 
 def bound_keys(without: Collection[str] = ()) -> list[str]:
@@ -57,7 +60,15 @@ class EndlessApp(GpuwatchApp):
 class RandomKeys:
     """One person who presses anything; `history` has the last gestures, for the report of a failure."""
 
-    def __init__(self, app: GpuwatchApp, pilot: Pilot[Any], seed: int, without: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: GpuwatchApp,
+        pilot: Pilot[Any],
+        seed: int,
+        without: Collection[str] = (),
+        links: Links | None = None,
+    ) -> None:
+        """`without`: actions whose keys are left out; `links`: the nodes that are lost and found, too."""
         self.history: deque[str] = deque(maxlen=LAST)
         self._app = app
         self._pilot = pilot
@@ -65,10 +76,14 @@ class RandomKeys:
         self._keys = bound_keys(without)
         self._unclicked_rows = 1 if without else 0
         """The line of key hints: a click there would press a key that is left out."""
+        self._links = links
 
     async def gesture(self) -> None:
         """Do one item."""
         rng = self._rng
+        if self._links is not None and rng.random() < CHURN:
+            self._churn(self._links)
+            return
         what = rng.random()
         if isinstance(self._app.focused, Input) and what < 0.4:
             text = rng.choice(TYPED)
@@ -87,6 +102,17 @@ class RandomKeys:
             await self._pilot.pause()
         else:
             await self._press(rng.choice(self._keys))
+
+    def _churn(self, links: Links) -> None:
+        """Lose one node, some or all, whatever is shown, or have the lost ones back at once."""
+        if self._rng.random() < 0.3:
+            self.history.append("nodes back")
+            links.retry()
+            return
+        names = [link.node for link in links.all]
+        for name in self._rng.sample(names, self._rng.choice((1, min(3, len(names)), len(names)))):
+            self.history.append(f"lose {name}")
+            links.hang_up(name, "the connection was closed by [/remote] host")
 
     async def _press(self, key: str, wait: float = 0.7) -> None:
         """Press a key; `wait`: how often (0 to 1) what it does has an end before the next one."""

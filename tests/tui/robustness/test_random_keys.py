@@ -1,4 +1,4 @@
-"""Keys, mouse and sizes at random never end the screens, and nothing that they do raises."""
+"""Keys, mouse, sizes and lost nodes at random never end the screens, and nothing that they do raises."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.builtin import demo_plan, local_plan
 from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.link.opening import Links
 from gpuwatch.session import Session
 from tests.tui.robustness.random_keys import EndlessApp, RandomKeys
 from tests.tui.still import NOW, judged_session
@@ -32,17 +33,26 @@ async def press(
     gestures: int,
     seconds: float = float("inf"),
     without: Collection[str] = (),
+    links: Links | None = None,
 ) -> None:
-    """Press until so many gestures are done, or for so long; fails with the seed and the last gestures."""
+    """Press until so many gestures are done, or for so long; fails with the seed and the last gestures.
+
+    `links`: those of the nodes that are lost and found meanwhile.
+    """
     deadline = time.monotonic() + seconds
     async with app.run_test(size=(120, 40)) as pilot:
-        person = RandomKeys(app, pilot, seed, without)
+        person = RandomKeys(app, pilot, seed, without, links)
         for _ in range(gestures):
             await person.gesture()
             if app.faults.count or app.crash is not None or not app.is_running:
                 pytest.fail(f"seed {seed}, last gestures: {list(person.history)}\n{report(app)}")
             if time.monotonic() > deadline:
                 break
+
+
+def links_of(session: Session) -> Links:
+    """The links of a session, which its own remote ends may close at any time."""
+    return session._links
 
 
 def report(app: EndlessApp) -> str:
@@ -60,11 +70,11 @@ async def test_random_keys_over_an_incident(seed: int) -> None:
 
 @pytest.mark.parametrize("session", ["demo"], indirect=True)
 async def test_random_keys_over_live_nodes(session: Session) -> None:
-    await press(EndlessApp(session), 7, 80)
+    await press(EndlessApp(session), 7, 80, links=links_of(session))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_random_keys_for_minutes(session: Session) -> None:
     seed = time.time_ns() % 1_000_000
-    await press(EndlessApp(session), seed, 1_000_000, LONG_S)
+    await press(EndlessApp(session), seed, 1_000_000, LONG_S, links=links_of(session))
