@@ -63,7 +63,7 @@ def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(
         assert "rank.killed" not in firing
 
 
-PREFIXES = "[rank3]: ", "3: ", "[1,3]<stderr>:", "(RayTrainWorker pid=77, ip=n2) [rank3]: "
+PREFIXES = "[rank3]: ", "[1,3]<stderr>:", "(RayTrainWorker pid=77, ip=n2) [rank3]: "
 RAISED = (
     "Traceback (most recent call last):",
     '  File "/opt/train.py", line 9, in <module>',
@@ -75,11 +75,16 @@ RAISED = (
 def test_the_rank_that_a_launcher_puts_before_a_line_is_that_of_the_job(
     cluster: Cluster, session: Session, tmp_path: Path, prefix: str
 ) -> None:
-    """Rank 3 has the local rank 1; its lines stand in the file of its node's launcher."""
+    """Rank 3 has the local rank 1; all end alike, and only the launcher's file has the cause."""
     tagged = "".join(f"print({prefix + line!r}, flush=True)\n" for line in RAISED)
-    with job(cluster, session, tmp_path / "job", "prefix", "--inherit", nodes=BOTH) as run:
+    gone = tmp_path / "gone"
+    with job(cluster, session, tmp_path / "job", "prefix", "--inherit", "--stay", nodes=BOTH) as run:
         run.until(lambda: run.writers("n2") == [2, 3])
-        run.order(3, f"do\n{tagged}sys.exit(1)")
+        for rank in (0, 1, 2):
+            waits = f"while not os.path.exists({str(gone)!r}):\n    time.sleep(0.02)"
+            run.order(rank, f"do\n{waits}\nsys.exit(1)")
+        run.order(3, f"do\n{tagged}open({str(gone)!r}, 'w').close()\ntime.sleep(0.5)\nsys.exit(1)")
+        run.until(lambda: sum(each.code == "rank.exit_error" for each in run.alerts()) == 4)
         run.until(lambda: [(node, rank) for _, node, rank in run.named()] == [("n2", 3)])
 
 

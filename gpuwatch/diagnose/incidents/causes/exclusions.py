@@ -18,13 +18,17 @@ from functools import cached_property
 from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.deduplication.unexplained import AFTERMATH_S
+from gpuwatch.diagnose.alerts.rank_ends import SHELL_SIGNAL
+from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S, is_own_error
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
     EXITS,
+    GENERIC_EXCEPTIONS,
     LAUNCHER,
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
@@ -40,6 +44,9 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 BARRIER = of_kinds("monitored_barrier")
 ALIVE_S = 60.0
 """A rank with errors of its own this long after another error survived that error (seconds)."""
+
+UNDATED_S = 30.0
+"""A line without a time may be read this much later than it was written (seconds)."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,31 @@ class Candidates:
             alert.rank not in signalled and precedence(alert) < CausePrecedence.LOST_PEER
             for alert in self.left
         )
+
+    @cached_property
+    def raised(self) -> dict[int, float]:
+        """Rank -> since when an end elsewhere can follow from what the rank logged about itself.
+
+        In unix seconds: the time of its first exception or error, and earlier by `UNDATED_S` without a time.
+        """
+        raised: dict[int, float] = {}
+        for alert in self.left:
+            if alert.rank is not None and (alert in GENERIC_EXCEPTIONS or is_own_error(alert)):
+                latest = self.limits[alert.id][1] - (0.0 if alert.timed else UNDATED_S)
+                raised[alert.rank] = min(latest, raised.get(alert.rank, math.inf))
+        return raised
+
+    @cached_property
+    def spoke(self) -> set[int | None]:
+        """Ranks with a line that may say why they ended."""
+        consequences = EXITS | TIMEOUTS | PEER_CONNECTION_ERRORS
+        return {a.rank for a in self.alerts if a.severity in GRAVE and a not in consequences}
+
+    @cached_property
+    def unplaced(self) -> set[tuple[str | None, str | None]]:
+        """Node and path of the files with an error that any of their ranks may have logged."""
+        found = [a for a in self.alerts if a.rank is None and (a in GENERIC_EXCEPTIONS or is_own_error(a))]
+        return {(alert.proof[0].node, alert.proof[0].file) for alert in found}
 
     def rank_of(self, alert: Alert) -> int | None:
         """Return the alert's rank; of a launcher's line that has only a pid, by another line with the pid."""
@@ -186,6 +218,26 @@ def _was_survived(alert: Alert, among: Candidates) -> bool:
     return waits or among.alive.get(alert.rank, alert.last) - alert.last > ALIVE_S
 
 
+def _ends_mute(alert: Alert, among: Candidates) -> bool:
+    """Return True for an end of which only the error code is known, beside another rank's own error.
+
+    Example: ranks 0 and 2 exit with 1, and the launcher's log has `[rank3]: KeyError`. An error that came
+    later than an end, by its own time, is no reason for it.
+    """
+    status = alert.fields.get("exitcode")
+    if alert.code != GENERIC_END or alert.rank is None or alert.rank in among.spoke or not _is_code(status):
+        return False
+    if (alert.proof[0].node, alert.proof[0].file) in among.unplaced:
+        return False
+    latest = alert.first + SAME_MOMENT_S + alert.error_s
+    return any(at <= latest for rank, at in among.raised.items() if rank != alert.rank)
+
+
+def _is_code(status: object) -> bool:
+    """Return True for the exit code of a program, or an unknown one; False for a signal."""
+    return not isinstance(status, int) or 0 < status < SHELL_SIGNAL
+
+
 EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
     (
         Exclusion("role of a consequence", lambda alert, _: alert.role not in ("root", "first")),
@@ -203,6 +255,7 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
         Exclusion("error that its rank survived", _was_survived, spares_named=True),
         Exclusion("end after a wait", _ends_after_wait, spares_named=True),
     ),
+    (Exclusion("error code beside an exception elsewhere", _ends_mute, spares_named=True),),
 )
 """Stages, in order: a row may depend on what the rows of earlier stages leave."""
 

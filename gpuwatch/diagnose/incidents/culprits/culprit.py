@@ -25,6 +25,7 @@ from gpuwatch.diagnose.incidents.culprits.suspects import (
     nodes_at_fault,
     without_reporters,
 )
+from gpuwatch.diagnose.incidents.culprits.waiting_exception import waited_for_another
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
@@ -66,10 +67,8 @@ def chosen_culprit(
         choice = _by_address(cause, stuck, alerts, where, job)
     elif cause in ABOUT_ANOTHER and not found.named:
         choice = _away(cause, alerts, where, job)
-    elif REPORTED_FOR_JOB in cause.fields and not found.named:
-        who = "a rank" if cause.rank is None else f"rank {cause.rank}"
-        because = f"{who} reports it for the job: which rank was first is not known"
-        choice = CulpritChoice(confidence="medium", because=because)
+    elif not found.named and (reported := _reported_of_others(cause, alerts)) is not None:
+        choice = reported
     else:
         confidence, because = confidence_of(cause, found.named, alerts)
         choice = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
@@ -93,6 +92,17 @@ def chosen_culprit(
         lower = LEVELS[max(0, LEVELS.index(choice.confidence) - 1)]
         choice = replace(choice, confidence=lower, because=f"{choice.because}; but {doubt}")
     return choice
+
+
+def _reported_of_others(cause: Alert, alerts: Sequence[Alert]) -> CulpritChoice | None:
+    """Return a choice without a place if the rank of a cause only reports what befell others; else None."""
+    who = "a rank" if cause.rank is None else f"rank {cause.rank}"
+    if waited_for_another(cause, alerts):
+        return CulpritChoice(because=f"{who} waited for another rank or node, which is lost or silent")
+    if REPORTED_FOR_JOB in cause.fields:
+        because = f"{who} reports it for the job: which rank was first is not known"
+        return CulpritChoice(confidence="medium", because=because)
+    return None
 
 
 def without_refuted_place(

@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[Alert, tuple[Alert, ...]]] = {
         (alert("cuda.launch_failure", 400, 3, "first"),),
     ),
     "end after a wait": (alert("rank.exit_error", 602, 2, "first"), (TIMEOUT, ECC)),
+    "error code beside an exception elsewhere": (alert("rank.exit_error", 1, 2, "first"), (ECC,)),
 }
 
 
