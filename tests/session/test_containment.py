@@ -91,6 +91,28 @@ def test_an_exception_in_a_judgement_costs_the_node_that_it_is_about_its_link(
     assert {alert.node for alert in session.book.alerts.values() if alert.code == "oom.cuda"} == {"good"}
 
 
+def test_an_exception_while_a_frame_is_applied_costs_its_own_node_the_link(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = Fleet.apply
+
+    def fails(fleet: Fleet, arrival: Arrival) -> None:
+        frame = arrival.what
+        if isinstance(frame, Sample) and frame.host is not None and frame.host.cpu_pct == 13.0:
+            raise ZeroDivisionError
+        apply(fleet, arrival)
+
+    monkeypatch.setattr(Fleet, "apply", fails)
+    for node, cpu_pct in (("bad", 13.0), ("good", 12.0)):
+        report(session, node, Sample(t=1.0, seq=2, host=HostSample(t=1.0, cpu_pct=cpu_pct)))
+    session.poll()
+    assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
+    good = session.fleet.nodes["good"]
+    assert good.link.phase == "live"
+    assert good.host is not None
+    assert good.host.cpu_pct == 12.0
+
+
 def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_self: object, fleet: Fleet, *_arguments: object) -> bool:
         if len(fleet.nodes) > 1:
