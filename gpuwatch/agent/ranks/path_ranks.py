@@ -2,7 +2,8 @@
 
 Layouts: torchrun `--log-dir` (`attempt_0/3/stdout.log`, a local rank), DeepSpeed (`..._rank3.log`), NeMo
 (`..._globalrank-3_localrank-1.txt`), composer (`logs-rank3.txt`), Open MPI (`rank.3/stdout`), Slurm's `%t`
-(`slurm-123_3.out`), submitit (`123_3_log.err`), and folders or files called `rank_3`.
+(`slurm-123.3.out`), submitit (`123_3_log.err`), and folders or files called `rank_3`.
+`slurm-123_3.out` is Slurm's own name for the output of task 3 of an array, which is a job by itself.
 """
 
 import re
@@ -10,7 +11,7 @@ import re
 _GLOBAL = (
     re.compile(r"(?<![a-z])global[-_.]?rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE),
     re.compile(r"(?<![a-z])(?<!local[-_.])(?<!group[-_.])(?<!node[-_.])rank[-_.=]?(\d{1,6})(?!\d)", re.I),
-    re.compile(r"/slurm-\d+[_.-](\d{1,6})\.(?:out|err|log)$"),
+    re.compile(r"/slurm-\d+[.-](\d{1,6})\.(?:out|err|log)$"),
     re.compile(r"/\d{2,12}(?:_\d{1,8})?_(\d{1,6})_log\.(?:out|err)$"),
     re.compile(r"(?<![a-z])task[-_.=]?(\d{1,6})\.(?:out|err|log|txt)$", re.IGNORECASE),
 )

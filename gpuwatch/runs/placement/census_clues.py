@@ -74,7 +74,8 @@ def clues_of_pods(found: Census) -> list[Clue]:
     """Return the rank of each pod by its ordinal, if no line shows where a rank runs."""
     if any(word == "rank" for word, _ in found.hosts):
         return []
-    ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
+    one_per_host = found.one_per_host or found.one_process_each(found.writers, hosts=True)
+    ranks = ranks_of_pods(found.writers, found.world, one_per_host=one_per_host)
     return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
 
 

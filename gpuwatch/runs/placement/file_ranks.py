@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
-from gpuwatch.runs.placement.owners import ATTEMPT
+from gpuwatch.runs.placement.owners import ATTEMPT, hosts_in
 from gpuwatch.runs.placement.rank_facts import Census
 
 BARE = "bare"
@@ -17,6 +17,11 @@ NODE_RANKS = 8
 """Ranks of a usual node; a multiple of it may be the first of several ranks in one log."""
 _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
 """The number at the end of a name, before its suffixes."""
+_PART_OF_ALL = re.compile(
+    r"(?:^|[ -])(?:log|out|err|stdout|stderr|output|console|train|training)[ -]?(\d{1,5})"
+    r"[ -]?of[ -]?\d{1,5}(?![\w.-])"
+)
+"""The number of a log of how many: `log_13_of_16`."""
 
 
 def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
@@ -84,7 +89,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     """Return file -> rank for zero-based paths (`worker-2.log`, `task-3/stdout`) of one process per file.
 
     A number without a word (`2.log`, a pod's ordinal) is a rank only if the job has as many ranks as there
-    are files, or one process per host.
+    are files, one process per host, or one process in each of the job's files.
     """
     families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for file in files:
@@ -96,14 +101,16 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     _join_folders(families)
     ranks: dict[str, int] = {}
     folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
-    for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
+    for (folder, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
         if folders[shape, word] > 1:
             continue  # the same names in the folder of each node: they count its own processes
         numbers = set(members.values())
         whole = numbers == set(range(len(members))) and len(members) > 1
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
         announced = max(found.worlds, default=None)
-        agrees = found.world == len(members) or (announced is None and (word != BARE or found.one_per_host))
+        apart = ATTEMPT.search(folder) is None and found.one_process_each(members)
+        unstated = word != BARE or found.one_per_host or apart
+        agrees = found.world == len(members) or (announced is None and unstated)
         stated = word != BARE and any(found.ranks.get(file) == {number} for file, number in members.items())
         stated = stated and max(numbers) < (announced or MAX_RANK)
         if word != "local" and alone and ((whole and agrees) or stated):
@@ -131,6 +138,9 @@ def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
     for name in found:
         word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
         yield word, int(name["n"]), plain[: name.start()] + "#" + plain[name.end() :]
-    last = _LAST_NUMBER.search(plain)
+    last = _PART_OF_ALL.search(plain) or _LAST_NUMBER.search(plain)
     if last is not None and not found:
-        yield BARE, int(last[1]), plain[: last.start(1)] + "#" + plain[last.end(1) :]
+        shape = plain[: last.start(1)] + "#" + plain[last.end(1) :]
+        for host in hosts_in(part):
+            shape = shape.replace(host.replace(".", " ") + " ", "@ ")
+        yield BARE, int(last[1]), shape

@@ -29,6 +29,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     LAUNCHER,
     LETTER,
     LOG_HOST,
+    LOSS,
     NCCL_CHANNEL,
     NODE_RANK,
     NODE_VARIABLE,
@@ -123,6 +124,8 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
     if LAUNCHER.search(text) is not None:
         found.launched = True
         found.launchers.add(file)
+    if LOSS.match(text) is not None:
+        found.losses[file, by.host or ""] += 1
     found.single = found.single or ONE_PROCESS.search(text) is not None
     if reading.world is not None:
         found.worlds.add(reading.world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,6 +16,8 @@ from gpuwatch.runs.model.clues import Clue
 ALIKE_LINES = 4
 """Lines of one form that state the same before further ones are passed over."""
 MAX_FORMS = 2_000
+MIN_LOSSES = 2
+"""Processes that report a lost peer, from which the number of processes per log is concluded."""
 _FREE = re.compile(rb"(?<![\w.-])\d[\d.:,]*")
 """A number that is no part of a name: a time, a step, a value; `rank0` and `gpu-003` hold none."""
 _WRITER = ("rank", "local_rank", "host", "pid", "task", "program")
@@ -74,6 +76,8 @@ class Census(Struct):
     """Processes with their local ranks."""
     launched: bool = False
     """True if a launcher starts several ranks in one task."""
+    losses: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    """(file, host or empty) -> exceptions there about a lost peer; every process that loses one raises it."""
     single: bool = False
     """True if a launcher shows that it started one process."""
 
@@ -83,6 +87,20 @@ class Census(Struct):
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         world = max(self.worlds, default=0)
         return max(world, seen) or None
+
+    def one_process_each(self, writers: Collection[str], *, hosts: bool = False) -> bool:
+        """Return True if one process writes in each of these files, or on each of these hosts.
+
+        Each that lost a peer says so once; `MIN_LOSSES` and half of the writers do, and no other writer does.
+        """
+        counts: dict[str, int] = defaultdict(int)
+        for place, count in self.losses.items():
+            counts[place[1] if hosts else place[0]] += count
+        return (
+            counts.keys() <= set(writers)
+            and set(counts.values()) == {1}
+            and len(counts) >= max(MIN_LOSSES, len(writers) / 2)
+        )
 
     def is_local(self, word: str) -> bool:
         """Return True if the numbers after a word restart at 0 on each host."""

@@ -131,3 +131,9 @@ WORLD_RANK = re.compile(r"\bworld_rank=\d")
 """World ranks in Ray Train's worker table."""
 ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
+LOSS = re.compile(
+    r"(?:[A-Za-z_][\w.]{0,80}\.)?[A-Z]\w{0,60}(?:Error|Exception): "
+    r".{0,200}?(?:remote process exited|(?:closed|reset) by (?:remote )?peer|peer closed|lost connection to)",
+    re.IGNORECASE,
+)
+"""The last line of an exception about a lost peer."""

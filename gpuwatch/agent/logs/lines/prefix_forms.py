@@ -126,6 +126,8 @@ HOST_NAMED = _forms(
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
     r"(?!node|host|gpu|worker)[a-z][a-z-]{0,60}-1 {1,20}\| (?=\S)",  # a service of docker compose
     r"[a-z]{1,40}(?:-[a-z]{1,40}){1,4} {2,20}\| (?=[^\s\d|])",
+    r"rank[_-]?(?P<caps>\d{1,6})\.1 {1,20}\| (?=\S)",  # an entry of a Procfile, and its instance
+    r"rank[_-]?(?P<caps>\d{1,6}) ?@ ?(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}) (?=\S)",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",
     r"(?P<host>[a-z][a-z0-9]{0,40}(?:-[a-z0-9]{1,40}){1,4}) {2,20}\| (?=[^\s\d|])",
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
@@ -151,7 +153,12 @@ SYSLOG_5424 = _forms(
     r" (?:-|\[[^\]]{0,400}\])(?: \ufeff?|$)"
 )
 KERNEL = _forms(r"kernel: ?")
-OTHERS = _forms(r"> ", r"- (?=\d{10} \d{4}\.)", r"<\d{1,3}>(?:1 )?(?=\S)")
+OTHERS = _forms(
+    r"> ",
+    r"--?(?:global[_-])?rank[ =](?P<caps>\d{1,6}) {4}",  # arguments that GNU parallel puts before each line
+    r"- (?=\d{10} \d{4}\.)",
+    r"<\d{1,3}>(?:1 )?(?=\S)",
+)
 LABELS = _forms(r"[A-Z_]{3,12} (?=\d{10} \d{4}\.)")  # of an alert, in the data sets of supercomputers
 
 PLAIN, STAMP, SYSTEM = "plain", "stamp", "system"

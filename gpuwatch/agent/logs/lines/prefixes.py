@@ -26,6 +26,9 @@ _TAG = pattern_of(
 )
 _DAEMON = pattern_of(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
 """Slurm's daemons with their host in the name: `slurmstepd-gpu-002`."""
+_NUMBERED_PROGRAM = pattern_of(
+    r"(?:global[_-])?rank[_-]?(?P<rank>\d{1,6})$|(?!user@)[a-z][\w.-]{0,60}@(?P<instance>\d{1,5})(?:\.service)?$"
+)
 _IN_TEXT = pattern_of(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = pattern_of(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
 _NUMBERED_MONTH = pattern_of(r"\d{1,2}[月월]")
@@ -64,9 +67,19 @@ class Speaker(object):
                 self.pid = int(value)
             elif kind == "program":
                 self.program = program_of(value)
+                proof = self._take_unit(self.program) or proof
             else:
                 self.host = _DAEMON.sub("", value)
         return proof
+
+    def _take_unit(self, program: str) -> bool:
+        """Read the number in a program's name: `rank3`, or the instance of a systemd unit, `train@3`."""
+        named = _NUMBERED_PROGRAM.match(program)
+        if named is not None and named.group("rank") is not None:
+            return self._take_rank(int(named.group("rank")), False)
+        if named is not None:
+            self.task = int(named.group("instance"))
+        return False
 
     def _take_rank(self, rank: int, is_local: bool) -> bool:
         proof = False

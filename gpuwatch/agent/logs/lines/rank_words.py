@@ -126,8 +126,13 @@ AT = re.compile(
 )
 """Text before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
 
-TASK_PATH = re.compile(r"/job:(?:[a-z]{1,12}_)?(?:worker|localservice)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b")
-"""A process in TensorFlow's and JAX's notation; the number is its process index."""
+TASK_PATH = re.compile(
+    r"/job:(?!tpu_)(?:[a-z]{1,12}_)?(?:worker|localservice)/replica:\d{1,4}/task:(?P<n>\d{1,6})\b"
+)
+"""A process in TensorFlow's and JAX's notation; the number is its process index.
+
+`tpu_worker` is the server of a host, which runs the work of several processes.
+"""
 MPI_NAME = re.compile(r"Process name: \[(?:\[\d{1,9},\d{1,4}\]|[\w.-]{1,120}@\d{1,4}),(?P<n>\d{1,6})\]")
 SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
 SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")

@@ -74,7 +74,8 @@ def test_the_host_is_each_of_the_names_of_the_node() -> None:
         ("/nemo/nemo_log_globalrank-9_localrank-1.txt", 9, 1),
         ("/out/rank.7/stdout", 7, None),
         ("/out/rank007.log.1", 7, None),
-        ("/j/slurm-81234_5.out", 5, None),
+        ("/j/slurm-81234.5.out", 5, None),
+        ("/j/slurm-81234_5.out", None, None),  # a task of an array
         ("/j/slurm-81234.out", None, None),
         ("/t/none_abc123/attempt_0/3/stdout.log", None, 3),
         ("/t/task11.err", 11, None),
