@@ -112,3 +112,10 @@ def test_tags_of_process_managers(line: str, rank: int | None, task: int | None,
     _, by = messages(line.encode())[0][-1]
     assert (by.rank, by.task) == (rank, task)
     assert by.host == host
+
+
+@pytest.mark.parametrize("tag", ["[dp 1 pp 0 tp {0} | global {1}]", "(Worker_TP{1}_EP{0} pid=31{1})"])
+def test_a_tag_of_several_counts_names_the_rank_of_the_job(tmp_path: Path, tag: str) -> None:
+    work = [f"{tag.format(rank % 2, rank)} step {step} loss 2.1" for step in range(9) for rank in range(4)]
+    rows = [*work, f"{tag.format(1, 3)} {OOM}"]
+    assert first_incident(tmp_path, {"all.log": "\n".join(rows) + "\n"}).rank == 3

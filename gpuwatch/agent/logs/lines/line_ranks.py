@@ -77,7 +77,8 @@ _QUOTED = re.compile(r"(['\"]).{1,80}\1")
 """A word and its quotes: an argument of a command (`'--style', 'rank0'`), or a name."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
-    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|[\[(]global|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
+    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|(?:[\[(]|\| )global"
+    r"|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
     re.IGNORECASE,
 )

@@ -90,7 +90,7 @@ KERNEL_STAMPS = _forms(
     r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
 )
 PARENTHESISED = _forms(
-    r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
+    r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?:_EP\d{1,4})?(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
     r"\((?:[\w.:-]{1,80},? )?(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
     r"pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",

@@ -37,6 +37,7 @@ _WORDS = (
     r"|(?P<rank>(?:(?:global|world|mpi|pmi|pmix|dist|torch|hvd|horovod|worker|actor|learner)[ _.-]?)?"
     r"rank(?:[ _-]?id)?"
     r"|(?:[A-Za-z_]{1,20}\.){0,3}(?:get_)?rank\(\)|(?<=[\[(<{])global(?=[ :=]{1,2}\d)"
+    r"|(?<=\| )global(?=[ :=]{1,2}\d{1,6}[\])>}])"
     r"|rang[oa]?|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9)"
     r"|(?P<worker>worker(?:[ _-]?(?:id|index|idx))?)"
     r"|(?P<task>task(?:[ _-]?(?:id|index|idx))?)"
