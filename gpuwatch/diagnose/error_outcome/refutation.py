@@ -114,7 +114,8 @@ REFUTATIONS = (
         "warning", "warning", "world size is 1 but 8 was requested", remains=True,
     ),
     Refutation(
-        "port that another one stands in for", lambda alert: alert.code.startswith("net."),
+        "port that another one stands in for",
+        lambda alert: alert.code.startswith(("net.", "rdma.port_event")),
         "warning", "info", "IB port mlx5_3 went down", by_words=True, remains=True,
     ),
     Refutation(

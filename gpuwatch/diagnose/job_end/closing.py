@@ -65,6 +65,8 @@ class LogEnd(NamedTuple):
     lines: Sequence[str]
     epochs: EpochSpan | None = None
     """The epochs that its lines name; None: none, or not searched."""
+    elsewhere: bool = False
+    """True if a saved stack of its rank differs from those of all others."""
 
 
 def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:

@@ -8,16 +8,21 @@ from itertools import pairwise
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
+from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
 from gpuwatch.runs.files.excerpts.around import Around
+from gpuwatch.runs.flight.stack_dumps import stack_of
 from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
 FRESH_S = 120.0
 """A job whose newest line is at most this old is still writing (seconds)."""
+FRAME_END = ")"
+"""What the last line of a saved output of py-spy ends with: `train (train.py:99)`."""
 STEP_TIMES = 10
 """A log without a line for this many of its last step times is no longer written."""
 
@@ -66,13 +71,33 @@ def shared_last_lines(
 
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
     """Return file -> how it ends, without kernel logs."""
+    files = list(files)
+    apart = ranks_elsewhere(files)
     return {
         file.name: LogEnd(
-            file.mtime if file.last_time is None else file.last_time, file.last_lines, file.epochs
+            file.mtime if file.last_time is None else file.last_time,
+            file.last_lines,
+            file.epochs,
+            file.rank in apart,
         )
         for file in files
         if not file.kernel
     }
+
+
+def ranks_elsewhere(files: Iterable[LogScan]) -> tuple[int, ...]:
+    """Return the ranks whose stacks differ from those of all others, which wait for them; else ()."""
+    stacks = [
+        RankStack(file.rank, file.node or "", stack.pid, stack=stack)
+        for file in files
+        if file.rank is not None and file.packing is None and file.last_lines[-1:]
+        if file.last_lines[-1].endswith(FRAME_END)
+        if (stack := stack_of(file.path)) is not None
+    ]
+    if len({each.rank for each in stacks}) != len(stacks) or len(stacks) < 2:
+        return ()
+    verdicts = [each.verdict for each in judge_stacks(stacks)]
+    return verdicts[0].culprits if len(verdicts) == 1 and verdicts[0].wrong else ()
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:

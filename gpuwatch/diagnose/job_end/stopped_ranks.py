@@ -74,7 +74,8 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
     """Return the only rank that ended one logged step before all others, after a line that only it logged.
 
     Empty if there is none. The others, at least `PEERS`, all end with the line of the same step. One step
-    less alone may be a difference in logging; the other line shows what delayed the rank.
+    less alone may be a difference in logging; the other line shows what delayed the rank. So does a saved
+    stack that differs from the others' (`LogEnd.elsewhere`).
     """
     own = [track for track in tracks if track.rank is not None and track.alone]
     if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
@@ -83,7 +84,7 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
     others = [track for track in own if track is not last]
     ends = {track.marks[-1].step for track in others}
     own_words = {_shape(line) for line in below_steps([last], closings)[1:]}
-    if len(ends) > 1 or ends == {last.marks[-1].step} or not own_words:
+    if len(ends) > 1 or ends == {last.marks[-1].step} or not (own_words or closings[last.file].elsewhere):
         return ()
     if any(len(below_steps([track], closings)) != 1 for track in others):
         return ()

@@ -21,6 +21,7 @@ from gpuwatch.diagnose.job_end.end_alerts.completed_run import (
     without_teardown,
 )
 from gpuwatch.diagnose.job_end.end_alerts.failed_closing import failed_closing_alerts, with_final_errors
+from gpuwatch.diagnose.job_end.end_alerts.quiet_errors import with_quiet_errors
 from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts, with_stated_failure
 from gpuwatch.diagnose.job_end.end_alerts.unfinished import unfinished_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
@@ -110,7 +111,7 @@ def judge(
     alerts = _with_consequences(alerts, scan, end, closings, saved_last=saved_last)
     alerts += of_progress(alerts, scan.files, end)
     others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
-    alerts = with_final_errors(alerts, scan.files, end)
+    alerts = with_quiet_errors(with_final_errors(alerts, scan.files, end), tracks, end, packs)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     if not jobs:

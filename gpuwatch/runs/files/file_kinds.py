@@ -42,9 +42,14 @@ JSON_BEGINS = (b"{", b"[", b'"')
 JSON_LOGS = {"error.json"}
 """JSON files that are logs: torchrun's exception file. Other .json files are settings and traces."""
 RECORDS = re.compile(
-    rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
+    rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event|line)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
 )
 """The beginning of a log with one JSON object per line."""
+DATED_RECORDS = re.compile(
+    rb'\s{0,8}\{[^\n]{0,4000}"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\n]{0,4000}\}\s{0,4}\n\s{0,8}\{'
+)
+TROUBLE = re.compile(rb'"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"|\b[A-Z]\w{0,60}(?:Error|Exception): ')
+"""Dated objects are a log if one of them has such a level or an exception, whatever its fields are named."""
 RECORD_BYTES = 16_384
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
 """Characters that no row of numbers (NaN and infinity included) contains."""
@@ -95,7 +100,8 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
         return True
     if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
         return True  # no such file is text: whoever wrote it chose the name
-    records = RECORDS.match(head) is not None or holds_records(head, columns)
+    dated = DATED_RECORDS.match(head) is not None and TROUBLE.search(head) is not None
+    records = dated or RECORDS.match(head) is not None or holds_records(head, columns)
     return kind in PASTED_INTO and (
         records
         or begins_with_tool_output(head[:BEGIN_BYTES])

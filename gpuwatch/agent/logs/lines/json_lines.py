@@ -43,9 +43,10 @@ MAX_OUTCOME = 80
 """Characters of such a value."""
 _INSIDE = (
     "record", "jsonPayload", "body", "fields", "attributes", "extra", "kubernetes", "_source", "message",
-    "extraInfo",
+    "extraInfo", "labels",
 )  # fmt: skip
-"""Nested objects with further fields of the record; the last two are of torchelastic's error file."""
+"""Nested objects with further fields of the record; `message` and `extraInfo` are of
+torchelastic's error file, `labels` of a log service's export."""
 _RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
 _HOSTS = (

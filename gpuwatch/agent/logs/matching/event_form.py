@@ -47,7 +47,10 @@ _ADVICE = pattern_of(
     r"|(?:ignor(?:e|es|ing)|catch(?:es|ing)?|watch(?:es|ing)? for|retry(?:ing)? on) (?:these |the )?"
     r"(?:errors?|exceptions?|failures?|patterns?)\b"
     r"|(?:prints|emits|matches|greps? for|searches for|looks for) [\"'`][^\"'`]{0,60}$"
-    r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$)"
+    r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$"
+    r"|(?:will|would|regist(?:er|ers|ered|ering)|attach(?:es|ed|ing)?|install(?:s|ed|ing)?|enabl(?:es?|ed|ing)"
+    r"|arm(?:ed|s)|configured|\w{0,20}(?:observer|hook|handler|callback|detector|listener|watcher|dumper)(?!\.))\b"
+    r".{0,120}\b(?:on|upon|for|when|against) (?:an? |any |the |every |each |first )?$)"
     r"|\be\.g\.|\bi\.e\. if\b"
 )
 _ADVICE_HEADING = pattern_of(
@@ -125,6 +128,11 @@ _NO_MATCHES = pattern_of(
     r"|(?=[\w-]{0,80}[./][\w./-])[\w./-]{2,160})){0,6}: 0\s{0,4}$"
 )
 """The count behind quoted words that were searched for."""
+_HANDLER = pattern_of(
+    r"(?i)[ _-](?:observer|hook|handler|callback|detector|listener|watcher|monitor|guard|dumper)s?\b.{0,60}"
+    r"\b(?:regist(?:ered|ering)|attach(?:ed|ing)|install(?:ed|ing)|enabl(?:ed|ing)|armed|active|ready|loaded)\b"
+)
+"""What waits for the words before it, and has not seen them yet."""
 _SEARCH = pattern_of(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
 """A command that counts lines, and its result."""
 _NUMBERED_THING = pattern_of(
@@ -210,11 +218,11 @@ def is_event(text: str, start: int, advice: bool = False) -> bool:
 
 
 def is_absent(text: str, end: int) -> bool:
-    """Return True if the words that end at `end` are counted as none or denied: `slow step: False`."""
+    """Return True if the words that end at `end` are counted as none, denied or awaited: `slow: False`."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
     counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None
-    if _NO_MATCHES.match(text, end) or _SEARCH.search(text):
+    if _NO_MATCHES.match(text, end) or _SEARCH.search(text) or _HANDLER.match(text, end):
         return True
     return (denied or counted_none) and _EXCEPTION.search(before) is None
 

@@ -24,6 +24,9 @@ MESSAGE_COLUMNS = (
     "logentry",
     "renderedmessage",
     "rawdata",
+    "event",
+    "exception",
+    "traceback",
 )
 TIME_COLUMNS = (
     "timestamp",
@@ -47,6 +50,7 @@ HOST_COLUMNS = (
     "resourcelabelsnodename",
     "kubernetesnodename",
 )
+RANK_COLUMNS = ("rank", "globalrank")
 """Names of the columns, in lower case without signs; the first one that a table has is read."""
 OF_PEOPLE = frozenset(
     (
@@ -67,6 +71,9 @@ OF_PEOPLE = frozenset(
 _LEVEL = re.compile(
     r"(?i)(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit(?:ical)?|fatal|alert|emerg(?:ency)?|trace)$"
 )
+_TROUBLE = re.compile(rb"\b[A-Z]\w{0,60}(?:Error|Exception): |[,\t\"](?:ERROR|CRITICAL|FATAL)[,\t\": ]")
+"""An exception or a row of such a level, by which the last column of a table holds messages."""
+_RANK = re.compile(r"\d{1,6}")
 _HOST = re.compile(r"[A-Za-z][\w.-]{1,80}")
 
 
@@ -78,20 +85,22 @@ def is_log_table(head: bytes) -> bool:
     separator = "\t" if "\t" in lines[0] else ","
     heading = _columns(next(csv.reader([lines[0]], delimiter=separator), []))
     row = next(csv.reader([lines[1]], delimiter=separator), [])
-    time, message = _first(TIME_COLUMNS, heading), _first(MESSAGE_COLUMNS, heading)
+    time, message = _first(TIME_COLUMNS, heading), _message_of(heading)
     if time is None or message is None or max(time, message) >= len(row) or not OF_PEOPLE.isdisjoint(heading):
         return False
-    return _stamp(row[time]) != ""
+    listed = _first(MESSAGE_COLUMNS, heading) is not None or _TROUBLE.search(head) is not None
+    return listed and _stamp(row[time]) != ""
 
 
 def table_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the rows as log lines: time, host, level, message; a message may have several lines."""
+    """Yield the rows as log lines: time, rank, host, level, message; a message may have several lines."""
     rows = iter(lines)
     first = next(rows, "").lstrip("\ufeff")
     separator = "\t" if "\t" in first else ","
     heading = _columns(next(csv.reader([first], delimiter=separator), []))
-    time, message = _first(TIME_COLUMNS, heading), _first(MESSAGE_COLUMNS, heading)
+    time, message = _first(TIME_COLUMNS, heading), _message_of(heading)
     level, host = _first(LEVEL_COLUMNS, heading), _first(HOST_COLUMNS, heading)
+    rank = _first(RANK_COLUMNS, heading)
     yield "\n"
     if time is None or message is None:
         return
@@ -100,6 +109,8 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
             yield separator.join(row) + "\n"  # a traceback below the rows, for example
             continue
         words = [_stamp(row[time])]
+        if rank is not None and rank < len(row) and _RANK.fullmatch(row[rank].strip()):
+            words.append(f"[rank{int(row[rank])}]:")
         if host is not None and host < len(row) and _HOST.fullmatch(row[host]):
             words.append(f"{row[host]} [stderr]")
         if level is not None and level < len(row) and _LEVEL.match(row[level].strip()):
@@ -127,6 +138,15 @@ def _columns(row: list[str]) -> dict[str, int]:
 
 def _first(names: Iterable[str], heading: Mapping[str, int]) -> int | None:
     return next((heading[name] for name in names if name in heading), None)
+
+
+def _message_of(heading: Mapping[str, int]) -> int | None:
+    """Return the column with the messages: one of a known name, else the last one."""
+    return (
+        _first(MESSAGE_COLUMNS, heading)
+        if heading.keys() & {*MESSAGE_COLUMNS}
+        else max(heading.values(), default=None)
+    )
 
 
 def _stamp(text: str) -> str:
