@@ -4,15 +4,13 @@ import os
 import stat
 import time
 
-from ...base.procfs import names
+from .siblings import listed_folders
 from .walk import LogCandidate, may_be_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, Iterator
 
-MAX_ENTRIES = 2000
-"""Most folder entries per search."""
 FRESH_S = 120.0
 """Seconds since the last write within which a file counts as growing: more than between two searches."""
 
@@ -36,15 +34,7 @@ def reopened_logs(
         folder = os.path.dirname(path)
         starts[folder] = min(start, starts.get(folder, start))
         open_now.add(path)
-    left = MAX_ENTRIES
-    for folder, start in sorted(starts.items()):
-        if blocked(folder):
-            continue
-        enter(folder)
-        entries = names(folder)
-        left -= len(entries)
-        if left < 0:
-            return
+    for folder, entries in listed_folders(starts, enter, blocked):
         for name in entries:
             path = folder + "/" + name
             if path in open_now or not may_be_log(name) or blocked(path):
@@ -53,6 +43,6 @@ def reopened_logs(
                 status = os.lstat(path)
             except OSError:
                 continue
-            since = max(start, time.time() - FRESH_S)
+            since = max(starts[folder], time.time() - FRESH_S)
             if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
                 yield LogCandidate(path, status)

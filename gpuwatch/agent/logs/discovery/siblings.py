@@ -46,15 +46,7 @@ def sibling_logs(
         blocked: Returns True for what must not be accessed.
     """
     folders = _forms(written)
-    left = MAX_ENTRIES
-    for folder in sorted(folders):
-        if blocked(folder):
-            continue
-        enter(folder)
-        entries = names(folder)
-        left -= len(entries)
-        if left < 0:
-            return
+    for folder, entries in listed_folders(folders, enter, blocked):
         for name in entries:
             for (before, behind, below), form in folders[folder].items():
                 path = folder + "/" + name + below
@@ -64,6 +56,25 @@ def sibling_logs(
                 states = form.is_rank and form.files > 1 and len(number) < 7
                 if (states or ranks_of_path(path) != (None, None)) and _since(path, form.start):
                     yield path, int(number) if states else None
+
+
+def listed_folders(
+    folders: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
+) -> "Iterator[tuple[str, list[str]]]":
+    """Yield folders in order with the names in them, up to `MAX_ENTRIES` names in all.
+
+    `enter`, `blocked`: as for `sibling_logs`.
+    """
+    left = MAX_ENTRIES
+    for folder in sorted(folders):
+        if blocked(folder):
+            continue
+        enter(folder)
+        entries = names(folder)
+        left -= len(entries)
+        if left < 0:
+            return
+        yield folder, entries
 
 
 def _forms(
