@@ -25,7 +25,7 @@ class OutputTooLongError(Exception):
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command ended."""
+    """The exit status of a command, and the end of its stderr."""
 
     status: int
     """Exit status; negative: the signal that ended it."""
@@ -114,7 +114,10 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most:
 
 
 def _write(pipe: int, left: bytearray) -> bool:
-    """Write a piece of `left` and remove it there; return False once all is written or the reader is gone."""
+    """Write a piece of `left` to a pipe and remove it from `left`.
+
+    Return False once all is written or the reader is gone.
+    """
     try:
         del left[: os.write(pipe, left[:_PIECE_BYTES])]
     except BlockingIOError:
@@ -138,9 +141,9 @@ def _read(pipe: int, output: bytearray, most: int) -> bool:
 
 
 def _read_end(pipe: int, words: bytearray) -> bool:
-    """Append the available bytes, keeping only the last `MAX_WORDS_BYTES`.
+    """Append the available bytes of a pipe to `words`, keeping only the last `MAX_WORDS_BYTES`.
 
-    Return False at the end of stream.
+    Return False at the end of the stream.
     """
     piece = os.read(pipe, _PIECE_BYTES)
     words += piece

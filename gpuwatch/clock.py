@@ -27,17 +27,18 @@ EARLIER_S = 0.001
 class SteadyOffset:
     """Converts monotonic to wall time with one offset.
 
-    The clocks are read one after the other, on a busy machine milliseconds apart. With the difference of
-    each pair of readings the time of the same fact would change with every reading.
+    The clocks are read one after the other, on a busy machine milliseconds apart. If each pair of readings
+    gave a new offset, the wall time of one event would change from reading to reading.
     """
 
     def __init__(self) -> None:
         self._offset_s: float | None = None
 
     def wall(self, now: float, wall: float) -> float:
-        """Return wall time (unix seconds) at `now` (monotonic); `wall` was read at the same moment.
+        """Return the wall time (unix seconds) at `now` (monotonic); `wall` was read at the same moment.
 
-        An earlier reading's offset is used, unless this one is over `SHIFT_S` larger or `EARLIER_S` smaller.
+        The offset of an earlier reading is kept, unless this one is over `SHIFT_S` larger or `EARLIER_S`
+        smaller.
         """
         offset_s = wall - now
         kept = self._offset_s

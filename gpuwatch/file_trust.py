@@ -65,7 +65,12 @@ def shared_folder(path: Path) -> os.stat_result:
 
 
 def is_of_folder(found: os.stat_result, folder: os.stat_result) -> bool:
-    """Return True for a file of this user, root, the folder's owner, or the group that may write in it."""
+    """Return True if a file belongs to this user, root, the folder's owner, or a group that may write there.
+
+    Args:
+        found: Status of the file.
+        folder: Status of its folder.
+    """
     is_of_group = bool(folder.st_mode & stat.S_IWGRP) and found.st_gid == folder.st_gid
     return found.st_uid in (0, os.geteuid(), folder.st_uid) or is_of_group
 

@@ -37,7 +37,7 @@ def share_text(share: float | None) -> str:
 
 
 def rate_of(rate: float, reference: float) -> str:
-    """`0.6 of 2.4 GB/s`; both in MB/s if the reference is small."""
+    """Return a rate and its reference as text, `0.6 of 2.4 GB/s`; both in MB/s if the reference is small."""
     unit, factor = ("GB/s", 1.0) if reference >= MIN_GB_PER_S else ("MB/s", 1e3)
     return f"{digits(rate * factor)} of {digits(reference * factor)} {unit}"
 
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes in the format of `--sizes`, M is 2^20: `64M`, `512K`, `1.5G`."""
+    """Return a number of bytes in the format of `--sizes`: `64M`, `512K`, `1.5G`; M is 2^20."""
     for limit, unit in SIZE_UNITS:
         if size >= limit:
             return f"{digits(size / limit)}{unit}"
@@ -84,7 +84,7 @@ def size_text(size: int) -> str:
 
 
 def file_size(size: int) -> str:
-    """`1.2 GiB`, `340.0 KiB`, `12 bytes`."""
+    """Return a file size in bytes as text: `1.2 GiB`, `340.0 KiB`, `12 bytes`."""
     for limit, unit in SIZE_UNITS:
         if size >= limit:
             return f"{size / limit:.1f} {unit}iB"
@@ -120,17 +120,20 @@ def megabytes(size: float) -> str:
 
 
 def plural(count: int, one: str) -> str:
-    """`1 rank`, `63 ranks`."""
+    """Return a count with its noun, plural by an added s: `1 rank`, `63 ranks`."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 node`, `4,096 nodes`."""
+    """Return a count, with thousands separators, and its noun: `1 node`, `4,096 nodes`.
+
+    `many`: the plural, if it is not made by an added s.
+    """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def some(count: int, every: int, one: str) -> str:
-    """`all 14 links`, `3 of 14 links`, `both links`, `the link`."""
+    """Return how many of `every` items are meant: `all 14 links`, `3 of 14 links`, `both links`."""
     if count < every:
         return f"{count} of {every} {one}s"
     if every == 1:

@@ -33,7 +33,7 @@ def make_own(folder: Path) -> None:
 
 
 def _folder(variable: str, default: str) -> Path:
-    """Return `gpuwatch` below the folder that a variable names.
+    """Return the folder `gpuwatch` below the folder that an environment variable names, else below `default`.
 
     A relative path in the variable is ignored.
     """

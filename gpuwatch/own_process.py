@@ -36,9 +36,10 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 def worker_context(how: str) -> Any:  # noqa: ANN401 - the stubs do not know that a context has `Process`
-    """Return the context of `multiprocessing` that starts processes in this way (`fork`, `spawn`).
+    """Return the context of `multiprocessing` that starts processes by the method `how` (`fork`, `spawn`).
 
-    A process that is spawned begins with `python -c`, too; Python 3.10 has no setting against it.
+    A spawned process begins with `python -c`, too, which searches the working folder for modules;
+    PYTHONSAFEPATH prevents that from Python 3.11 on.
     """
     import multiprocessing  # noqa: PLC0415 - needed for workers only
 

@@ -42,7 +42,7 @@ class Names(Struct, frozen=True):
 
 
 class NodeRange(Shape):
-    """A node name or range. `user` also allows `user@` before it, `group` also allows `@group` instead."""
+    """The shape of a node name or range; `user` allows `user@` before it, `group` `@group` instead."""
 
     def __init__(self, *, user: bool = False, group: bool = False) -> None:
         self._user, self._group = user, group
@@ -82,7 +82,7 @@ class NodeRange(Shape):
 
 
 class CommandWord(Text):
-    """A word of a command. An unquoted `{name}`, which YAML reads as a mapping, gets its own message."""
+    """The shape of a command's word; an unquoted `{name}`, which YAML reads as a mapping, has a message."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
         if isinstance(node, yaml.MappingNode):

@@ -83,7 +83,7 @@ def expand_login(text: str, most: int = MAX_NODES) -> tuple[str | None, list[str
 def fold(names: Iterable[str]) -> str:
     """Return the names folded into sorted ranges such as `node[001-003,007]`, without repetitions.
 
-    A name with a number too large for ClusterShell: all names as given, joined by commas.
+    If a number in a name is too large for ClusterShell, return all names as given, joined by commas.
     """
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # noqa: PLC0415 - takes 25 ms
 

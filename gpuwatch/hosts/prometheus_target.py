@@ -18,7 +18,7 @@ class PrometheusTarget:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port of the URL, for screens."""
+        """Return scheme, host and port of the URL, for screens."""
         parts = urlsplit(self.url)
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}"

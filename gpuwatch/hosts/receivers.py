@@ -33,7 +33,7 @@ class ReceiverError(ValueError):
 
 @dataclass(frozen=True, repr=False)
 class ReceiverSpec:
-    """One receiver. Its `repr` and `name` contain no secret: the path of a chat's URL is one."""
+    """A receiver of incidents; its `repr` and `name` contain no secret, such as the path of a chat's URL."""
 
     kind: ReceiverKind
     target: str | tuple[str, ...]
@@ -45,7 +45,7 @@ class ReceiverSpec:
 
     @property
     def name(self) -> str:
-        """The name on screens: kind, host and port of the URL, or `command` and the program's file name."""
+        """Return the name on screens: kind, host and port of a URL, or `command` and the program's name."""
         if not isinstance(self.target, str):
             return f"command {self.target[0].rpartition('/')[2]}"
         parts = urlsplit(self.target)
@@ -54,7 +54,7 @@ class ReceiverSpec:
 
     @property
     def key(self) -> str:
-        """A hash that identifies the receiver in the state file, which contains no secrets."""
+        """Return a hash that identifies the receiver in the state file, which contains no secrets."""
         return sha256(repr((self.kind, self.target)).encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ def http_url(text: str) -> str:
 
 
 class UrlText(Text):
-    """An http or https URL. Messages never quote it, as it may contain a token."""
+    """The shape of an http or https URL. Messages never quote the URL, as it may contain a token."""
 
     def __init__(self) -> None:
         super().__init__("a URL that begins with http:// or https://", r"https?://.+", 2048)
@@ -94,7 +94,7 @@ class UrlText(Text):
 
 
 class BodyText(Text):
-    """A text whose `{...}` are all names in `PLACEHOLDERS`."""
+    """The shape of a text whose `{...}` are all names in `PLACEHOLDERS`."""
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
         """Return the text, None if it is no text (reported).
@@ -114,7 +114,7 @@ _NAME = Text("a name", r"[A-Za-z0-9_.-]+", 100)
 
 
 class ReceiverShape(Record):
-    """A mapping with exactly one of the keys in `KINDS`, and options."""
+    """The shape of a receiver: a mapping with exactly one of the keys in `KINDS`, and options."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReceiverSpec | None:  # type: ignore[override]  # the receiver, not the entry
         """Return the receiver; None if the mapping is invalid or has no or several kinds (reported)."""

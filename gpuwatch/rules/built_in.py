@@ -79,7 +79,7 @@ def built_in() -> BuiltIn:
 
 
 def read_built_in(files: list[Path]) -> BuiltIn:
-    """Return the content of these packs."""
+    """Return the rules and dialects in these pack files."""
     import yaml  # noqa: PLC0415 - not needed where the cache has them
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -31,12 +31,12 @@ class Packs(Struct, frozen=True):
 
     @property
     def all(self) -> tuple[Rule | Dialect, ...]:
-        """Return the rules and dialects, all of which are sent to an agent."""
+        """Return the rules and dialects together; all of them are sent to an agent."""
         return (*self.rules, *self.dialects)
 
     @property
     def column_words(self) -> dict[str, str]:
-        """Return the names of columns in a table of metrics -> the quantity."""
+        """Return column name in a table of metrics -> quantity that the column has."""
         common = next((each.words for each in self.dialects if each.id == COMMON), {})
         return {canonical(word): quantity for word, quantity in common.items()}
 
@@ -78,7 +78,7 @@ def own_packs() -> list[Path]:
 
 
 def _problem(pack: Path) -> str | None:
-    """Return why a pack is not loaded; None: it is."""
+    """Return why a pack file is not loaded; None: it can be loaded."""
     try:
         read_own(pack, MAX_PACK_BYTES)
     except OSError as error:

@@ -30,7 +30,7 @@ class Notice(FramePart, frozen=True):
 
 
 class Frame(msgspec.Struct, tag_field="kind", omit_defaults=True, frozen=True, kw_only=True, gc=False):
-    """The fields of every frame."""
+    """The base of all frames, with the fields that every frame has."""
 
     t: Moment
     seq: Whole

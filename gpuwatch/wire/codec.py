@@ -33,14 +33,14 @@ class OverlongError(ValueError):
 
 _decoder: msgspec.json.Decoder[AnyFrame] = msgspec.json.Decoder(AnyFrame)
 _OWN = frozenset({"v", "role", "key", "count", "closed", "backlog", "timed", "bound"})
-"""Fields that the agent states by itself: of a frame that is wrong in them nothing is believed."""
+"""Fields that only the agent states; a frame with an invalid one is refused as a whole."""
 _ROWS: dict[str, tuple[str, type[Process | LogFile]]] = {
     "ranks": ("processes", Process),
     "logs": ("files", LogFile),
 }
-"""Kind of frame -> its field with rows about different users, and their type."""
+"""Kind of frame -> (its field with rows that may belong to different users, type of a row)."""
 MAX_ROWS, MAX_BAD_ROWS = 20_000, 1_024
-"""Rows of a frame of which some are invalid, and how many of them: an agent lists fewer in all."""
+"""Most rows of a frame with invalid rows, and most invalid ones among them; agents list fewer in all."""
 _OPTIONAL: dict[str, dict[str, Any]] = {
     kind: {
         each.encode_name: each.type
@@ -49,18 +49,19 @@ _OPTIONAL: dict[str, dict[str, Any]] = {
     }
     for kind, frame in (("finding", Finding), ("progress", Progress))
 }
-"""Kind of frame -> its fields that hold words of job users and may be absent, with their types."""
+"""Kind of frame -> its optional fields that may hold text of job users, with their types."""
 _encoder = msgspec.json.Encoder()
 
 
 def decode(line: bytes) -> AnyFrame:
-    """Decode one line; its strings are sanitized (see `gpuwatch.plain`).
+    """Decode one line to a frame; its strings are sanitized (see `gpuwatch.plain`).
 
-    What job users state hides nothing: processes and log files that are not valid are left out and counted as
-    `truncated`, and of findings and progress the optional fields that are not valid.
+    An invalid value that a job user can state does not hide the rest of a frame: invalid rows of processes
+    and log files are left out and counted in `truncated`; invalid optional fields of findings and progress
+    are left out.
 
     Raises:
-        FrameError: too long, not JSON, of an unknown kind, or a field of the wrong type.
+        FrameError: The line is too long, not JSON, of an unknown kind, or has a field of the wrong type.
     """
     if len(line) > MAX_LINE_BYTES:
         raise FrameError(f"a frame of {len(line)} bytes, over the limit of {MAX_LINE_BYTES}")
@@ -74,10 +75,10 @@ def decode(line: bytes) -> AnyFrame:
 
 
 def _with_valid_parts(line: bytes) -> AnyFrame | None:
-    """Return the frame without those invalid parts that job users state; None if that is impossible.
+    """Return the frame of a line without its invalid parts that job users state; None if that is impossible.
 
-    Of lists of processes and log files, invalid rows are dropped; of findings and progress, invalid optional
-    fields. An invalid required field (a host name of 5,000 letters) is still an error.
+    From lists of processes and log files, invalid rows are dropped; from findings and progress, invalid
+    optional fields. An invalid required field (a host name of 5,000 letters) is still an error.
     """
     try:
         value = msgspec.json.decode(line)

@@ -7,7 +7,7 @@ from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Tex
 
 
 class DumpResult(FramePart, frozen=True):
-    """Whether one process was asked for its flight-recorder dump, and where it writes that."""
+    """The result of asking one process for its flight-recorder dump: the file that it writes, or an error."""
 
     pid: Whole
     pipe: Name | None = None
@@ -94,7 +94,7 @@ class JobFile(FramePart, frozen=True):
 
 
 class JobFolder(FramePart, frozen=True):
-    """The folder of one of a job's logs, with the files that were asked for."""
+    """The folder of one of a job's logs, with the files in it that match the request."""
 
     log: Name
     folder: Name

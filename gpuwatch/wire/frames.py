@@ -79,7 +79,7 @@ class Ranks(Frame, tag="ranks", frozen=True):
 
 
 class Event(Frame, tag="event", frozen=True):
-    """An event at one moment: an Xid, a GPU lost or back, driver trouble."""
+    """An event at one moment: an Xid, a GPU lost or back, a driver problem."""
 
     event: Name
     """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot,
@@ -106,7 +106,7 @@ class Reply(Frame, tag="reply", frozen=True):
 
 
 class Bye(Frame, tag="bye", frozen=True):
-    """The agent exits, with its reason."""
+    """The last frame of an agent that exits, with the reason."""
 
     reason: Text
 

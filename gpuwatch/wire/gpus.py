@@ -46,7 +46,7 @@ class GpuInfo(FramePart, frozen=True):
 
 
 class GpuFast(FramePart, frozen=True):
-    """Values read at every tick, at most once a second. Rates use NVML's own counter time stamps.
+    """A GPU's values that are read at every tick, at most once a second; rates use NVML's own time stamps.
 
     With ticks below 2 s, `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
     read at every second tick (to limit NVML calls), so they may be one tick older than `t`.
@@ -84,7 +84,7 @@ class GpuFast(FramePart, frozen=True):
 
 
 class GpuMedium(FramePart, frozen=True):
-    """Values read every 5 s: clocks, power limit, PCIe link, encoder, fan."""
+    """A GPU's values that are read every 5 s: clocks, power limit, PCIe link, encoder, fan."""
 
     t: Moment
     memory_clock_mhz: Whole | None = None
@@ -109,7 +109,7 @@ class MigInstance(FramePart, frozen=True):
 
 
 class GpuSlow(FramePart, frozen=True):
-    """Values read every 30 s: health counters."""
+    """A GPU's values that are read every 30 s: health counters."""
 
     t: Moment
     ecc_corrected: Whole | None = None
@@ -134,7 +134,7 @@ class GpuSlow(FramePart, frozen=True):
 
 
 class GpuSample(FramePart, frozen=True):
-    """One GPU in one tick. A tier is present only in the first frame with its new values."""
+    """The values of one GPU in one tick. A tier is present only in the first frame with its new values."""
 
     uuid: Name
     state: GpuState = "ok"

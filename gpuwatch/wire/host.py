@@ -44,7 +44,7 @@ class Disk(FramePart, frozen=True):
 
 
 class HostSample(FramePart, frozen=True):
-    """The host's values. `disks`, `nics` and `ib` are complete lists or absent."""
+    """The host's values in one tick. `disks`, `nics` and `ib` are complete lists or absent."""
 
     t: Moment
     cpu_pct: Real | None = None

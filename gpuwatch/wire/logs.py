@@ -91,7 +91,7 @@ class LogFile(FramePart, frozen=True):
 
 
 class SharedFolder(FramePart, frozen=True):
-    """A folder on a network file system that may have the logs of ended jobs; one node is to search it."""
+    """A folder on a network file system that may have logs of ended jobs; only one node has to search it."""
 
     path: Name
     identity: Name
@@ -117,7 +117,7 @@ class Logs(Frame, tag="logs", frozen=True):
 
 
 class Finding(Frame, tag="finding", frozen=True, kw_only=True):
-    """A match of a rule. Sent again with the same `id` when its count grew or it was closed."""
+    """A match of a rule in a log. Sent again with the same `id` when its count grows or it is closed."""
 
     id: Whole
     """Unique for one run of the agent."""
@@ -177,7 +177,7 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
 
 
 class LogLine(FramePart, frozen=True, array_like=True):
-    """One line as displayed: no escapes, the last state of a progress bar, cut at 16 KiB."""
+    """One log line as displayed: no escapes, the last state of a progress bar, cut at 16 KiB."""
 
     offset: Count
     """Offset of its first byte in the file."""
@@ -196,7 +196,7 @@ class LogLine(FramePart, frozen=True, array_like=True):
 
 
 class Lines(Frame, tag="lines", frozen=True):
-    """Requested lines, in the order of the file."""
+    """The lines that a request asked for, in the order of the file."""
 
     id: Whole
     """The id of the request."""

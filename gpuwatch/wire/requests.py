@@ -14,19 +14,19 @@ class Request(msgspec.Struct, tag_field="do", omit_defaults=True, frozen=True, k
 
 
 class Ping(Request, tag="ping", frozen=True):
-    """Heartbeat and clock comparison: answered at once by an empty reply."""
+    """Heartbeat that also compares clocks: the agent answers at once with an empty reply."""
 
 
 class SetInterval(Request, tag="interval", frozen=True):
-    """Change the agent's tick interval to `seconds`."""
+    """Asks the agent to change its tick interval to `seconds`."""
 
     seconds: float
 
 
 class Tail(Request, tag="tail", frozen=True):
-    """Send the last lines of a file and then every new one, in `Lines` frames with this id.
+    """Asks the agent for the last lines of a file and then for every new one, in `Lines` frames with this id.
 
-    Ends with `Cancel`.
+    It ends with `Cancel`.
     """
 
     file: str
@@ -37,7 +37,7 @@ class Tail(Request, tag="tail", frozen=True):
 
 
 class ReadLines(Request, tag="read", frozen=True):
-    """Send lines around a position in a file, in `Lines` frames with this id, the last of them `done`."""
+    """Asks for lines around a position in a file, in `Lines` frames with this id; the last one is `done`."""
 
     file: str
     offset: int | None = None
@@ -51,7 +51,7 @@ class ReadLines(Request, tag="read", frozen=True):
 
 
 class Search(Request, tag="search", frozen=True):
-    """Find a pattern in files, in `Lines` frames with this id; the last frame is `done`.
+    """Asks for the lines of files that match a pattern, in `Lines` frames with this id; the last is `done`.
 
     Files are searched one after another.
     """
@@ -72,19 +72,19 @@ class Cancel(Request, tag="cancel", frozen=True):
 
 
 class LeaveFiles(Request, tag="leave", frozen=True):
-    """Do not follow these files: another node's agent does. Replaces the previous list."""
+    """Asks the agent not to follow these files, as another node's agent does. Replaces the previous list."""
 
     files: list[str]
 
 
 class SearchFolders(Request, tag="folders", frozen=True):
-    """Search these of `Logs.shared` for the logs of ended jobs; other nodes search the rest."""
+    """Asks the agent to search these of `Logs.shared` for logs of ended jobs; other nodes search the rest."""
 
     folders: list[str]
 
 
 class AskRankSettings(Request, tag="particulars", frozen=True):
-    """Return `wire.NodeSettings` in the data of the reply, which may take some seconds."""
+    """Asks for the settings of a node's ranks; the reply, after some seconds, has `wire.NodeSettings`."""
 
     reach: list[str] = []
     """`host:port` of rendezvous addresses to connect to."""
@@ -95,11 +95,11 @@ class AskRankSettings(Request, tag="particulars", frozen=True):
 
 
 class AskSystemSettings(Request, tag="system", frozen=True):
-    """Return the machine settings that nodes should share: `wire.SystemSettings` in the data of the reply."""
+    """Asks for the machine settings that nodes should share; the reply has `wire.SystemSettings` as data."""
 
 
 class AskStacks(Request, tag="stacks", frozen=True):
-    """Return the stacks of these processes: `wire.Stacks` in the data of the reply, after some seconds."""
+    """Asks for the stacks of these processes; the reply, after some seconds, has `wire.Stacks` as data."""
 
     pids: list[int]
     """At most 64 are inspected."""
@@ -112,7 +112,7 @@ class AskStacks(Request, tag="stacks", frozen=True):
 
 
 class AskProfile(Request, tag="profile", frozen=True):
-    """Sample the stacks of these processes for some seconds: `wire.Profiles` in the data of the reply."""
+    """Asks the agent to sample stacks of processes for some seconds; the reply's data is `wire.Profiles`."""
 
     pids: list[int]
     """At most 8, sampled at the same time."""
@@ -127,10 +127,10 @@ class AskProfile(Request, tag="profile", frozen=True):
 
 
 class AskKernels(Request, tag="kernels", frozen=True):
-    """Have these processes record their GPU kernels: `wire.Kernels` in the data of the reply.
+    """Asks the agent to have processes record their GPU kernels; the reply has `wire.Kernels` as data.
 
-    Only those that were started with KINETO_USE_DAEMON=1. Each writes a trace into /dev/shm of the node;
-    the agent reads and deletes it.
+    Only processes that were started with KINETO_USE_DAEMON=1 can. Each writes a trace into /dev/shm of the
+    node; the agent reads and deletes it.
     """
 
     pids: list[int]
@@ -140,7 +140,7 @@ class AskKernels(Request, tag="kernels", frozen=True):
 
 
 class UploadPySpy(Request, tag="lend", frozen=True):
-    """Send a piece of a py-spy into the agent's memory: `wire.UploadResult` in the data of the reply."""
+    """Transfers a piece of py-spy into the agent's memory; the reply has `wire.UploadResult` as data."""
 
     piece: str
     """A piece of the zlib-compressed program, in base64."""
@@ -153,7 +153,7 @@ class UploadPySpy(Request, tag="lend", frozen=True):
 
 
 class AskRas(Request, tag="ras", frozen=True):
-    """Return the reports of NCCL's RAS: `wire.RasAnswers` in the data of the reply, after some seconds."""
+    """Asks for the reports of NCCL's RAS; the reply, after some seconds, has `wire.RasAnswers` as data."""
 
     pids: list[int]
     """Processes of the job: their environment may contain an address other than localhost:28028."""
@@ -161,22 +161,23 @@ class AskRas(Request, tag="ras", frozen=True):
 
 
 class AskDumps(Request, tag="dumps", frozen=True):
-    """Request flight recorder dumps from these processes: `wire.DumpResults` in the data of the reply.
+    """Asks these processes to write flight-recorder dumps; the reply has `wire.DumpResults` as data.
 
-    Only if the job was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE; the dumps are files of the job.
+    It works only for a job that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE; the dumps are files of the
+    job.
     """
 
     pids: list[int]
 
 
 class AskDumpFiles(Request, tag="dump_files", frozen=True):
-    """List the existing dumps: `wire.DumpPlaces` in the data of the reply. Nothing is written."""
+    """Asks for a list of the existing dumps; the reply has `wire.DumpPlaces` as data. Nothing is written."""
 
     pids: list[int]
 
 
 class AskDumpPiece(Request, tag="dump_piece", frozen=True):
-    """Read a piece of a dump: `wire.DumpPiece` in the data of the reply. A node answers one at a time."""
+    """Asks for a piece of a dump; the reply has `wire.DumpPiece` as data. A node answers one at a time."""
 
     pid: int
     """The process through whose environment it was found."""
@@ -187,7 +188,7 @@ class AskDumpPiece(Request, tag="dump_piece", frozen=True):
 
 
 class AskJobFiles(Request, tag="job_files", frozen=True):
-    """List files in the folders of a job's logs: `wire.JobFolders` in the data of the reply."""
+    """Asks for a list of files in the folders of a job's logs; the reply has `wire.JobFolders` as data."""
 
     logs: list[str]
     """Paths of log files; the agent derives the folders from them."""
@@ -196,7 +197,7 @@ class AskJobFiles(Request, tag="job_files", frozen=True):
 
 
 class AskJobPiece(Request, tag="job_piece", frozen=True):
-    """Read a piece of such a file: `wire.DumpPiece` in the data of the reply.
+    """Asks for a piece of a file that `AskJobFiles` listed; the reply has `wire.DumpPiece` as data.
 
     A node answers one at a time.
     """

@@ -75,7 +75,7 @@ class Stacks(FramePart, frozen=True):
 
 
 class ProcessProfile(FramePart, frozen=True):
-    """The stack samples of one process, and what sampling it cost."""
+    """The stack samples of one process, with the errors and the time of the sampling."""
 
     pid: Whole
     packed: str = ""
@@ -100,18 +100,18 @@ class Profiles(FramePart, frozen=True):
 
 
 class TimedWork(FramePart, frozen=True):
-    """Kernels, copies, fills or operators of one name, or of one category."""
+    """Number and total time of the GPU kernels, copies, fills or CPU operators of one name or category."""
 
     category: Literal["kernel", "copy", "memset", "cpu_op"]
     name: Name = ""
     """Empty: all of the category."""
     count: Count = 0
     seconds: Seconds = 0.0
-    """Of operators, without those that they call."""
+    """Total time; of operators without the operators that they call."""
 
 
 class ProcessKernels(FramePart, frozen=True):
-    """Where one process spent the time of its GPU, from a trace that it recorded itself."""
+    """The time of a process's GPU, by kernels, copies and fills, from a trace that the process recorded."""
 
     pid: Whole
     span_s: Seconds | None = None

@@ -52,7 +52,7 @@ class KubeEvent(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The event in the form of a line of `kubectl get events`."""
+        """Return the event in the form of a line of `kubectl get events`."""
         return f"Warning   {self.reason}   {self.kind.lower()}/{self.name}   {self.message}".rstrip()
 
 

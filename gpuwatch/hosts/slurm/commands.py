@@ -70,7 +70,7 @@ def _shown(job: str, run: RunCommand) -> list[SlurmJob]:
 
 
 def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
-    """Return the job by `sacct`; `refused` is the error of scontrol, which is reported along.
+    """Return the job as `sacct` reports it; `refused` is the error of scontrol, which a failure reports, too.
 
     Raises:
         HostsError: sacct fails, as on a cluster without accounting, or does not know the job.
@@ -103,7 +103,7 @@ def _accounted_output(job: SlurmJob, run: RunCommand) -> str:
 
 
 def _separator() -> str:
-    """Return a text between the fields of a line that no job's name can hold on purpose."""
+    """Return a random text to separate the fields of a line; no job's name can be made to contain it."""
     return f"|{secrets.token_hex(8)}|"
 
 

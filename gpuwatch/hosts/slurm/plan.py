@@ -52,7 +52,7 @@ def allocation_of(job: SlurmJob) -> Allocation:
 
 
 def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]:
-    """Return the labels `slurm_*` of one node of the job; `report` is Slurm's, None if unknown."""
+    """Return the labels `slurm_*` of a job's node; `report` is Slurm's report of it, None if unknown."""
     found = {"slurm_job": job.id}
     if job.gpus.get(node):
         found["slurm_gpus"] = job.gpus[node]

@@ -181,9 +181,9 @@ class QueuedJob(Struct, frozen=True):
 
 
 def read_queue(text: str, separator: str) -> list[QueuedJob]:
-    """Return the jobs in the output of `squeue -h -o` with these fields.
+    """Return the jobs in the output of `squeue -h -o` with the fields `QUEUE_FIELDS`.
 
-    `separator`: between the fields; no user knows it, so no line of a job's name has as many fields.
+    `separator`: the text between the fields; no user knows it, so no line of a job's name has as many fields.
     """
     last = len(QUEUE_FIELDS) - 1
     rows = [line.split(separator, last) for line in plain_text(text).splitlines()]
@@ -195,11 +195,11 @@ ACCOUNT_FIELDS = ("JobIDRaw", "User", "State", "ExitCode", "NodeList", "End", "W
 
 
 def read_account(text: str, asked: str, separator: str) -> SlurmJob | None:
-    """Return the job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`, or None if it holds no row.
+    """Return the job in the output of `sacct -X -P -n -o ACCOUNT_FIELDS`, or None if it has no row.
 
-    If the job was requeued, its last attempt. A job's name and folder can hold line ends, but not the
-    `separator` between the fields, which no user knows. Only rows with the id `asked` count. The task of an
-    array has another raw id; then the first row counts.
+    If the job was requeued, its last attempt. A job's name and folder can contain line ends, but not the
+    `separator` between the fields, which no user knows. Only rows with the id `asked` count; if none has it,
+    as for a task of an array, whose raw id differs, the first row.
     """
     lines = plain_text(text).splitlines()
     split = [line.split(separator, len(ACCOUNT_FIELDS) - 1) for line in lines]

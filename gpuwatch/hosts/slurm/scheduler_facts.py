@@ -37,7 +37,7 @@ class NodeStanding(Struct, frozen=True):
 
 
 class SchedulerFacts(Struct, frozen=True):
-    """The result of one query of a scheduler."""
+    """The states of nodes and the allocations of jobs that one query of a scheduler returned."""
 
     nodes: Mapping[str, NodeStanding] = field(default_factory=dict)
     """By the node's name in the plan."""

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]
 
 
 class Shape(abc.ABC):
-    """A form of value.
+    """The form that a value in a hosts file must have.
 
     `read` returns the value; if it is wrong, it adds a problem and returns None. `what` describes the form in
     a message: "a list of host names".
@@ -77,7 +77,7 @@ def unquoted(node: yaml.Node) -> str | None:
 
 
 class Text(Shape):
-    """A string of at most `limit` printable characters that matches `pattern` as a whole."""
+    """The shape of a string of at most `limit` printable characters that matches `pattern` as a whole."""
 
     def __init__(self, what: str, pattern: str = r".+", limit: int = 1024) -> None:
         self.what, self.pattern, self.limit = what, pattern, limit
@@ -100,10 +100,10 @@ class Text(Shape):
 
 
 class Keyword(Shape):
-    """One of a few words. An old name of a renamed word is accepted and read as the new one."""
+    """The shape of a value that is one of a few words; an old name of a word is read as the new one."""
 
     def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
-        """`renamed`: old words -> the new ones."""
+        """Create the shape of the given words; `renamed` maps old words to the new ones."""
         self.words = tuple(words)
         self._renamed = renamed or {}
         self.what = " or ".join(words)
@@ -122,7 +122,7 @@ class Keyword(Shape):
 
 
 class Switch(Shape):
-    """on or off, with or without quotes: YAML 1.1 reads both words as booleans."""
+    """The shape of on or off, with or without quotes: YAML 1.1 reads both words as booleans."""
 
     what = "on or off"
     _ON, _OFF = (
@@ -143,7 +143,7 @@ class Switch(Shape):
 
 
 class Whole(Shape):
-    """A whole number from `least` to `most`, written without quotes."""
+    """The shape of a whole number from `least` to `most`, written without quotes."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
@@ -161,7 +161,7 @@ class Whole(Shape):
 
 
 class Number(Shape):
-    """A number from `least` to `most`, in `unit`, written without quotes."""
+    """The shape of a number from `least` to `most`, in `unit`, written without quotes."""
 
     def __init__(self, least: float, most: float, unit: str) -> None:
         self.least, self.most = least, most

@@ -16,7 +16,7 @@ from gpuwatch.hosts.validation.shapes import Schema, Shape, Text, described, sca
 
 
 class ListOf(Shape):
-    """A list of at least one value of the shape `item`; `or_single` also accepts one value without a list."""
+    """The shape of a list of one or more values of the shape `item`; `or_single`: also of one bare value."""
 
     def __init__(self, item: Shape, what: str, *, or_single: bool = False) -> None:
         self.item, self.what, self.or_single = item, what, or_single
@@ -84,7 +84,7 @@ WORD = re.compile(r"[\w.<-][\w. <-]{0,60}")
 
 
 class Record(Shape):
-    """A mapping with known keys, some of them required."""
+    """The shape of a mapping with known keys, some of them required."""
 
     def __init__(self, what: str, keys: Sequence[Key]) -> None:
         self.what = what
@@ -130,7 +130,7 @@ class Record(Shape):
 
 
 class MapOf(Shape):
-    """A mapping from names that the user chooses to values of one shape."""
+    """The shape of a mapping from names that the user chooses to values of one shape."""
 
     def __init__(self, what: str, name: Text, value: Shape) -> None:
         self.what, self.name, self.value = what, name, value
@@ -160,7 +160,7 @@ class MapOf(Shape):
 
 
 class OneOf(Shape):
-    """A shape each for a single value, a list and a mapping; a kind whose shape is None is refused."""
+    """A shape that differs for a single value, a list and a mapping; a kind without a shape is refused."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def checked_tree(pattern: str, *, ignore_case: bool = False) -> tuple[Any, bool]:
-    """Return the parsed pattern, and True if it ignores case, by itself or by `ignore_case`.
+    """Return the parse tree of a pattern, and True if it ignores case, by itself or by `ignore_case`.
 
     Raises:
         PatternError: It is no regular expression, or the work doubles with every character of a line.
@@ -146,7 +146,7 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
 
 
 def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
-    """Return the elements of zero-width parts: anchors and lookarounds."""
+    """Return the elements of a zero-width part, an anchor or a lookaround: one sequence per alternative."""
     if code is op.AT:
         return [[_anchor(argument)]]
     behind, body = argument
@@ -164,7 +164,11 @@ def _anchor(where: Any) -> _Element:
 
 
 def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
-    """Return the largest product over repeats that can share a stretch of text, times the window's length."""
+    """Return the estimated steps of a search for a sequence of elements.
+
+    It is the largest product of the repetitions of repeats that can share a stretch of text, times the
+    window's length.
+    """
     path = [_Element(_ALL_BITS, 0, window), *path]
     best: dict[int, tuple[float, int]] = {0: (float(window), 1)}
     """Index of a repeat -> the product up to it, and the number of its factors that share the window."""
@@ -182,7 +186,10 @@ def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
 
 
 def _period(path: list[_Element], earlier: int, later: int) -> int:
-    """Return the characters after which both repeats can start again on the same text; 0: they share none."""
+    """Return how many characters separate two repeats that can read the same text, at least 1.
+
+    It is 0 if they share no text.
+    """
     both = path[earlier].reads & path[later].reads
     period = 0
     if not both:

@@ -58,7 +58,7 @@ def parsed(pattern: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def treats_digits_alike(pattern: str) -> bool:
-    """Return True if a match remains one when digits of the line become other digits."""
+    """Return True if every line that matches still matches when its digits are other digits."""
     return _alike(parsed(pattern))
 
 
@@ -85,7 +85,7 @@ def _old_enough(tree: Any) -> None:
 
 
 def inner_parts(code: Any, argument: Any) -> list[Any]:
-    """Return the sequences inside an element."""
+    """Return the subpatterns (sequences) inside an element of a parse tree, such as a group or a repeat."""
     if code in _REPEATS or getattr(op, "POSSESSIVE_REPEAT", None) is code:
         return [argument[2]]
     if code is op.SUBPATTERN:

@@ -23,9 +23,12 @@ Lead: TypeAlias = tuple[frozenset[int], ...]
 
 
 def ways(tree: Any, *, folded: bool, after: Lead = ()) -> float:
-    """Return in how many ways the pattern can match one text, at worst; at most `MOST_COUNTED`.
+    """Return in how many ways a pattern can match one text, at worst; at most `MOST_COUNTED`.
 
-    `folded`: case is ignored. `after`: the lead of what follows.
+    Args:
+        tree: The parse tree of the pattern.
+        folded: True if case is ignored.
+        after: The characters that the text after the pattern can begin with.
     """
     count = 1.0
     for code, argument in reversed(list(tree)):
@@ -54,7 +57,7 @@ def _ways_of(code: Any, argument: Any, folded: bool, after: Lead) -> float:
 
 
 def _of_alternatives(parts: Any, folded: bool, after: Lead) -> float:
-    """Return the largest number of ways to match one text: the sum over alternatives that can begin alike."""
+    """Return the largest sum of ways over alternatives that can begin with the same characters."""
     known = [
         (_lead_of(part, folded, after), ways(part, folded=folded, after=after) if part else 1.0)
         for part in parts
@@ -73,7 +76,7 @@ def _lead_of(tree: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
-    """Return the lead of an element and what follows it."""
+    """Return the first characters (see `Lead`) that an element and what follows it can have."""
     if code is op.SUBPATTERN:
         return _lead_of(argument[3], is_folded(argument, folded=folded), after)
     if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
@@ -96,5 +99,5 @@ def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _of_several(leads: list[Lead]) -> Lead:
-    """Return for each place the codes that any of several alternatives can have there (see `Lead`)."""
+    """Return for each position the character codes that any of several alternatives can have there."""
     return tuple(frozenset().union(*each) for each in zip(*leads, strict=False))

@@ -39,12 +39,12 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
 
 
 def _leading(rule: Rule | Dialect) -> tuple[str, ...]:
-    """Return the patterns of which one occurs in every line that the rule finds."""
+    """Return the patterns of a rule; every line that the rule finds matches at least one of them."""
     return (*rule.match, *rule.general.match) if isinstance(rule, Rule) and rule.general else rule.match
 
 
 def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
-    """Return the data of a literal for the agent.
+    """Return the entries for a literal in the data sent to the agent: usually one.
 
     In a fallback rule the suffix of a glog source file (`.cc:`) counts only after a level letter: one entry
     for each of GLOG_LETTERS.

@@ -39,7 +39,7 @@ _FLAT = re.compile(
 
 
 class Literal(Struct, frozen=True):
-    """Text of which one, for each branch of a pattern, occurs in every matching line; and its words."""
+    """A text of a pattern and its words; every matching line has at least one of the pattern's literals."""
 
     text: str
     words: tuple[str, ...]
@@ -57,7 +57,7 @@ class Literal(Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """Return how distinctive it is; larger is rarer."""
+        """Return a number for how distinctive the literal is; larger is rarer."""
         whole = max((_weight(word) for word in self.words), default=0.0)
         part = max((_weight(word) for word in self.parts), default=0.0)
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
@@ -109,7 +109,7 @@ def _folds(pattern: str) -> bool:
 
 
 def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
-    """Return the groups that are certain to be in the same physical line as the literal."""
+    """Return the groups of words that are certain to be in the same physical line as the literal."""
     if any(word in pattern for word in BROKEN):
         return ()
     return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
@@ -162,7 +162,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
-    """Return all known sets of runs of which one occurs in every match of the sequence."""
+    """Return several sets of runs; of each set, every match of the sequence contains at least one run."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(False)]
     flat = _opened(items)
@@ -194,7 +194,7 @@ def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
 
 
 def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
-    """Return the most distinctive set of runs of which one occurs in every match of the sequence."""
+    """Return the most distinctive set of runs of which every match of the sequence contains at least one."""
     options = _options(items)
     chosen = max(options, key=_value, default=())
     others = _groups([each for each in options if each is not chosen])
@@ -202,7 +202,7 @@ def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
 
 
 def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
-    """Return the words of each option, if all its texts have one."""
+    """Return for each option the longest words of its texts, unless one is too short or too common."""
     found = {tuple(sorted({_longest_word(text) for run in each for text in run.texts})) for each in options}
     return {
         words
@@ -212,7 +212,7 @@ def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
 
 
 def _rarest(groups: set[Words], texts: frozenset[str]) -> tuple[Words, ...]:
-    """Return the MAX_NEEDS rarest groups, without those of which a word occurs in each of the texts."""
+    """Return the MAX_NEEDS rarest groups of words, without groups of which every text has a word anyway."""
     apart = [each for each in groups if not all(_holds(text, each) for text in texts)]
     return tuple(sorted(apart, key=lambda each: (len(each) - min(map(_weight, each)), each))[:MAX_NEEDS])
 

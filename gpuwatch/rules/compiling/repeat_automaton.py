@@ -150,7 +150,7 @@ def _looks_far(tree: Any, *, looks: bool = False) -> bool:
 
 
 def _is_one(body: Any) -> bool:
-    """Return True if a body is one character, the usual case."""
+    """Return True if a repeated part is a single character, the usual case."""
     return len(body) == 1 and body[0][0] in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 
 

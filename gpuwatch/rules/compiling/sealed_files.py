@@ -29,10 +29,10 @@ def read_sealed(file: Path) -> bytes | None:
 
 
 def write_sealed(file: Path, data: bytes, most: int) -> None:
-    """Write a file of the cache folder, which is created; errors of the file system are ignored.
+    """Write a cache file, and create its folder if it is missing; errors of the file system are ignored.
 
-    `most`: how many files to keep, last used first, of those with the same suffix and the same name up to
-    the first `-`.
+    `most`: how many files to keep, last used first, of those with the same suffix and the same name up to the
+    first `-`.
     """
     with contextlib.suppress(OSError):
         make_own(file.parent)

@@ -11,7 +11,7 @@ BORDER = r"\b"
 
 
 class Repeat(NamedTuple):
-    """One character of `own`, repeated."""
+    """A repeat of one character of the set `own`."""
 
     own: frozenset[int]
     least: int
@@ -19,7 +19,7 @@ class Repeat(NamedTuple):
 
 
 class Part(str):
-    """A part of the new pattern."""
+    """A part of the pattern that is made for shapes of lines."""
 
     __slots__ = ("begins", "ends", "least", "repeat", "separates")
     least: str
@@ -42,7 +42,7 @@ class Part(str):
         separates: bool | None = None,
         repeat: Repeat | None = None,
     ) -> Part:
-        """Return a part; `least` None: all of it is required."""
+        """Return a part with these properties; `least` None: all of its text is required."""
         self = super().__new__(cls, text)
         self.least = text if least is None else least
         self.begins, self.ends = begins, ends
@@ -51,7 +51,7 @@ class Part(str):
         return self
 
     def followed(self, *, separates: bool) -> Part:
-        """Return the part with what follows it and leaves no character of its own, such as a digit."""
+        """Return the part extended by what follows it, which leaves no character in a shape (a digit)."""
         return Part(
             self,
             self.least,
@@ -63,7 +63,7 @@ class Part(str):
 
 
 def may_begin_blank(parts: Iterable[Part]) -> bool:
-    """Return True if the first character of a sequence may be a blank."""
+    """Return True if the first character of a sequence may be a blank of the shape."""
     for part in parts:
         if part.begins:
             return True
@@ -83,7 +83,7 @@ def may_end_blank(parts: Sequence[Part], *, behind: bool = False) -> bool:
 
 
 def trimmed(parts: Sequence[Part]) -> list[str]:
-    """Return the parts without those at both edges that may be missing: the rest occurs in any match."""
+    """Return the texts of the parts, without parts at either edge that a match may lack."""
     kept = list(parts)
     while kept and not kept[0].least:
         del kept[0]
@@ -102,7 +102,7 @@ def has_separator(parts: Iterable[Part]) -> bool:
 
 
 def joined_repeat(first: Part, second: Part) -> Part | None:
-    """Return one part for two repeats of which the optional one repeats no other characters; None: two.
+    """Return one part for two repeats if the optional one repeats no other characters; None: keep both.
 
     Digits that are left out make repeats adjacent, and those would match a text in many ways.
     """
@@ -132,7 +132,7 @@ def of_repeat(repeat: Repeat, *, begins: bool, ends: bool, separates: bool) -> P
 
 
 def counted(least: int, most: Any) -> str:
-    """Return a quantifier."""
+    """Return the quantifier of a pattern for a number of repetitions, such as `{2,5}`."""
     if most is op.MAXREPEAT:
         return "*" if least == 0 else "+" if least == 1 else f"{{{least},}}"
     if least == most:

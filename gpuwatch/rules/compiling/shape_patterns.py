@@ -77,7 +77,10 @@ class ShapePattern(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def shape_pattern(pattern: str) -> ShapePattern | None:
-    """Return the pattern for shapes; None: any shape may match, or several lines together."""
+    """Return the pattern that matches the shapes of all lines that `pattern` matches.
+
+    None: any shape may match, or only several lines together.
+    """
     if any(word in pattern for word in BROKEN):
         return None
     tree = parsed(pattern)
@@ -89,7 +92,10 @@ def shape_pattern(pattern: str) -> ShapePattern | None:
 
 
 def _alternatives(items: list[tuple[Any, Any]], *, folded: bool) -> str:
-    """Return a pattern for shapes; each alternative begins and ends with a part that it requires."""
+    """Return a pattern for shapes, with one alternative for each of the pattern's alternatives.
+
+    Each begins and ends with a part that it requires.
+    """
     items = _opened(items)
     branches = items[0][1][1] if len(items) == 1 and items[0][0] is op.BRANCH else [items]
     texts = dict.fromkeys("".join(trimmed(_sequence(list(each), folded=folded))) for each in branches)
@@ -147,7 +153,7 @@ def _has_letter(items: Sequence[tuple[Any, Any]], edge: int) -> bool:
 
 
 def _parts(code: Any, argument: Any, *, folded: bool, behind: bool) -> list[Part]:
-    """Return an element as parts; none for one that leaves no character, such as an anchor or a digit."""
+    """Return the parts for one element of a pattern; none for an anchor or a digit, absent from shapes."""
     if code is op.LITERAL and argument > 127 and not folded:
         return [Part("".join(map(escaped, chr(argument).encode())))]
     if code in _SINGLE:
@@ -195,7 +201,7 @@ def _repeated(
 
 
 def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool, *, behind: bool) -> list[Part]:
-    """Return the repeat of one character; `own` and `high` as of `_bytes_of`."""
+    """Return the parts for a repeat of one character; `own`, `high`: the result of `_bytes_of`."""
     blank = BLANK in own
     separates = bool(least) and not blank
     if own & _DIGITS:
@@ -211,7 +217,7 @@ def _repeated_one(least: int, most: Any, own: frozenset[int], high: bool, *, beh
 
 
 def _opened(items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return the content of a single group without flags, however deep; else the items."""
+    """Return the items inside a single group without flags, however deeply nested; other items unchanged."""
     while len(items) == 1 and items[0][0] is op.SUBPATTERN and not (items[0][1][1] or items[0][1][2]):
         items = list(items[0][1][3])
     return items

@@ -68,7 +68,7 @@ class TypedPattern:
         return None if spans is None else bool(spans)
 
     def spans(self, text: str, *, most: int = 100) -> list[tuple[int, int]] | None:
-        """Return start and end of the first matches; None: unknown, because the pattern is given up."""
+        """Return (start, end) of the first `most` matches; None: unknown, because the pattern is given up."""
         if self.is_given_up:
             return None
         found: list[tuple[int, int]] = []
@@ -92,7 +92,7 @@ class TypedPattern:
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, ignore_case: bool) -> tuple[int, re.Pattern[str]]:
-    """Return how many characters of a line are searched, and the pattern."""
+    """Return the number of characters of a line that are searched, and the compiled pattern."""
     if len(text) > MAX_PATTERN_CHARS:
         raise PatternError(f"a pattern of {len(text)} characters; at most {MAX_PATTERN_CHARS}")
     needed = _ENDS.sub("", text)

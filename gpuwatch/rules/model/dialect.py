@@ -10,7 +10,7 @@ from gpuwatch.agent.logs.progress.metrics_table import COMMON
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line, and every field that must be read from it."""
+    """An example of a progress line, and every field that must be read from it."""
 
     line: str
     gives: dict[str, str] = {}

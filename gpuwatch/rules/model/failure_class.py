@@ -67,11 +67,11 @@ Kind: TypeAlias = Literal[
 """What each means stands in docs/rules.md."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PREFIX = ".*"
-"""Ends the effects that are meant by the family of their id."""
+"""Ends an effect that means all classes of a family: `gpu.*`."""
 
 
 class FailureClass(msgspec.Struct, frozen=True):
-    """What a pack states about one class: its kinds, how likely an end follows from others, its effects."""
+    """The properties of a failure class in a pack: kinds, effects, how likely an end is a consequence."""
 
     kinds: tuple[Kind, ...] = ()
     end_weight: int | None = None

@@ -9,14 +9,14 @@ from gpuwatch.wire import Role, Severity
 
 
 class Flood(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limit of a rule: no finding before `count` matches within `seconds`, then one for all of them."""
+    """The limit of a flood rule: no finding before `count` matches within `seconds`, then one for all."""
 
     count: int
     seconds: float
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The match counts only if this was found in the same file, at most `lines` lines above it."""
+    """A pattern that is searched in at most `lines` lines above a matching line, in the same file."""
 
     match: str
     lines: int = 20
@@ -31,7 +31,7 @@ class GeneralPatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecoveryPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line that ends what the rule found; `same` names the fields that must be equal in both."""
+    """A pattern of a line that ends what a rule found; `same`: fields that must be equal in both lines."""
 
     match: str
     same: tuple[str, ...] = ()
@@ -90,5 +90,5 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def failure_class(self) -> FailureClass:
-        """Return what the pack states about the class."""
+        """Return the properties of the failure class that the pack states in this rule."""
         return FailureClass(self.kinds, self.end_weight, self.explains)

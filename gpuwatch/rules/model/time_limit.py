@@ -30,7 +30,7 @@ class EndlessError(Exception):
 
 
 class TimeLimit:
-    """Limits the CPU time of work with one set of rules; no effect outside the main thread."""
+    """Limits the CPU time of work with one set of rules; without effect outside the main thread."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
@@ -41,7 +41,7 @@ class TimeLimit:
 
     @contextmanager
     def of(self, seconds: float, in_all: float = 0.0) -> Iterator[None]:
-        """Limit the `with` block to this CPU time; without effect outside the main thread.
+        """Limit the CPU time of the `with` block; without effect outside the main thread.
 
         Args:
             seconds: With `in_all`, the limit of one search, or of what is done between two: work that goes on
@@ -49,7 +49,7 @@ class TimeLimit:
             in_all: The limit of the whole block.
 
         Raises:
-            EndlessError: It took longer.
+            EndlessError: The block took longer.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -30,7 +30,7 @@ def with_codes(rule: Rule) -> Rule:
 
 
 def _code_pattern(name: str) -> str:
-    """Return the pattern of a class's codes; for `gpu.xid.unknown`, of every code without a class."""
+    """Return the regular expression for the Xid codes of a class; `gpu.xid.unknown`: all other codes."""
     if name != UNKNOWN[0]:
         return f"(?P<xid>{_either(name)})"
     return rf"(?! |(?:{_either(*{entry[0] for entry in CATALOGUE.values()} - {name})})\b)(?P<xid>\d{{1,6}})"

@@ -17,7 +17,7 @@ from gpuwatch.rules.model.errors import NO_WORD
 
 
 def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) -> Dialect | None:
-    """Parse the entry of a dialect; None if a required key is missing, which is reported already.
+    """Return the dialect of a pack's entry; None if a required key is missing, which is reported already.
 
     Other mistakes are added to `problems`. `known` are the ids that `like` may name.
     """

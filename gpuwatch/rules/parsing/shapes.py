@@ -66,7 +66,7 @@ class PackProblems(Problems):
 
 
 class RuleRecord(Record):
-    """The shape of a rule's mapping; while it is read, problems carry its id."""
+    """The shape of a rule's mapping; problems found while it is read carry the rule's id."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """Return the entry with every value that could be read; None if it is no mapping."""
@@ -89,7 +89,7 @@ class RuleOrDialect(Shape):
         return (RULE if is_rule else DIALECT).read(node, problems)
 
     def schema(self) -> Schema:
-        """Return the JSON schema: one of the two."""
+        """Return the JSON schema: that of a rule or that of a dialect."""
         return {"anyOf": [RULE.schema(), DIALECT.schema()]}
 
 
@@ -102,7 +102,7 @@ class Passage(Text):
     """The shape of a text that may have several lines."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Add the problem to `problems`; `key: value` without quotes is a YAML mapping."""
+        """Add a problem for a value that is no text, with a hint to quote `key: value`, a YAML mapping."""
         hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
         problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
 

@@ -24,7 +24,7 @@ class LabelledFile:
 
     @classmethod
     def read(cls, file: Path) -> LabelledFile:
-        """Read the file.
+        """Return the labelled file at a path, read as a whole.
 
         Raises:
             ValueError: It is larger than MAX_BYTES, or not UTF-8 text.
@@ -39,7 +39,7 @@ class LabelledFile:
             raise ValueError(f"{file}: not UTF-8 text") from None
 
     def rows(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines that are not blank, with their numbers from 1."""
+        """Yield (line number from 1, line) of the lines that are not blank."""
         for number, line in enumerate(self.text.splitlines(), 1):
             if line.strip():
                 yield number, line

@@ -46,7 +46,7 @@ class ScoredExcerpt(Struct, frozen=True):
 
 @dataclass
 class ClassScore:
-    """How many excerpts of one class there are, were detected, and were given the right class."""
+    """The counts for one class: its excerpts, those detected, and those given the right class."""
 
     positives: int = 0
     detected: int = 0
@@ -66,7 +66,7 @@ class Score:
     judged: list[ScoredExcerpt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """Return the data of the JSON output; shares are 0 to 1, None without any excerpt."""
+        """Return the score as data of the JSON output; shares are 0 to 1, None without any excerpt."""
         return {
             "positives": self.positives,
             "negatives": self.negatives,
@@ -136,11 +136,11 @@ def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]
 
 
 def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:
-    """Score every excerpt.
+    """Return the counts of detected and correctly classified excerpts and of false alarms.
 
-    It is detected if it has a finding of severity warning or higher (any finding if it is labelled info), and
-    class-correct if one of those has its class. A benign one with a finding of severity warning or higher is
-    a false alarm.
+    An excerpt is detected if it has a finding of severity warning or higher (any finding if it is labelled
+    info), and class-correct if one of those has its class. A benign one with a finding of severity warning or
+    higher is a false alarm.
     """
     total = Score()
     for excerpt in excerpts:

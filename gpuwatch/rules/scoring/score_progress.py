@@ -40,7 +40,7 @@ class Labelled(Struct, frozen=True):
 
 @dataclass
 class FieldScore:
-    """How many fields of some lines were expected, were found, and were found with the right number."""
+    """The counts of fields of some lines: expected, found, and found with the right number."""
 
     lines: int = 0
     expected: int = 0
@@ -61,7 +61,7 @@ class FieldScore:
         return self.right / self.given if self.given else None
 
     def facts(self) -> dict[str, Any]:
-        """Return the data of the JSON output."""
+        """Return the counts, the recall and the precision as data of the JSON output."""
         return {
             "lines": self.lines,
             "expected": self.expected,
@@ -82,7 +82,7 @@ class ProgressScore:
     """Lines with a missing, wrong or additional field, and what was read."""
 
     def facts(self) -> dict[str, Any]:
-        """Return the data of the JSON output."""
+        """Return the scores of all lines and of each dialect as data of the JSON output."""
         dialects = {name: each.facts() for name, each in sorted(self.dialects.items())}
         return {**self.total.facts(), "dialects": dialects}
 
@@ -143,7 +143,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
 
 def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore:
-    """Score every line: each field in `expect` counts as expected, each field read from it as given."""
+    """Return the field scores: each field in `expect` counts as expected, each field read as found."""
     score = ProgressScore()
     for line in lines:
         given = read_line(ruleset, line.line)
@@ -163,7 +163,7 @@ def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore
 
 
 def same(name: str, given: object, expected: object) -> bool:
-    """Return True if two values of a field are the same number, or equal if one is no number."""
+    """Return True if two values of a field are the same number, or are equal if one is not a number."""
     try:
         one, other = float(str(given)), float(str(expected))
     except ValueError:
