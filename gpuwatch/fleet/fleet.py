@@ -122,7 +122,7 @@ class Fleet:
         return self
 
     def apply(self, arrival: Arrival) -> None:
-        """Process one message of a node; a message of an unknown node is ignored."""
+        """Update the fleet by one message of a node; a message of an unknown node is ignored."""
         node = self.nodes.get(arrival.node)
         if node is None:
             return
@@ -134,7 +134,7 @@ class Fleet:
         self.version += 1
 
     def take_scheduler(self, facts: SchedulerFacts) -> None:
-        """Store the scheduler's newest report, also at the nodes that it concerns."""
+        """Store a scheduler's report in the fleet and at each node that it names."""
         self.scheduler = facts
         for name, node in self.nodes.items():
             standing = facts.nodes.get(name)
@@ -250,7 +250,7 @@ class Fleet:
             self._name_files(other)
 
     def _look_for_rivals(self, node: Node) -> None:
-        """Update, on all nodes concerned, the ranks of a job that this node and another one claim."""
+        """Update which ranks this node and another one claim for the same job, on all nodes concerned."""
         node.crowded_ranks = self.jobs.crowded(node.name)
         for name, rivals in self.jobs.rivals(node.name).items():
             self.nodes[name].rivals = rivals
@@ -274,7 +274,7 @@ class Fleet:
                 waiting.discard(key)
 
     def _reconsider(self, nodes: set[str]) -> None:
-        """Mark the jobs of these nodes' findings as unknown, so that `_name_files` determines them again."""
+        """Set the jobs of these nodes' findings to unknown, so that `_name_files` determines them again."""
         for key in (key for key in self.findings if key[0] in nodes) if nodes else ():
             self._jobless.setdefault(key[0], set()).add(key)
 
@@ -299,7 +299,7 @@ class Fleet:
         return None if known is None else known.finding
 
     def _show(self, shown: Shown, at: float) -> None:
-        """Store findings under their keys; None removes one."""
+        """Store findings under their keys; a finding of None removes the key."""
         for key, stated in shown.items():
             known = self.findings.get(key)
             if stated is None:
@@ -314,7 +314,7 @@ class Fleet:
                 self.findings_version += 1
 
     def only(self, name: str) -> Fleet:
-        """Return the data of one node as a separate fleet, which shares its parts with this one."""
+        """Return a fleet that has the data of one node only; it shares the parts with this one."""
         part = copy(self)
         part.nodes = {name: self.nodes[name]}
         part.findings = {key: found for key, found in self.findings.items() if key[0] == name}

@@ -37,7 +37,7 @@ class TooManyError(Exception):
 
 
 class NodeLimits:
-    """Counts what each node reports over all its connections: an excess costs the whole fleet time."""
+    """Counts what each node reports over all its connections, since an excess costs the whole fleet time."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, set[RankKey]] = {}
@@ -47,17 +47,17 @@ class NodeLimits:
         self._hosts: dict[str, _NewNames] = {}
 
     def check_gpus(self, node: Node, hello: Hello) -> None:
-        """Count the GPUs that a node lists or listed earlier.
+        """Check that a node lists, now and earlier together, at most MAX_GPUS_PER_NODE GPUs.
 
         Raises:
-            TooManyError: They are more than MAX_GPUS_PER_NODE.
+            TooManyError: It lists more.
         """
         listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
         if listed > MAX_GPUS_PER_NODE:
             raise TooManyError(f"{listed} GPUs on one node")
 
     def take_processes(self, node: str, processes: Sequence[Process], at: float) -> None:
-        """Count one list, received at `at` (monotonic seconds), and the ranks that it changes.
+        """Count a node's list of processes, received at `at` (monotonic seconds), and the ranks it changes.
 
         A list whose ranks changed causes jobs, places and files to be named again.
 
@@ -86,7 +86,7 @@ class NodeLimits:
         self._take_job(node, progress.job, at)
 
     def take_finding(self, node: str, finding: Finding, at: float) -> None:
-        """Count the new jobs and hosts in a finding: each creates an alert or incident of its own.
+        """Count the new jobs and hosts in a finding: each of them leads to a separate alert or incident.
 
         Raises:
             TooManyError: The node names more jobs than any agent follows, or more hosts than a job has.

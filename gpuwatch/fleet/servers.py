@@ -28,7 +28,7 @@ REPORTS_FAILURES = frozenset(("progress.tgi", "progress.http_access"))
 
 @dataclass
 class InferenceServer:
-    """One inference server: its readings of the last 15 minutes, oldest first, and why it cannot be read."""
+    """The readings of an inference server in the last 15 minutes, oldest first, and the last error."""
 
     name: str
     readings: deque[ServerReading] = field(default_factory=lambda: deque(maxlen=KEPT_READINGS))
@@ -49,7 +49,7 @@ class InferenceServer:
     """(our monotonic clock, latency in seconds) of its requests."""
 
     def count(self, reported: Progress, at: float) -> None:
-        """Add the requests of a frame that arrived `at`."""
+        """Add the requests and latencies of a frame that was received at `at`."""
         ended = reported.fields.get(REQUESTS)
         if ended is None:
             return
@@ -59,7 +59,7 @@ class InferenceServer:
         self.latencies.extend((at, each) for each in reported.latencies_s)
 
     def quantiles(self, now: float) -> tuple[tuple[float, float], ...]:
-        """Return (quantile, seconds) of the requests of the last minute; empty: none has a latency."""
+        """Return (quantile, seconds) of the latencies of the last minute; empty if no request has one."""
         found = sorted(seconds for at, seconds in self.latencies if now - at <= LATENCIES_S)
         return tuple(
             (share, found[min(len(found) - 1, int(share * len(found)))]) for share in QUANTILES if found

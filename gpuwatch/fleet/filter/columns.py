@@ -29,14 +29,14 @@ LABEL = "label."
 
 
 class NumberColumn(Struct, frozen=True):
-    """A column that a filter compares as a number: its unit, and how it is read."""
+    """A column that a filter compares as a number: its unit, and how its values are read."""
 
     quantity: Quantity
     read: Callable[[Node, Gpu | None, float], Numbers]
 
 
 class WordColumn(Struct, frozen=True):
-    """A column that is compared as text. `known`: the only values it can have, if they are fixed."""
+    """A column that a filter compares as text. `known`: the only values it can have, if they are fixed."""
 
     read: Callable[[Node, Gpu | None, float], Words]
     known: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def number(text: str, quantity: Quantity) -> tuple[float, float] | None:
-    """Parse a number into the column's unit; return it with half of its last typed digit, or None if invalid.
+    """Return (value in the column's unit, half of the last typed digit) of a number; None if invalid.
 
     `70G` is 70 GiB of memory or 70 GB/s of a rate; `1.5GHz`, `500ms`, `2m` (minutes), `95%` are accepted.
     """
@@ -144,9 +144,9 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
 
 
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
-    """Return the ranks that hold a GPU (or run on the node), then those that held an unused GPU last.
+    """Return the ranks of a GPU; without a GPU, those of the node. None: unknown.
 
-    None: unknown.
+    The ranks that last held a GPU are included if no rank holds it now.
     """
     processes = _processes(node, gpu)
     if processes is None:
@@ -180,7 +180,7 @@ def _names(node: Node, _gpu: Gpu | None, _now: float) -> Words:
 
 
 def _state(node: Node, gpu: Gpu | None, now: float) -> Words:
-    """Return the state of a node or GPU, with its synonyms.
+    """Return the words for the state of a node or GPU: its state and synonyms.
 
     A state of the node other than live wins: no GPU of a stale node is `ok`.
     """

@@ -55,7 +55,7 @@ class Filter(Struct, frozen=True):
     term: Term
 
     def matches(self, node: Node, gpu: Gpu | None, now: float) -> bool:
-        """Return True if a GPU is to be shown (without a GPU: if the node is to be shown).
+        """Return True if the filter matches a GPU; without a GPU, if it matches the node.
 
         Raises:
             PatternError: A pattern takes too long on the values of these nodes.
@@ -67,10 +67,10 @@ class Filter(Struct, frozen=True):
 
 
 def parse(text: str) -> Filter:
-    """Parse an expression; an empty one matches everything.
+    """Return the filter of an expression; an empty one matches everything.
 
     Raises:
-        FilterError: With the position, and a suggestion if a name is nearly right.
+        FilterError: The expression is invalid; with the position, and a suggestion for a misspelt name.
     """
     if len(text) > MAX_CHARACTERS:
         raise FilterError(f"{len(text)} characters; at most {MAX_CHARACTERS}", MAX_CHARACTERS)
@@ -130,7 +130,9 @@ def _word_is(name: _Token, operator: Operator, value: _Token, column: WordColumn
 
 
 def _matcher(text: str) -> Callable[[str], bool]:
-    """Return a cached, case-insensitive search for a pattern in the first characters of a value.
+    """Return a cached function that is True if a pattern occurs in a value, ignoring case.
+
+    It searches only the first characters of a value.
 
     Raises:
         PatternError: The pattern is invalid or too expensive; from the search: it took too long.

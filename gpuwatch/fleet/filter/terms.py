@@ -58,9 +58,9 @@ class BareWord(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class NumberIs:
-    """A comparison with a number.
+    """A comparison of a column with a number.
 
-    Of several values (ranks, pids) one match is enough; `!=` requires that none is equal.
+    If a column has several values (ranks, pids), one match is enough; `!=` requires that none is equal.
     """
 
     name: str
@@ -91,7 +91,7 @@ class NumberIs:
 
 @dataclass(frozen=True)
 class WordIs:
-    """A comparison with text or a pattern; of several values (users, reasons) one match is enough."""
+    """A comparison of a column with text or a pattern; one match of several values (users) is enough."""
 
     name: str
     operator: Operator
@@ -111,7 +111,7 @@ class WordIs:
 
 
 class Not(Struct, frozen=True):
-    """Negation: also true if the inner comparison fails because the value is unknown."""
+    """The negation of a term: also true if the inner comparison fails because the value is unknown."""
 
     inner: Term
 

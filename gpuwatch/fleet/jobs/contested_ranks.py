@@ -67,7 +67,7 @@ class Claimants:
         return sum(not self._nodes[rank][name] - {node} for name, rank in there)
 
     def is_doubtful(self, node: str | None, job: str | None) -> bool:
-        """Return True if others listed all ranks of a job on this node at the same time, and still do."""
+        """Return True if other nodes listed all ranks of a job at the same time as this one, and still do."""
         return (job, node) in self._doubtful
 
     def is_member(self, node: str, job: str | None) -> bool:
@@ -78,7 +78,7 @@ class Claimants:
         return (job, node) in self._members or any(job is None and name == node for _, name in self._members)
 
     def is_disputed(self, place: RankPlace) -> bool:
-        """Return True if several nodes listed a rank at the same time and still list ranks of its job."""
+        """Return True if several nodes listed the rank at the same time and still list ranks of its job."""
         return (place.job, place.rank) in self._disputed
 
     def outweighs(self, one: str, other: str, job: str | None) -> bool:
@@ -88,7 +88,7 @@ class Claimants:
         return outweighs(self.undisputed(one, job), self.undisputed(other, job), disputed)
 
     def is_outweighed(self, place: RankPlace) -> bool:
-        """Return True if another node that listed the rank at the same time is trusted instead."""
+        """Return True if another node that listed the place's rank at the same time is trusted instead."""
         if not self.is_disputed(place):
             return False
         others = self._nodes[place.rank][place.job] - {place.node}
@@ -96,7 +96,7 @@ class Claimants:
 
 
 def contested_ranks(nodes: Collection[Node]) -> Contested:
-    """Return the ranks that run on several machines by the current lists of connected nodes.
+    """Return (job, rank, node) of the ranks that connected nodes now list on several machines.
 
     The ranks of nodes whose claim is contradicted by the job's other nodes are included.
     """
@@ -122,7 +122,7 @@ def contested_ranks(nodes: Collection[Node]) -> Contested:
 
 
 def still_contested(before: Places | None, ranks: Ranks) -> Contested:
-    """Return the earlier contested ranks of which `ranks` still has the job and rank."""
+    """Return those earlier contested ranks whose job and rank are still in `ranks`."""
     earlier = frozenset() if before is None else before.contested
     return frozenset(each for each in earlier if each[:2] in ranks)
 
@@ -134,7 +134,7 @@ def ended_rivals(
     contested: Contested,
     wall: float | None,
 ) -> Iterator[RankPlace]:
-    """Yield the earlier places of a rank on nodes that no longer list it while another node does.
+    """Yield earlier places of ranks on nodes that no longer list the rank, while another node lists it.
 
     The rank may not have moved there. Included are places that both nodes listed at the same time and, for
     `MOVED_S`, all: in that time the other nodes may still contradict the claim. `wall`: unix seconds.
@@ -152,8 +152,8 @@ def ended_rivals(
 
 
 def is_contradicted(place: RankPlace, ranks: Ranks) -> bool:
-    """Return True if the node now lists the rank under a job name of its own.
+    """Return True if the place's node now lists the rank under a job name of its own.
 
-    It then never was a rank of the job.
+    The process then never was a rank of the job.
     """
     return (f"{place.job}@{place.node}", place.rank) in ranks

@@ -36,7 +36,7 @@ Listed: TypeAlias = tuple[dict[int, Process], frozenset[int]]
 
 @dataclass(slots=True)
 class Claim:
-    """The ranks and world sizes that one node lists of one job, and since which list."""
+    """The ranks and world sizes that one node lists for one job, with the numbers of the lists."""
 
     ranks: dict[int, Process] = field(default_factory=dict)
     sizes: frozenset[int] = frozenset()
@@ -56,7 +56,7 @@ class Claim:
     """The number of the list in which it first reported its world sizes."""
 
     def renew(self, ranks: dict[int, Process], sizes: frozenset[int], machine: str, number: int) -> None:
-        """Store the newest list, with its number."""
+        """Replace the ranks and world sizes by those of the node's newest list, which has this number."""
         self.since = self.since if sizes == self.sizes else number
         self.ranks, self.sizes, self.machine, self.listed_at = ranks, sizes, machine, number
         for rank in ranks:
@@ -88,7 +88,9 @@ class ContradictedRanks:
         """(job, node) -> the world size of the job on which several nodes agree."""
 
     def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> set[str]:
-        """Process what a node lists of each job; return the nodes for which the verdict changed.
+        """Store what a node lists of each job; return the nodes for which the verdict changed.
+
+        A verdict is which claims of a node the other nodes of the job contradict.
 
         Args:
             node: Its name.
@@ -115,7 +117,7 @@ class ContradictedRanks:
         return changed
 
     def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
-        """Return True if, by other nodes, this rank or this world size cannot belong to the job."""
+        """Return True if other nodes contradict a node's claim to a rank of a job with this world size."""
         if (job, node) in self._outside:
             return True
         agreed = self._sizes.get((job, node))
@@ -135,7 +137,7 @@ class ContradictedRanks:
             del self._stated[job]
 
     def _judge(self, node: str, job: str) -> bool:
-        """Decide again what the other nodes contradict; return True if the verdict changed."""
+        """Determine again which claims of a node the others contradict; return True if the result changed."""
         key = (job, node)
         before = key in self._outside, self._sizes.get(key)
         size = self._agreed_size(node, job)
@@ -150,7 +152,7 @@ class ContradictedRanks:
         return before != (key in self._outside, self._sizes.get(key))
 
     def _agreed_size(self, node: str, job: str) -> int | None:
-        """Return the world size that most nodes of a job report, of nodes whose lists cover the same time.
+        """Return the world size that most nodes of a job report, among nodes whose lists overlap in time.
 
         None: fewer than AGREEING_NODES agree.
         """
@@ -174,18 +176,17 @@ class ContradictedRanks:
         return next((size for size in agreed if size in likely), None)
 
     def _dissenting(self, job: str, sizes: frozenset[int]) -> Iterator[str]:
-        """Yield the nodes that report other world sizes of a job than these; at most `COMPARED_NODES`."""
+        """Yield the nodes that report other world sizes of a job than `sizes`; at most `COMPARED_NODES`."""
         if len(self._stated[job]) < 2:
             return
         claims = self._claims[job]
         yield from islice((name for name, each in claims.items() if each.sizes != sizes), COMPARED_NODES)
 
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
-        """Return True if more nodes contradict this claim than any rival's.
+        """Return True if a node's claim loses against the nodes that list the same ranks.
 
-        If as many do, one rival must outweigh it.
-
-        The disputed ranks are then added to the claim's `lost`.
+        It loses if it has more rivals than each of these has. If the numbers are equal, it loses if one rival
+        outweighs it (`outweighs`) and was first. The disputed ranks are then added to the claim's `lost`.
         """
         own = self._claims[job][node]
         disputed = {rank: set(self._disputing(job, node, rank)) for rank in _compared(own, size)}
@@ -214,7 +215,7 @@ class ContradictedRanks:
         return all(ours.claimed_at(rank) < theirs.claimed_at(rank) for rank in ranks if rank in ours.ranks)
 
     def _disputing(self, job: str, node: str, rank: int) -> Iterator[str]:
-        """Yield the nodes that list a rank at the same time as this node."""
+        """Yield the other nodes that list a rank of the job at the same time as this node."""
         own = self._claims[job][node]
         for name in islice(self._holders[job][rank], COMPARED_NODES):
             claim = self._claims[job][name]
@@ -225,7 +226,7 @@ class ContradictedRanks:
                 yield name
 
     def _beside(self, job: str, node: str, size: int | None) -> set[str]:
-        """Return the other nodes that list any rank of this node."""
+        """Return the other nodes that list at least one of the ranks that this node lists for the job."""
         holders = self._holders[job]
         ranks = _compared(self._claims[job][node], size)
         names = {name for rank in ranks for name in islice(holders[rank], COMPARED_NODES)}
@@ -241,14 +242,18 @@ class ContradictedRanks:
 
 
 def outweighs(undisputed: int, others: int, disputed: int) -> bool:
-    """Return True if a node is trusted rather than another one that has `others` undisputed ranks of the job.
+    """Return True if a node is trusted over another node that claims the same ranks of a job.
 
-    A node that claims all ranks of another node and few of its own is not. `disputed`: how many ranks
-    both claim.
+    A node that claims all ranks of another node and few of its own is not.
+
+    Args:
+        undisputed: Number of ranks that only this node claims.
+        others: Number of ranks that only the other node claims.
+        disputed: Number of ranks that both claim.
     """
     return undisputed > disputed and undisputed >= OUTWEIGHS * others
 
 
 def _compared(claim: Claim, size: int | None) -> Iterator[int]:
-    """Yield the ranks below the world size that are compared, at most `KEPT_RANKS` of them."""
+    """Yield the ranks of a claim that are compared: those below the world size, at most `KEPT_RANKS`."""
     return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)

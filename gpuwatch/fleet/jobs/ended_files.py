@@ -59,7 +59,7 @@ HANG_S = 2400.0
 
 
 def is_ended(file: LogFile) -> bool:
-    """Return True for the log of a job that ended before the agent started, if no process has it open."""
+    """Return True if a log belongs to a job that ended before the agent started: no process has it open."""
     return file.source == "found" and file.last_at is not None and not file.pids
 
 
@@ -69,7 +69,7 @@ def has_own_id(path: str) -> bool:
 
 
 def _scheduled(path: str) -> str | None:
-    """Return the job's name by the id that Slurm or Ray gave it, or None."""
+    """Return a job name made of the id from Slurm or Ray in a path; None: there is none."""
     name = path.rpartition("/")[2]
     slurm = _SLURM.fullmatch(name) or _SUBMITIT.fullmatch(name)
     if slurm is not None:
@@ -139,7 +139,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
 
 
 def _is_ranked(files: Iterable[LogFile]) -> bool:
-    """Return True if one of the files of a folder is known to be of a rank."""
+    """Return True if one of a folder's files is known to belong to a rank."""
     return any(file.ranks or file.local_rank is not None for file in files)
 
 
@@ -149,9 +149,9 @@ def _runs_beside(
     runs: Mapping[str, tuple[str, float]],
     sorted_runs: Sequence[str],
 ) -> dict[str, str]:
-    """Return folder with logs of ranks -> the torchrun run of the same project that ended when they did.
+    """Return folder with logs of ranks -> the torchrun run of the same project that ended at the same time.
 
-    Only if there is exactly one such run.
+    Folders with several such runs, or none, are left out.
     """
     found = {}
     for folder in ranked:
@@ -171,9 +171,9 @@ def _error_files(
     runs: Mapping[str, tuple[str, float]],
     shown: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return folder with torchrun's error files -> the name of the only job that ended at the same time.
+    """Return folder with torchrun's error files -> name of the only job that ended at the same time.
 
-    A run id that is part of the path of the job's logs decides between several.
+    If several did, the run id decides, if it is part of the path of one job's logs.
     """
     found = {}
     last = {folder: _last_of(folders[folder]) for folder in ranked}
@@ -191,7 +191,7 @@ def _error_files(
 def _ranks_below(
     ranked: Iterable[str], folders: Mapping[str, Iterable[LogFile]]
 ) -> dict[str, tuple[str, float]]:
-    """Return project folder -> the only folder with logs of its ranks, and when these were last written."""
+    """Return project folder -> (the only folder below with logs of ranks, time of their last write)."""
     found: dict[str, list[str]] = defaultdict(list)
     for folder in ranked:
         found[project_of(folder)].append(folder)
@@ -207,7 +207,7 @@ def _last_of(files: Iterable[LogFile]) -> float:
 
 
 def project_of(folder: str) -> str:
-    """Return the folder without the last parts that show nothing about the job: `/srv/a` of `/srv/a/logs`."""
+    """Return a folder without general last parts, which name no job: `/srv/a` for `/srv/a/logs`."""
     parts = folder.split("/")
     kept = len(parts)
     while kept > 2 and len(parts) - kept < MAX_GENERAL and _GENERAL.fullmatch(parts[kept - 1]):
@@ -276,9 +276,9 @@ def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: S
 
 
 def _run_below(file: LogFile, ends: Sequence[RunEnd], shown: Mapping[str, str]) -> str | None:
-    """Return the only run in a folder below a launcher's log that ended when the launcher did, or None.
+    """Return the run below the folder of a launcher's log that ended when the log did.
 
-    Folders of several launchers with one job name, as in `shown`, are one run.
+    None if none or several did; folders of several launchers with one job name, as in `shown`, are one run.
     """
     if not ends or file.rank_from == "path" or file.local_rank is not None:
         return None
@@ -289,7 +289,7 @@ def _run_below(file: LogFile, ends: Sequence[RunEnd], shown: Mapping[str, str]) 
 
 
 def below(folder: str, places: Sequence[str]) -> slice:
-    """Return the slice of a sorted list of folders that are below a folder."""
+    """Return the slice of a sorted list of folders that contains those below a folder."""
     return slice(bisect_left(places, f"{folder}/"), bisect_left(places, f"{folder}0"))  # 0 follows /
 
 
@@ -301,7 +301,7 @@ def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
 
 
 def _folder(folder: str) -> str:
-    """Return the folder of the job: above the folders that wandb and Lightning create."""
+    """Return the folder of the job: a folder without the parts that wandb and Lightning append."""
     for form in (_WANDB, _LIGHTNING):
         found = form.search(folder)
         if found is not None:
@@ -310,7 +310,7 @@ def _folder(folder: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """Return `train` for `train_rank3.log` and for `train.err`."""
+    """Return a file's name without its suffix, rank and stream: `train` for `train_rank3.log`."""
     stem = path.rpartition("/")[2].rpartition(".")[0] or path.rpartition("/")[2]
     stem = _STREAM.sub("", _RANK.sub("", stem))
     return stem or "log"

@@ -48,15 +48,16 @@ def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = N
 
 
 def _since(place: RankPlace, node: Node, began: Began) -> RankPlace:
-    """Return the place with `since` shortly before its first step, if that is dated; else unchanged."""
+    """Return a place whose `since` is shortly before its first step; unchanged if that is not dated."""
     first = [began[node.name, file] for file in place.logs if (node.name, file) in began]
     return replace(place, since=min(first) - STARTUP_S) if first else place
 
 
 def _first_on_node(nodes: Iterable[Node], logged: Logged) -> dict[tuple[str | None, str], int]:
-    """Return (ended job, node) -> the lowest rank there, which has the local rank 0.
+    """Return (ended job, node) -> its lowest rank, which has the local rank 0.
 
-    Only where the ranks with logs of their own number the nodes' ranks in a row, as many on each node.
+    Only jobs whose nodes have equally many consecutive ranks, by the ranks with logs of their own, are
+    included.
     """
     own: dict[str | None, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for node in nodes:

@@ -26,7 +26,7 @@ class HostNames:
         """Host name -> the nodes whose agents report it."""
 
     def take(self, node: Node, before: str | None) -> None:
-        """Check again the names that a node's hello can affect, and set `own_host` and `taken_host` of nodes.
+        """Update `own_host` and `taken_host` of all nodes for the names that a node's hello can affect.
 
         `before`: the host name in the node's previous hello.
         """
@@ -44,7 +44,7 @@ class HostNames:
         node.taken_host = self._taken(node, host)
 
     def _judge(self, host: str) -> None:
-        """Set `own_host` of the nodes that report the name `host`, or clear it.
+        """Set `own_host` of the nodes that own the reported host name `host`, and clear it on all others.
 
         The name belongs to the node planned with it, else to the first node of the plan that reports it;
         nodes on the same machine have it too.
@@ -63,7 +63,7 @@ class HostNames:
         return self._order.get(node.name, len(self._order))
 
     def _taken(self, node: Node, host: str) -> str | None:
-        """Return the other node of the plan whose name this node reports as its own, or None."""
+        """Return the other node of the plan that has the name which this node reports as its own, or None."""
         for name in self._planned.get(host, ()):
             if name != node.name and not _one_machine(self._nodes[name], node):
                 return name

@@ -45,7 +45,7 @@ class JobFiles:
         return renamed
 
     def was(self, node: str, path: str, job: str) -> bool:
-        """Return True if the ended job of a file had this name before."""
+        """Return True if the ended job of a file was called `job` before."""
         return job in self._former.get((node, path), ())
 
     def of(self, node: str, path: str) -> str | None:
@@ -69,7 +69,10 @@ class JobFiles:
         return next(iter(jobs)) if len(jobs) == 1 and not shared else None
 
     def _note_jobs(self, node: str, path: str, jobs: frozenset[str]) -> None:
-        """Count the lists in which several jobs write a file; for a moment one job may have two names."""
+        """Count how often a file list shows several jobs as writers of a file.
+
+        One list is not enough: for a moment one job may have two names.
+        """
         before, lists = self._several.get((node, path), (frozenset(), 0))
         if len(jobs) > 1:
             _keep(self._several, (node, path), (jobs | before, lists + 1))
@@ -84,14 +87,14 @@ class JobFiles:
         silent_here: AbstractSet[str],
         silent: AbstractSet[str],
     ) -> list[LogFile]:
-        """Return the log files of a node with their jobs.
+        """Return the log files of a node with their jobs filled in.
 
         Args:
             node: The node's name.
-            files: As its agent lists them.
+            files: The files as its agent lists them.
             owners: Pid of a rank there, or of the process that started it -> its jobs.
             silent_here: Jobs on the node without any known file.
-            silent: All such jobs.
+            silent: All jobs without any known file.
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
         ended = self.same_path.names(node, files, ended)
@@ -124,10 +127,11 @@ class JobFiles:
         ]
 
     def _as_earlier(self, ended: Mapping[str, str]) -> dict[str, str]:
-        """Return path -> job of ended files, with one name for the files of one job of an earlier session.
+        """Return path -> job of ended files, with one name for all files of one job of an earlier session.
 
-        `slurm-77_0.out` and `slurm-77_1.out` may be two jobs of an array, or two tasks of job 77. The
-        rendezvous by which a session calls a job is no name here: a job that runs now may have it again.
+        `slurm-77_0.out` and `slurm-77_1.out` may be two jobs of an array, or two tasks of job 77. A
+        rendezvous that was the job's name in a session is not used: a job that runs now may have the same
+        one.
         """
         names: dict[str, set[str]] = {}
         for path, name in ended.items():
@@ -148,8 +152,8 @@ class JobFiles:
     ) -> dict[str, str]:
         """Return path -> job for ended files of jobs whose other files had been followed until they ended.
 
-        A file that a rank opens late is found only after its end, without a writer. It is of the only job
-        that wrote into the same project until then and no longer runs.
+        A file that a rank opens late is found only after its end, without a writer. It belongs to the only
+        job that wrote into the same project until then and no longer runs.
         """
         running = {job for jobs in owners.values() for job in jobs} if ended else set()
         written: dict[str, list[tuple[str, float]]] = {}
@@ -167,7 +171,7 @@ class JobFiles:
         return found
 
     def _note_other_names(self, node: str, ended: Mapping[str, str]) -> None:
-        """Remember the former names of the jobs of these ended files."""
+        """Store the names that the jobs of ended files had before."""
         listed = self._listed.get(node, {})
         for path, name in ended.items():
             before = listed.get(path, name)
@@ -180,7 +184,7 @@ class JobFiles:
     def _by_writer(
         self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]
     ) -> tuple[bool, str | None]:
-        """Return whether anything shows who writes or wrote the file, and the job if it is exactly one."""
+        """Return (whether anything shows who writes or wrote a file, its job if exactly one does)."""
         jobs = {job for pid in file.pids for job in owners.get(pid, ())}
         if jobs:
             self._note_jobs(node, file.path, frozenset(jobs))

@@ -68,7 +68,7 @@ class Jobs:
     def take(
         self, node: str, host: str, reported: Sequence[Process], machine: str | None = None
     ) -> tuple[bool, set[str]]:
-        """Process the list of a node's processes.
+        """Store the processes of a node and determine the jobs of its ranks.
 
         Args:
             node: As the plan names it.
@@ -112,10 +112,10 @@ class Jobs:
         return True, renamed
 
     def rivals(self, node: str) -> dict[str, dict[int, str]]:
-        """Return the ranks that another host claims too, of the same job: node -> rank -> that other node.
+        """Return node -> rank -> another node that claims this rank of the same job.
 
         Covers this node and all nodes whose ranks are judged again with it; empty if nothing can have
-        changed. Ranks with different masters are of two jobs, although their names differ only once both
+        changed. Ranks with different masters belong to two jobs, although their names differ only once both
         nodes have listed them again.
         """
         if node not in self._contested and not self._is_contested(node):
@@ -164,7 +164,7 @@ class Jobs:
         }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
-        """Return the processes of a node, which `take` has processed, with the names of their jobs."""
+        """Return a node's processes with their jobs filled in; `take` must have processed them before."""
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}
         found = []
         for process in reported:
@@ -174,7 +174,7 @@ class Jobs:
         return found
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """Return the log files that a node lists, with the names of their jobs."""
+        """Return a node's log files with their jobs filled in."""
         owners: dict[int, set[str]] = {}
         for member in self._members.get(node, ()):
             for pid in (member.pid, member.launcher):
@@ -184,7 +184,7 @@ class Jobs:
         return self._files.take(node, files, owners, here & silent, silent)
 
     def take_earlier(self, writers: Mapping[str, str]) -> None:
-        """Set the jobs of an earlier session that wrote log files: path -> job."""
+        """Store the jobs that wrote log files in an earlier session: path -> job."""
         self._files.earlier = writers
 
     def take_renamed(self) -> set[str]:
@@ -203,7 +203,7 @@ class Jobs:
         return job if newer else reported
 
     def lasting(self, launcher: str, master: str) -> str:
-        """Return the first rendezvous of a job: torchrun may open another port for every attempt."""
+        """Return the first rendezvous of a job; torchrun may open another port for every attempt."""
         first = self._first.setdefault(launcher, self._moved.get(master, master))
         if first != master:
             self._moved[master] = first
@@ -213,7 +213,7 @@ class Jobs:
         return first
 
     def _weigh(self, node: str, machine: str, listed: Iterable[tuple[RunningRank, Process]]) -> set[str]:
-        """Compare what a node lists with the other nodes; return the nodes whose verdict changed."""
+        """Compare a node's ranks with those of other nodes; return the nodes with a changed verdict."""
         self._lists += 1
         claims: dict[str, Listed] = {}
         for member, process in listed:
@@ -231,7 +231,7 @@ class Jobs:
         return f"{name}@{member.node}" if apart else name
 
     def _claimed_name(self, member: RunningRank) -> str:
-        """Return the job's name, assuming that no other node contradicts the process."""
+        """Return the job name of a process, assuming that no other node contradicts its claim."""
         base = member.base
         if (member.node, base) in self._users.mixed and self._users.is_strange(member):
             base = f"{base}@{member.user}"
@@ -259,7 +259,7 @@ class Jobs:
             yield other
 
     def _distinguish(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
-        """Find what distinguishes two jobs whose processes claim one rank; return True if this is new.
+        """Record what distinguishes two jobs whose processes claim one rank; return True if it was not known.
 
         `sure`: the other process was listed on its node after this one was listed on its own.
         """
@@ -296,7 +296,7 @@ class Jobs:
             del self._nodes[member.base]
 
     def _write(self, node: str) -> None:
-        """Record the names of a node's jobs, and the owners of the files that they write."""
+        """Record the names of a node's jobs, and which files each of them writes."""
         names: set[str] = set()
         written: dict[str, set[str]] = {}
         for member in self._members[node]:
@@ -342,5 +342,5 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
 
 
 def _whole(master: str | None) -> str | None:
-    """Return the address if it has a port, else None: without a port it identifies a node, not a job."""
+    """Return a rendezvous address if it has a port; else None, as it then identifies a node, not a job."""
     return master if master is not None and master.rpartition(":")[2].isdecimal() else None

@@ -10,7 +10,7 @@ KEPT_CHILDREN = 64
 """Data loaders of several epochs."""
 
 Reach: TypeAlias = Literal["node", "fleet", "none"]
-"""What a file without a known job may belong to.
+"""The jobs that a file without a known job may belong to.
 
 `node`: a job on the node; `fleet`: any job (shared file system); `none`: no job, as its writers are no ranks.
 """

@@ -47,7 +47,7 @@ class RunningRank(Struct, frozen=True):
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
-        """(host, rendezvous, launcher, folder): what distinguishes jobs that claim the same rank."""
+        """Return (host, rendezvous, launcher, folder), which differ between jobs that claim the same rank."""
         return self.host, self.master, self.launcher, self.folder
 
 
@@ -64,11 +64,11 @@ class RankClaims:
 
     @property
     def is_crowded(self) -> bool:
-        """Return True if a node has more processes that claim the rank than are compared."""
+        """Return True if more processes of one node claim the rank than are compared."""
         return bool(self._uncompared)
 
     def add(self, member: RunningRank) -> bool:
-        """Add a process; return True if it must be compared with the others."""
+        """Add a process; return True if it has to be compared with the other claims."""
         claim = self._claims.get(member.likeness)
         if claim is None:
             if self._claimed[member.host] >= MAX_CLAIMS:
@@ -81,7 +81,7 @@ class RankClaims:
         return first
 
     def unlike(self, member: RunningRank) -> Iterator[RunningRank]:
-        """Yield one process of every other compared claim."""
+        """Yield one process of every other claim that is compared."""
         for likeness, claim in list(self._claims.items()):
             if likeness != member.likeness:
                 yield next(iter(claim.values()))
@@ -135,7 +135,7 @@ class JobUsers:
         return changed
 
     def is_strange(self, member: RunningRank) -> bool:
-        """Return True if a process is not of the job's main user, who has ranks on the same node."""
+        """Return True if a process does not belong to the job's main user, who has ranks on the same node."""
         if (member.node, member.base) not in self.mixed or member.user in (None, ROOT):
             return False
         owner = self._owner(member.base)

@@ -40,7 +40,7 @@ def places_of(
     tasks: Tasks | None = None,
     began: Began | None = None,
 ) -> Places:
-    """Return where all ranks run: what all nodes report now, and the ended ranks in `before`.
+    """Return the places of all ranks: those that nodes report now, and ended ones from `before`.
 
     A rank that two nodes claim has two places: `RankIndex` then returns neither. An ended rank keeps its
     place until a rank of another job uses its GPU.
@@ -125,7 +125,7 @@ def _claims(
 
 
 def _continued(place: RankPlace, earlier: RankPlace) -> RankPlace:
-    """Return the place of a rank with what is remembered of it."""
+    """Return the place of a rank, with the start and children that its earlier place recorded."""
     same = (place.node, place.pid) == (earlier.node, earlier.pid)
     children = sorted({*place.children, *earlier.children})[-KEPT_CHILDREN:] if same else place.children
     return replace(place, since=earlier.since, children=tuple(children))
@@ -134,7 +134,7 @@ def _continued(place: RankPlace, earlier: RankPlace) -> RankPlace:
 def _may_follow(
     claim: RankPlace, earlier: RankPlace, standing: Mapping[str, tuple[bool, bool]], wall: float | None
 ) -> bool:
-    """Return True if a rank can have moved to another node: it started there after it had ended here.
+    """Return True if a rank may have moved to another node: it started there after it ended here.
 
     A process that had started earlier would have been listed at the same time as the one that is gone.
     """
@@ -171,7 +171,7 @@ def _loose(
     ranks: Collection[RankPlace],
     before: Mapping[tuple[str, str], Reach] | None = None,
 ) -> Loose:
-    """Return what each file without a known job may belong to.
+    """Return (node, file) without a known job -> which jobs the file may belong to (`Reach`).
 
     `none` if all ranks write to other files, or were started after the file was last written.
     """
@@ -230,7 +230,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
 
 
 def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, str]) -> Iterable[RankPlace]:
-    """Yield the places of ranks of ended jobs whose nodes `srun` reports."""
+    """Yield the places of ended jobs' ranks whose node `srun` reports."""
     ended: dict[str, float] = {}
     for node in nodes:
         for file in node.logs:
@@ -247,9 +247,9 @@ def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, 
 
 
 def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
-    """Return the jobs of which every running rank is its Slurm task number.
+    """Return the jobs in which the rank of every running process equals its Slurm task number.
 
-    Their world size is then SLURM_NTASKS, too.
+    Their world size then equals SLURM_NTASKS.
     """
     alike: dict[str, bool] = {}
     for node in nodes:
@@ -262,7 +262,7 @@ def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:
-    """Return name or address -> node: those in the plan first, then those that agents report."""
+    """Return name or address -> node; names in the plan take precedence over those that agents report."""
     addresses: dict[str, str] = {}
     for node in nodes:
         _name(addresses, node, node.name, node.spec.address)
@@ -285,10 +285,7 @@ def _name(addresses: dict[str, str], node: Node, *names: str | None) -> None:
 
 
 def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
-    """Return node -> its IP addresses that no other node has.
-
-    A bridge may have the same address on all of them.
-    """
+    """Return node -> the IP addresses that only this node has; a bridge may have one address on all nodes."""
     seen: dict[str, set[str]] = {}
     for node in nodes:
         for address in [] if node.hello is None else node.hello.addresses:

@@ -12,7 +12,7 @@ from gpuwatch.wire import LogFile
 
 
 class RankFolder(Struct, frozen=True):
-    """A folder on one node with logs of an ended job's ranks: the job's name, the ranks, the last write."""
+    """The name and ranks of an ended job that logged into one folder of a node, and when it last wrote."""
 
     name: str
     ranks: frozenset[int]
@@ -20,13 +20,13 @@ class RankFolder(Struct, frozen=True):
     """When they were last written, unix seconds."""
 
     def is_with(self, other: RankFolder) -> bool:
-        """Return True if the folder of this path on another node is of the same job."""
+        """Return True if the folder with this path on another node belongs to the same job."""
         apart = self.ranks.isdisjoint(other.ranks) and 0 in self.ranks | other.ranks
         return apart and abs(self.last - other.last) <= LAUNCHER_S
 
 
 class SamePath:
-    """Distinguishes jobs with the same name: `srv/run@n3`, `srv/run@n22`; such a name is never taken back."""
+    """Gives jobs with the same name distinct ones, `srv/run@n3` and `srv/run@n22`; such a name stays."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
@@ -74,7 +74,7 @@ class SamePath:
     def _names_elsewhere(
         self, node: str, files: Iterable[LogFile], names: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return name here -> the shorter name that another node's files give to the same job.
+        """Return job name here -> the shorter name that another node's files give to the same job.
 
         Also stores the node's folders, and marks other nodes whose longer name this node replaces.
 
@@ -106,7 +106,7 @@ class SamePath:
 
 
 def _rank_folders(files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, RankFolder]:
-    """Return folder -> what the logs of ranks in it show, of jobs that have ended."""
+    """Return folder -> the ranks of an ended job that have logs in it, with the time of the last write."""
     found: dict[str, RankFolder] = {}
     for file in files:
         if file.path in names and file.ranks:

@@ -31,7 +31,7 @@ def task_numbers(text: str) -> list[int]:
 
 @dataclass
 class _JobTasks:
-    """What the findings of one job show about its tasks."""
+    """The tasks of one job that findings name, and what shows whether tasks are ranks."""
 
     nodes: dict[int, str | None] = field(default_factory=dict)
     """Task -> the host that `srun` reports for it; None: only a line prefix names the task."""
@@ -46,7 +46,7 @@ class _JobTasks:
 
 
 class TaskRanks:
-    """Tracks in which jobs every rank ran with a rank equal to its Slurm task number."""
+    """Tracks the jobs in which every rank equalled its Slurm task number."""
 
     def __init__(self) -> None:
         self._alike: OrderedDict[str, bool] = OrderedDict()
@@ -74,7 +74,7 @@ def _is_task(process: Process) -> bool:
 
 
 def are_whole(tasks: Collection[int]) -> bool:
-    """Return True if the tasks count from 0 without a gap, as ranks do, and are more than one."""
+    """Return True if there are several tasks, numbered from 0 without a gap, as ranks are."""
     return len(tasks) > 1 and max(tasks) == len(tasks) - 1
 
 
@@ -86,9 +86,9 @@ class SlurmTasks:
         self._jobs: OrderedDict[str, _JobTasks] = OrderedDict()
 
     def note(self, finding: Finding) -> None:
-        """Process one finding.
+        """Add the task that a finding names to its job; findings of running jobs are ignored.
 
-        Those of running jobs are ignored, as their processes are the better source.
+        The processes of a running job are the better source.
         """
         if finding.job is None or not finding.backlog:
             return
@@ -114,7 +114,7 @@ class SlurmTasks:
             self._jobs.popitem(last=False)
 
     def note_steps(self, steps: Iterable[tuple[str | None, AbstractSet[int]]]) -> None:
-        """Add the tasks whose lines hold steps, where `srun` reports the node of an ended task.
+        """Add the tasks that log steps, for jobs in which `srun` has reported the node of an ended task.
 
         `steps`: for each writer of steps its job and its tasks.
         """
@@ -126,5 +126,5 @@ class SlurmTasks:
                 self.version += 1
 
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
-        """Return job -> rank -> the reported host (None: none), for jobs whose tasks are their ranks."""
+        """Return job -> rank -> host by `srun` (None: unknown), for jobs whose tasks are their ranks."""
         return {name: job.nodes for name, job in self._jobs.items() if job.are_ranks()}

@@ -14,7 +14,7 @@ MAX_CHECKPOINTS = 10_000
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """A log line that reports a checkpoint as written or begun, with what its files on disk show."""
+    """A log line that reports a checkpoint as written or begun, with the state of its files on disk."""
 
     node: str
     file: str
@@ -39,7 +39,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
 
 
 class FleetCheckpoints:
-    """The newest line of each kind by node, log and rank.
+    """The newest checkpoint line of each kind, by node, log and rank.
 
     `version` increases with each line, and when more of a log with such a line has been read.
     """
@@ -49,7 +49,7 @@ class FleetCheckpoints:
         self.version = 0
 
     def take(self, node: str, finding: Finding, job: str | None) -> None:
-        """Store what a line reported; the finding must be a checkpoint's (see `names_checkpoint`)."""
+        """Store the checkpoint that a finding reports, which must be one of `names_checkpoint`."""
         line = finding.key_line
         step, path = checkpoint_of(line)
         done = finding.rule == SAVED

@@ -19,7 +19,7 @@ class Unlogged(Struct, frozen=True):
 
 
 class Unranked(Struct, frozen=True):
-    """The processes of one node that write logs of a training, and of which no rank is known."""
+    """The processes of one node that write training logs without a known rank."""
 
     node: str
     pids: tuple[int, ...]
@@ -27,7 +27,7 @@ class Unranked(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """`n1: 2 processes write training logs (/r/a.log and 1 more), no rank is known`."""
+        """Return text: `n1: 2 processes write training logs (/r/a.log and 1 more), no rank is known`."""
         count, more = len(self.pids), len(self.files) - 1
         which = f"{self.files[0]} and {more} more" if more else self.files[0]
         verb = "processes write" if count > 1 else "process writes"
@@ -35,7 +35,7 @@ class Unranked(Struct, frozen=True):
 
 
 def unranked(nodes: Iterable[Node]) -> list[Unranked]:
-    """Return, for each node, the processes that write training logs and are not listed there."""
+    """Return, for each node, the processes that write training logs and are not listed as ranks there."""
     found = []
     for node in nodes:
         files = [file for file in node.logs if file.source == "found" and file.pids]
@@ -75,9 +75,9 @@ def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
 
 
 def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set[int]:
-    """Return the ranks below `world` whose logs are not read; logs of unknown ranks may be theirs.
+    """Return the ranks below `world` whose logs are not read.
 
-    In that case only the ranks of `unlogged` are returned.
+    If logs of unknown ranks may be theirs, only the ranks of `unlogged` are returned.
 
     Args:
         nodes: With their processes and log files.
@@ -103,5 +103,5 @@ def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set
 
 
 def _is_log(file: LogFile) -> bool:
-    """Return True for every file but the kernel log; unreadable files are reported separately."""
+    """Return True if a file is not the kernel log; unreadable files count, and are reported separately."""
     return file.source != "kernel"

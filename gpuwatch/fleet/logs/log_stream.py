@@ -30,7 +30,7 @@ class Seam(Struct, frozen=True):
 
 @dataclass
 class LogStream:
-    """The answer to one request, as far as it was received. The session creates it; `Fleet` fills it."""
+    """The lines received for one request; the session creates the stream, and `Fleet` fills it."""
 
     node: str
     file: str
@@ -102,7 +102,7 @@ class LogStream:
         self.done, self.error = frame.done, frame.error or self.error
 
     def new_seams(self, taken: int) -> list[Seam]:
-        """Return the kept seams after the first `taken` ones."""
+        """Return the seams (changes of the file) after the first `taken` ones, as far as they are kept."""
         new = min(self.seams_came - taken, len(self.seams))
         return list(self.seams)[len(self.seams) - new :]
 
@@ -117,7 +117,7 @@ class LogStream:
         self._characters += len(line.text)
 
     def _let_go(self) -> None:
-        """Drop the oldest lines over the limit of characters."""
+        """Drop the oldest lines until the stream has at most `KEPT_CHARACTERS` characters."""
         while self._characters > KEPT_CHARACTERS and len(self.lines) > 1:
             self._characters -= len(self.lines.popleft().text)
             if self.files:
@@ -137,7 +137,7 @@ class LogStream:
         self._add(line)
 
     def _goes_on(self, line: LogLine) -> bool:
-        """Return True if this is the last line from before the disconnect, or its continuation."""
+        """Return True if a line is the last line from before a disconnect, or its continuation."""
         if self.seams and self.seams[-1].index == self.came:
             return True  # what happened has been reported
         last = self.lines[-1]
@@ -146,8 +146,8 @@ class LogStream:
 
 
 def _has_states(line: LogLine) -> bool:
-    """Return True if the line takes more bytes than its text.
+    """Return True if a line takes more bytes in the file than its text has.
 
-    It is a progress bar, of which only the last state is reported.
+    It is a progress bar then, of which only the last state is sent.
     """
     return line.end - line.offset > len(line.text.encode()) + 8

@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class NodeShares(Generic[Key]):
-    """Counts the entries of each node in a store, from the oldest to the newest, with their sizes.
+    """Counts the entries of each node in a store, from oldest to newest, and chooses the ones to drop.
 
     If one node floods the store, only its own entries are dropped: the other nodes have fewer.
 
@@ -49,7 +49,7 @@ class NodeShares(Generic[Key]):
         self._totals.pop(node, None)
 
     def _fullest(self, node: str) -> str:
-        """Return the node with most entries; `node` itself, without a search, if it has over half of them."""
+        """Return the node with most entries; `node` without a search, if it has over half of all entries."""
         if 2 * len(self._sizes[node]) > self._count:
             return node
         return max(self._sizes, key=lambda name: len(self._sizes[name]))

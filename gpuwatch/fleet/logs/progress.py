@@ -131,7 +131,7 @@ class RankProgress:
 
     @property
     def first_step_at(self) -> float | None:
-        """Return when the first step was logged (our monotonic clock).
+        """Return when a log writer's first step was logged (our monotonic clock).
 
         None: no step is dated, or more steps were logged than are kept.
         """
@@ -152,7 +152,7 @@ class RankProgress:
 
     @property
     def done(self) -> float | None:
-        """Return the progress of the run from 0 to 1 (of the epoch, if step numbers restart with each).
+        """Return the finished fraction of the run, 0 to 1 (of the epoch, if step numbers restart with each).
 
         None: unknown.
         """
@@ -195,7 +195,7 @@ class FleetProgress:
         del self._count[node]
 
     def _make_room(self, node: str) -> None:
-        """Drop the oldest writer of the node if it has too many, else of the node with most writers."""
+        """Drop the oldest writer of a node with too many writers, else of the node that has most."""
         if self._count[node] <= KEPT_OF_NODE and len(self.writers) <= MAX_WRITERS:
             return
         largest = node if self._count[node] > KEPT_OF_NODE else self._count.most_common(1)[0][0]
@@ -203,7 +203,7 @@ class FleetProgress:
         self._count[largest] -= 1
 
     def take(self, node: str, reported: Progress, sent_at: float, arrived: float) -> RankProgress:
-        """Process one frame; return the progress of its writer.
+        """Store the values of one frame; return the progress of its writer.
 
         Args:
             node: Whose agent reported it.
@@ -229,7 +229,7 @@ class FleetProgress:
 
 
 def _is_other_bar(known: RankProgress, reported: Progress, at: float) -> bool:
-    """Return True if a report is of the bar of another loop within the training, such as an evaluation."""
+    """Return True if a report comes from the progress bar of another loop, such as an evaluation."""
     total, before = reported.fields.get("total_steps"), known.values.get("total_steps")
     if (
         reported.dialect != known.dialect
@@ -281,7 +281,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
 
 
 def _is_sane(name: str, value: float) -> bool:
-    """Return True for a plausible value; only losses and norms may be NaN, Inf or huge."""
+    """Return True if a field's value is plausible; only losses and norms may be NaN, Inf or huge."""
     return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
@@ -301,7 +301,10 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, offset: i
 
 
 def _communication(known: RankProgress, phases_s: Mapping[str, float], sure: bool) -> None:
-    """Set the communication time of the newest step, whose line may stand before that of the timer."""
+    """Set the communication time of the newest step from the logged timers.
+
+    The step's line may stand before the line of the timers.
+    """
     seconds = longest_timer(phases_s, COMMUNICATION)
     if seconds and sure and known.steps:
         known.steps[-1] = replace(known.steps[-1], communication_s=seconds)

@@ -29,7 +29,7 @@ class SameFiles:
         self._named: NodeShares[str] = NodeShares(MAX_FINGERPRINTS, MAX_CHARACTERS)
 
     def take(self, node: str, files: Sequence[LogFile]) -> set[str]:
-        """Compare what a node lists; return the other nodes whose files received an identity as a result."""
+        """Store a node's fingerprints of files; return the other nodes that get new identities by them."""
         others = set()
         for file in files:
             if file.fingerprint is None or file.identity is not None or (node, file.path) in self._identities:
@@ -43,7 +43,7 @@ class SameFiles:
         return others
 
     def _first_file(self, fingerprint: str, node: str, path: str) -> tuple[str, str]:
-        """Return the node and path where the fingerprint was first seen, which may be this one."""
+        """Return the node and path where a fingerprint was first seen; `node` and `path` if it is new."""
         first = self._seen.setdefault(fingerprint, (node, path))
         for _, surplus in list(
             self._fingerprints.surplus(first[0], fingerprint, len(fingerprint) + len(path))

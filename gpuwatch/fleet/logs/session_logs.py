@@ -14,9 +14,9 @@ SESSION_LOG = re.compile(r"(?P<session>.+)_(?:main|multigpu|performance)\.log\Z"
 
 
 def joined_sessions(writers: Iterable[RankProgress]) -> list[RankProgress]:
-    """Return the writers; those of the logs of one session and rank as one, at the place of the first.
+    """Return the writers, with those of one session and rank joined at the place of the first.
 
-    The log with the losses provides the steps; what it lacks comes from the others.
+    The log with the losses provides the steps; the others add what it lacks.
     """
     found: dict[object, list[RankProgress]] = {}
     for writer in writers:
@@ -28,7 +28,7 @@ def joined_sessions(writers: Iterable[RankProgress]) -> list[RankProgress]:
 
 @lru_cache(maxsize=16_384)
 def _session_of(file: str) -> str | None:
-    """Return the path without the end that names one of the three logs; None for another file."""
+    """Return a log's path without the end that names one of a session's three logs; None: no such end."""
     found = SESSION_LOG.match(file)
     return None if found is None else found["session"]
 
@@ -57,7 +57,7 @@ def _richness(log: RankProgress) -> tuple[bool, int, int]:
 
 
 def _with_communication(steps: deque[LoggedStep], others: Iterable[RankProgress]) -> deque[LoggedStep]:
-    """Return the steps with the communication times that only another log has."""
+    """Return the steps, with communication times added that only another log has."""
     known = {
         step.step: step.communication_s
         for log in others

@@ -32,7 +32,7 @@ A job that rewrites a file may repeat a line.
 
 @dataclass
 class _LineReport:
-    """One node's finding in a shared line, and whether a process on that node writes the file."""
+    """One node's finding for a line of a shared file, and whether a process on that node writes the file."""
 
     finding: Finding
     writes: bool
@@ -41,7 +41,7 @@ class _LineReport:
 
 @dataclass
 class _EventReports:
-    """Reports of one event: they name the same rank and job, as far as they name any."""
+    """Reports of the same event: all that name a rank or a job name the same one."""
 
     rank: int | None
     job: str | None
@@ -84,13 +84,13 @@ class SharedFindings:
     def take(
         self, key: FindingKey, node: Node, finding: Finding, known: Callable[[FindingKey], Finding | None]
     ) -> Shown:
-        """Process a report; return the findings to show for this line.
+        """Store a node's finding for a line; return the findings to show for this line, by key.
 
         A report with another severity or role is a separate finding: no node can downgrade what others
         report.
 
         Args:
-            key: Of the finding.
+            key: The finding's key.
             node: The node that reports it.
             finding: With the name of its job.
             known: Returns the finding that is shown under a key, or None.
@@ -110,14 +110,14 @@ class SharedFindings:
         return shown | self._shown(line)
 
     def drop(self, key: FindingKey) -> Shown:
-        """Drop one report; return what is to be shown instead, from other nodes' reports of the line."""
+        """Drop one report; return the findings to show instead, from other nodes' reports of the line."""
         local = self._local_line.pop(key, None)
         if local is not None:
             del self._local[local]
         return self._leave(key)
 
     def forget(self, node: str) -> Shown:
-        """Drop all reports of a node; return what is to be shown instead, from other nodes' reports."""
+        """Drop all reports of a node; return the findings to show instead, from other nodes' reports."""
         shown: Shown = {}
         for key in [key for key in (*self._line, *self._local_line) if key[0] == node]:
             shown |= self.drop(key)
@@ -126,7 +126,7 @@ class SharedFindings:
     def _take_local(
         self, local: Line, line: Line, file: LogFile, known: Callable[[FindingKey], Finding | None]
     ) -> None:
-        """Count a report that was made before two nodes were known to see the same file."""
+        """Add an earlier report that was made before two nodes were known to see the same file."""
         before = self._local.get(local) if (file.identity or "").startswith(BY_FINGERPRINT) else None
         earlier = None if before is None or before in self._line else known(before)
         if before is not None and earlier is not None:
@@ -169,7 +169,7 @@ class SharedFindings:
         return shown
 
     def _distance(self, key: FindingKey, group: _EventReports) -> int:
-        """Return 0: the node writes the file and runs the rank; 1: it writes the file; 2: neither.
+        """Return 0 if the node writes the file and runs the rank, 1 if it only writes the file, else 2.
 
         The report with the lowest number is shown.
         """
@@ -180,7 +180,7 @@ class SharedFindings:
 
 
 def _groups(reports: Mapping[FindingKey, _LineReport]) -> Iterable[_EventReports]:
-    """Yield the events of one line's reports; reports that name a rank are compared first."""
+    """Yield the reports of one line grouped by event; reports that name a rank are compared first."""
     groups: list[_EventReports] = []
     for key, report in sorted(reports.items(), key=lambda item: item[1].finding.rank is None):
         group = next((each for each in groups if each.accepts(key, report.finding)), None)

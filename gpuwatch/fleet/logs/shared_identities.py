@@ -36,7 +36,7 @@ class SharedIdentities:
         self._stated: NodeShares[str] = NodeShares(MAX_FILES, MAX_CHARACTERS)
 
     def take(self, node: str, logs: Logs) -> set[str]:
-        """Compare what a node lists; return the other nodes whose files were matched with it."""
+        """Store the files that a node lists; return the other nodes whose files were matched with them."""
         changed = self._same_files.take(node, logs.files)
         shared: list[LogFile | SharedFolder] = [*logs.files, *logs.shared]
         for each in shared:
@@ -54,7 +54,7 @@ class SharedIdentities:
         return (changed | self._elsewhere.take(node, logs.files)) - {node}
 
     def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
-        """Return the node that first reported this identity and fingerprint, which may be this one."""
+        """Return the node that first reported an identity with a fingerprint; `node` if they are new."""
         seen = identity, fingerprint
         first = self._first.setdefault(seen, node)
         for _, surplus in list(self._firsts.surplus(first, seen, len(identity) + len(fingerprint))):
@@ -69,16 +69,14 @@ class SharedIdentities:
         return moved
 
     def identity(self, node: str, stated: str) -> str:
-        """Return the identity that is equal for all nodes known to see the file.
-
-        `stated`: as the node reports it.
-        """
+        """Return a file's identity, equal on all nodes known to see it; `stated`: as the node reports it."""
         return f"{stated} of {self._groups.get(stated, {}).get(node, node)}"
 
     def files(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """Return the files of a node with these identities; local files with those of `SameFiles`.
+        """Return a node's files with identities that are equal on all nodes that see the file.
 
-        A file that a process of another node writes is not of an ended job.
+        Local files get those of `SameFiles`. A file that a process of another node writes is not of an ended
+        job.
         """
         return self._elsewhere.marked(node, self._identified(node, files), self._identified)
 

@@ -14,7 +14,7 @@ Identify: TypeAlias = Callable[[str, Sequence[LogFile]], list[LogFile]]
 
 
 class WrittenElsewhere:
-    """Remembers the written files of each node, and the nodes whose search found files without a writer."""
+    """Remembers which files each node's processes write, and which nodes found files without a writer."""
 
     def __init__(self) -> None:
         self._written: dict[str, list[LogFile]] = {}
@@ -22,7 +22,7 @@ class WrittenElsewhere:
         self._finders: set[str] = set()
 
     def take(self, node: str, files: Sequence[LogFile]) -> set[str]:
-        """Store what a node lists; return the other nodes whose files have to be marked again."""
+        """Store the files that a node lists; return the other nodes whose files have to be marked again."""
         before = {file.path for file in self._written.get(node, ())}
         written = [file for file in files if file.pids and file.source != "kernel"]
         self._written[node] = written

@@ -44,7 +44,7 @@ def _new_rings(columns: int) -> Rings:
 
 
 class GpuHistory:
-    """The series of one GPU, by the names in `GPU_SERIES`."""
+    """The time series of one GPU, by the names in `GPU_SERIES`."""
 
     __slots__ = ("_rings",)
 
@@ -62,12 +62,12 @@ class GpuHistory:
         self._rings.add(at, interval_s, _gpu_row(sample))
 
     def add_before(self, at: float, sample: GpuFast) -> None:
-        """Add values that represent two minutes, before the 15 minutes that are stored per second."""
+        """Add values that represent two minutes of the time before the samples stored per second."""
         if self._rings is not None:
             self._rings.add_before(at, _gpu_row(sample))
 
     def follow(self, later: GpuHistory) -> None:
-        """Append the values of a history that was begun later."""
+        """Append the values of a history that began later than this one."""
         if later._rings is not None:
             self._rings = self._rings or _new_rings(len(GPU_SERIES))
             self._rings.follow(later._rings)
@@ -86,10 +86,7 @@ class GpuHistory:
         return _series(self._rings, GPU_SERIES, name, (seconds, points, now, how))
 
     def means(self, seconds: int, now: float) -> dict[str, float]:
-        """Return series -> its mean over the last `seconds`.
-
-        A series that is mostly unknown there is left out.
-        """
+        """Return series -> mean over the last `seconds`, without series that are mostly unknown there."""
         if self._rings is None:
             return {}
         found = dict(zip(GPU_SERIES, self._rings.means(seconds, now), strict=True))
@@ -112,7 +109,7 @@ class GpuHistory:
 
 
 class HostHistory:
-    """The series of one host, by the names in `HOST_SERIES`."""
+    """The time series of one host, by the names in `HOST_SERIES`."""
 
     __slots__ = ("_rings",)
 
@@ -135,7 +132,7 @@ class HostHistory:
     def series(
         self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:
-        """Return the same as `GpuHistory.series`, for the names in `HOST_SERIES`."""
+        """Return the last `seconds` of a host's series as `points` values, as `GpuHistory.series` does."""
         return _series(self._rings, HOST_SERIES, name, (seconds, points, now, how))
 
     def nbytes(self) -> int:

@@ -9,12 +9,12 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 @dataclass
 class LastRanks:
-    """Tracks the last GPU of every rank; stored at the GPUs, and moved when the rank runs elsewhere."""
+    """Records at each GPU the ranks that last held it; a rank that moves to another GPU is moved there."""
 
     _places: dict[tuple[str | None, int], Gpu] = field(default_factory=dict)
 
     def take(self, node: Node) -> None:
-        """Process a list of processes: the GPUs that ranks hold at `processes_at`."""
+        """Update the last ranks of a node's GPUs by its newest list of processes."""
         held: dict[str, set[int]] = {}
         for process in node.processes:
             if process.rank is None:
@@ -36,7 +36,7 @@ class LastRanks:
 
 
 def ranks_on(node: Node, uuid: str) -> list[int]:
-    """Return the ranks whose processes hold a GPU."""
+    """Return the sorted ranks whose processes use the GPU with this UUID."""
     own = (each for each in node.processes if any(part.uuid == uuid for part in each.gpus))
     return sorted({each.rank for each in own if each.rank is not None})
 

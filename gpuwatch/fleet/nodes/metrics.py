@@ -60,7 +60,7 @@ class Metric(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Return the width of `format`'s result in terminal cells."""
+        """Return the width in terminal cells of the text that `format` returns."""
         return self.quantity.width
 
     def read(self, gpu: Gpu, now: float) -> float | None:
@@ -68,12 +68,12 @@ class Metric(Struct, frozen=True):
         return gpu.age(now) if self.name == "age" else self.read_value(gpu)
 
     def age(self, gpu: Gpu, now: float) -> float | None:
-        """Return the seconds since the tier that contains this value was read; None: never."""
+        """Return the age of the value in seconds: since its tier was read; None: it never was."""
         at = {"fast": gpu.fast_at, "medium": gpu.medium_at, "slow": gpu.slow_at}[self.tier]
         return None if at is None else max(0.0, now - at)
 
     def scale(self, gpu: Gpu) -> Scale:
-        """Return (low, high) of the heat map for this GPU; None if the value has no natural maximum."""
+        """Return (low, high) of the heat map's scale for a GPU; None if there is no natural maximum."""
         return self.scale_of(gpu)
 
     def level(self, gpu: Gpu, now: float) -> float | None:
@@ -110,13 +110,13 @@ class NodeMetric(Struct, frozen=True):
 
 
 def power_limit_w(gpu: Gpu) -> float | None:
-    """Return the enforced limit in watts, else the GPU's default limit; None: unknown."""
+    """Return a GPU's enforced power limit in watts, else its default limit; None: unknown."""
     enforced = None if gpu.medium is None else gpu.medium.power_limit_w
     return enforced or gpu.info.power_limit_default_w
 
 
 def power_pct(gpu: Gpu) -> float | None:
-    """Return the power in percent of the limit (may slightly exceed 100); None: unknown."""
+    """Return a GPU's power in percent of its limit (may slightly exceed 100); None: unknown."""
     limit = power_limit_w(gpu)
     if gpu.fast is None or gpu.fast.power_w is None or not limit:
         return None

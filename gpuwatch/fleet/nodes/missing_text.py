@@ -6,9 +6,9 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 
 def no_answer(gpu: Gpu, now: float) -> str:
-    """Return a text like `no answer yet (nvmlDeviceGetUUID, 4 s)`.
+    """Return a text like `no answer yet (nvmlDeviceGetUUID, 4 s)` for a GPU that has not answered.
 
-    It is for a GPU that has reported no values since the agent started.
+    It has reported no values since the agent started.
     """
     waited = gpu.stuck_s(now)
     parts = [gpu.stuck_in or "", "" if waited is None else f"{waited:.0f} s"]
@@ -25,12 +25,12 @@ UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded
 
 
 def has_only_logs(node: Node) -> bool:
-    """Return True for a pod of which nothing but its logs can be read."""
+    """Return True if a node is a pod of which only the logs can be read."""
     return _reports(node, LOGS_ONLY)
 
 
 def has_no_host_values(node: Node) -> bool:
-    """Return True if a node never reports host values: a pod with logs alone, or without node-exporter."""
+    """Return True if a node never reports host values: a pod with logs only or without node-exporter."""
     return _reports(node, LOGS_ONLY) or _reports(node, NO_HOST_VALUES)
 
 

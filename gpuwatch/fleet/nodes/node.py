@@ -38,7 +38,7 @@ STARTING = "nvml_starting"
 
 
 class Tiers(NamedTuple):
-    """The recent values of a GPU by tier; None: none, or too old to describe the present."""
+    """The values of a GPU that are recent enough to describe the present, by tier; None: there are none."""
 
     fast: GpuFast | None = None
     medium: GpuMedium | None = None
@@ -72,7 +72,7 @@ class Gpu:
 
     @property
     def answers(self) -> bool:
-        """Return True if the driver has reported its values at least once and does not report it as lost."""
+        """Return True if the GPU has reported values at least once and is not lost."""
         return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
@@ -80,7 +80,10 @@ class Gpu:
         return None if self.fast_at is None else max(0.0, now - self.fast_at)
 
     def of_late(self, interval_s: float, now: float) -> Tiers:
-        """Return the tiers that are at most three rounds old, or three ticks of `interval_s` if longer."""
+        """Return a GPU's tiers of values that are at most three rounds old, or three ticks if longer.
+
+        `interval_s`: seconds of a tick.
+        """
         ticks = STALE_TICKS * interval_s
         medium_since, slow_since = now - max(MEDIUM_FRESH_S, ticks), now - max(SLOW_FRESH_S, ticks)
         return Tiers(
@@ -90,7 +93,7 @@ class Gpu:
         )
 
     def fast_of_late(self, interval_s: float, now: float) -> GpuFast | None:
-        """Return the fast tier, at most 3 ticks old."""
+        """Return a GPU's fast tier if it is at most 3 ticks of `interval_s` old, else None."""
         at = self.fast_at
         return None if at is None or now - at > STALE_TICKS * interval_s else self.fast
 
@@ -168,7 +171,7 @@ class Node:
         return self.spec.name
 
     def age(self, now: float) -> float | None:
-        """Return the seconds since anything was received; None: never."""
+        """Return the seconds since any frame of the node was received; None: never."""
         return None if self.received_at is None else max(0.0, now - self.received_at)
 
     def state(self, now: float) -> NodeState:
@@ -189,9 +192,9 @@ class Node:
 
     @property
     def driver_starting(self) -> Notice | None:
-        """Return the notice of a driver whose init has not returned.
+        """Return the notice that a node's GPU driver is still initialising; None if it has finished.
 
-        None: it has, or no agent has connected.
+        None also if no agent has connected.
         """
         notices = self.hello.notices if self.hello is not None else ()
         return next((notice for notice in notices if notice.code == STARTING), None)
@@ -209,7 +212,7 @@ class Node:
         return 0.0 if self.clock is None else self.clock.offset_s
 
     def own_time(self, now: float) -> float | None:
-        """Return unix seconds on the node's clock, from its newest host sample; None: unknown yet."""
+        """Return the time on the node's clock (unix seconds), by its newest host sample; None: unknown."""
         if self.host is None or self.host_at is None:
             return None
         return self.host.t + (now - self.host_at)
@@ -223,21 +226,21 @@ class Node:
 
     @property
     def ranks_of_logs(self) -> set[int]:
-        """Return the ranks of its processes and of its log files."""
+        """Return the ranks of a node's processes and log files."""
         ranks = {each.rank for each in self.processes if each.rank is not None}
         return ranks.union(*(file.ranks for file in self.logs))
 
     def follows(self, path: str) -> bool:
-        """Return True if its agent reads a log file now."""
+        """Return True if the node's agent follows the log file at `path` now."""
         followed = any(file.path == path and file.state == "following" for file in self.logs)
         return followed and self.link.phase == "live"
 
     def gpu_list(self) -> list[Gpu]:
-        """Return its GPUs by index (as the agent last numbered them), lost ones at their old index."""
+        """Return the node's GPUs by index (as the agent last numbered them), lost ones at their old index."""
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
 
     def gpus_expected(self) -> int:
-        """Return how many GPUs the node should have: the most of bus, hosts file and earlier lists."""
+        """Return how many GPUs the node should have: the most of PCI bus, hosts file and earlier lists."""
         on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
         return max(on_bus, self.spec.slots or 0, len(self.gpus))
 

@@ -28,7 +28,7 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
 
 
 def take_hello(node: Node, hello: Hello) -> None:
-    """Store what a node's agent reports at its start; GPUs that it does not list any more become lost."""
+    """Store a node's hello, its inventory; GPUs that it does not list any more are marked as lost."""
     node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
     for info in hello.gpus:
         known = node.gpus.get(info.uuid)
@@ -63,7 +63,7 @@ def take_sample(node: Node, sample: Sample, at: float) -> None:
 
 
 def _take_host(node: Node, host: HostSample, at: float) -> None:
-    """Store the host values.
+    """Store the values of the host.
 
     Disks are only in about every 30th sample: the last ones are kept, with their own age.
     """

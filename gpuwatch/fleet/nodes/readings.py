@@ -18,9 +18,9 @@ def memory_pct(fast: GpuFast) -> float | None:
 
 
 def slowdown_pct(fast: GpuFast) -> float | None:
-    """Return the percent of the last interval in thermal or power-brake slowdown; None: unknown.
+    """Return the percent of the last interval that a GPU spent in thermal or power-brake slowdown.
 
-    Of the kinds, which overlap, the one with the largest share counts.
+    Kinds of slowdown overlap, so only the largest share counts. None: unknown.
     """
     if fast.throttle_pct is None:
         return None
@@ -38,7 +38,7 @@ def pcie_bps(fast: GpuFast) -> float | None:
 
 
 def nvlink_bps(fast: GpuFast) -> float | None:
-    """Return bytes per second of all links, both directions together; None: unknown."""
+    """Return bytes per second of a GPU's NVLinks, both directions together; None: unknown."""
     return _sum(fast.nvlink_rx_bps, fast.nvlink_tx_bps)
 
 
@@ -50,7 +50,7 @@ def host_memory_pct(host: HostSample) -> float | None:
 
 
 def network_bps(host: HostSample, direction: Literal["rx_bps", "tx_bps"]) -> float | None:
-    """Return the bytes per second that all network interfaces and InfiniBand ports received, or sent.
+    """Return the bytes per second that a host's network interfaces and InfiniBand ports receive or send.
 
     None: unknown.
     """

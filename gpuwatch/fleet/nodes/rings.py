@@ -28,7 +28,7 @@ How: TypeAlias = Literal["mean", "max"]
 
 
 class Rings:
-    """The columns of one GPU or host.
+    """Time series of the columns of one GPU or host: seconds, then two-minute buckets.
 
     Memory is allocated with the first sample, and for two hours of buckets with the first full one.
     """
@@ -71,7 +71,7 @@ class Rings:
             cell[:] = np.clip(np.asarray(row), -HALF_MAX, HALF_MAX)
 
     def follow(self, later: Rings) -> None:
-        """Copy the stored seconds of rings that were begun later; they overwrite those here."""
+        """Copy the seconds of rings that began later into these rings, overwriting seconds that both have."""
         if not later._fine:
             return
         first = later._second - FINE_S + 1
@@ -130,7 +130,7 @@ class Rings:
         return means
 
     def mean(self, column: int, seconds: int, now: float) -> float:
-        """Return the mean of one column, as `means` does: at a tenth of the cost."""
+        """Return the mean of one column over the last `seconds`, as `means` does, at a tenth of the cost."""
         if not self._fine:
             return math.nan
         end = self._second if now - self._at <= self._hold else int(now // 1)
@@ -177,7 +177,7 @@ class Rings:
                 chunk[skipped % CHUNK] = np.nan
 
     def _bucket(self, number: int) -> NDArray[np.float16]:
-        """Return the mean and maximum of a bucket, to be written."""
+        """Return the array of a bucket's means and maxima (2, columns), into which they are written."""
         place = number % BUCKETS // CHUNK
         chunk = self._buckets[place]
         if chunk is None:
@@ -190,16 +190,16 @@ class Rings:
         return rows
 
     def _seconds(self, column: int, begin: int, end: int, _how: How) -> Series:
-        """Return one value per second for [begin, end); NaN outside of the stored range."""
+        """Return one value per second of a column for [begin, end); NaN outside of the stored range."""
         wanted = np.arange(begin, end)
         values: Series = self._view[wanted % FINE_S, column].astype(np.float32)
         values[(wanted > self._second) | (wanted <= self._second - FINE_S)] = np.nan
         return values
 
     def _coarse(self, column: int, begin: int, end: int, how: How) -> Series:
-        """Return one value per bucket for [begin, end).
+        """Return one value per two-minute bucket for [begin, end).
 
-        The open bucket is computed from its seconds so far.
+        The bucket that is still open is computed from its seconds so far.
         """
         wanted = np.arange(begin, end)
         newest = self._second // BUCKET_S

@@ -10,7 +10,7 @@ from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 
 
 class Quantity(Struct, frozen=True):
-    """A kind of number: its unit, its width on the screen in cells, and how it is shown."""
+    """A kind of number: its unit, its width in terminal cells, and its text."""
 
     unit: str
     width: int
