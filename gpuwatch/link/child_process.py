@@ -33,10 +33,10 @@ class ChildCarrier:
     """A carrier that runs a child in a process session of its own: it gets no Ctrl-C and cannot prompt."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Start the child.
+        """Start the child process.
 
         Raises:
-            CarrierError: with the reason.
+            CarrierError: It cannot be started; with the reason.
         """
         self._wake_read, self._wake_write = _wake_pipe()
         try:
@@ -92,7 +92,7 @@ class ChildCarrier:
                     writable.poll()
 
     def stderr(self) -> str:
-        """Return the last lines of stderr."""
+        """Return the last lines that the child wrote to stderr."""
         return whole_lines(bytes(self._tail), STDERR_TAIL_BYTES)
 
     def exit_status(self, timeout_s: float) -> int | None:
@@ -169,7 +169,7 @@ class ChildCarrier:
 
 
 def _pidfd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the child exits, or None."""
+    """Return a descriptor (pidfd) that becomes readable when the child exits; None: the kernel has none."""
     if sys.platform != "linux":
         return None
     try:

@@ -43,10 +43,10 @@ class CommandDialer:
         self._spec = spec
 
     def __call__(self, command: str) -> Carrier:
-        """Start the program and return its carrier.
+        """Start the program of the hosts file, which runs `command` on the node; return its carrier.
 
         Raises:
-            CarrierError: the hosts file names no program, or it cannot be run.
+            CarrierError: The hosts file names no program, or it cannot be run.
         """
         if not self._spec.command:
             raise CarrierError(

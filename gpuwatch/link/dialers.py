@@ -31,10 +31,10 @@ class Dialers:
     """A dialer for every node of a plan that is reached by a connection: not for demo or Prometheus nodes."""
 
     def __init__(self, plan: Plan, options: LinkOptions, ask: Ask | None = None) -> None:
-        """Prepare the dialers. All prompts to the user happen here.
+        """Create the dialers. All prompts to the user happen here.
 
         Raises:
-            CarrierError: a requested option cannot be used.
+            CarrierError: A requested option cannot be used.
         """
         real = [spec for spec in plan.nodes if spec.link not in ("demo", "prometheus")]
         make_room(len(real))
@@ -74,7 +74,7 @@ class Dialers:
 
 
 def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
-    """Start a local agent with gpuwatch's own interpreter; `command` is not used."""
+    """Start the agent of this machine with gpuwatch's own interpreter; `command` is not used."""
     return ChildCarrier(loader_argv(sys.executable))
 
 
@@ -86,7 +86,7 @@ BY_CHILD_PROCESS: Mapping[str, Callable[[NodeSpec], Dialer]] = {
 
 
 def make_room(links: int) -> None:
-    """Raise this process's soft limit of open files for `links` links, as far as allowed; never lower it."""
+    """Raise this process's soft limit of open files so that `links` links fit, as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OWN_DESCRIPTORS + PER_LINK * links
     if soft == resource.RLIM_INFINITY or soft >= wanted:

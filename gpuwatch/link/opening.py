@@ -45,7 +45,7 @@ class Links:
         dialers: Dialers | None = None,
         enter: Callable[[str], None] | None = None,
     ) -> None:
-        """Combine links that were created.
+        """Combine links that exist already.
 
         Args:
             links: In the order of the plan.
@@ -74,12 +74,12 @@ class Links:
         return None if self._dialers is None else self._dialers.of(node)
 
     def enter(self, node: str) -> None:
-        """Connect to a node that Prometheus names, for the operator looks at it; no effect on others."""
+        """Connect to a node of a Prometheus, as the operator opened its screen; no effect on others."""
         if self._enter is not None:
             self._enter(node)
 
     def retry(self, node: str | None = None) -> None:
-        """Reconnect links that wait for their next attempt: that of one node, or all."""
+        """Reconnect links that wait for their next attempt: that of `node`, or all if it is None."""
         for link in self.all:
             if node is None or link.node == node:
                 link.retry()
@@ -111,7 +111,7 @@ def open_links(
     earlier: Mapping[str, Sequence[str]] | None = None,
     clock: DemoClock | None = None,
 ) -> Links:
-    """Create the links of a plan, not started. All prompts to the user happen here.
+    """Return the links of a plan, not started. All prompts to the user happen here.
 
     Args:
         plan: The nodes.
@@ -150,7 +150,10 @@ def open_links(
 
 
 def _entered(plan: Plan, dialers: Dialers, board: LinkContext, node: str, sink: ArrivalSink) -> Link:
-    """Return the link to the agent of a node that Prometheus names: logs, ranks and values every second."""
+    """Return the link to the agent of a node that a Prometheus names.
+
+    It reads logs, ranks and values every second.
+    """
     spec = NodeSpec(node)
     logs = LogConfig(replace(plan, discover=True))
     context = replace(board, inbox=sink, interval_s=ENTERED_INTERVAL_S, logs=logs)

@@ -29,7 +29,7 @@ CLOSE_S = 2.0
 
 
 class LinkContext(Struct, frozen=True):
-    """Objects that all links of a session share."""
+    """The objects that all links of a session share."""
 
     inbox: ArrivalSink
     interval_s: float = 1.0
@@ -50,7 +50,7 @@ class LinkContext(Struct, frozen=True):
 
 
 class _Outcome(Struct, frozen=True):
-    """How one connection attempt ended."""
+    """How one connection attempt ended: reason, seconds of live link, and other output."""
 
     ending: Ending
     live_s: float = 0.0
@@ -92,7 +92,7 @@ class AgentLink:
         self._wake.set()
 
     def hang_up(self, reason: str) -> None:
-        """Close the connection, if any, and reconnect after the usual wait."""
+        """Close the connection for a reason, and reconnect after the usual wait."""
         call = self._call
         if call is not None:
             call.hang_up(Ending(reason))

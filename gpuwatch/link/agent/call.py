@@ -38,7 +38,7 @@ class CallTiming(Struct, frozen=True):
 
 
 class Call:
-    """One connection to an agent. `converse` reads in its caller's thread; `send` and `watch` never block."""
+    """One connection to an agent. `converse` reads in its caller's thread; `send`, `watch` do not block."""
 
     def __init__(
         self,
@@ -67,10 +67,7 @@ class Call:
         self._started_at: float | None = None
 
     def converse(self, first: bytes, python: str | None) -> Ending:
-        """Send the initial bytes and deliver what arrives until the stream ends.
-
-        Return the reason of the end.
-        """
+        """Send the initial bytes, deliver frames until the stream ends, and return the reason of the end."""
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
         self._thread_pool.run(lambda: self._send_first(first))
         try:
@@ -137,7 +134,7 @@ class Call:
         self._carrier.close()
 
     def hang_up(self, verdict: Ending) -> None:
-        """Close the connection for this reason; does not block."""
+        """Close the connection with the verdict `verdict` as its reason; does not block."""
         self._verdict = verdict
         self._thread_pool.run(self._carrier.close)
 

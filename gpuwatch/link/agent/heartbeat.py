@@ -21,7 +21,7 @@ class Heartbeat:
         self._closing = threading.Event()
 
     def add(self, call: Call) -> None:
-        """Ping the agent of this connection from now on, and close the connection when it falls silent."""
+        """Monitor a connection: ping its agent, and close the connection when it falls silent."""
         with self._lock:
             self._calls.add(call)
             if self._thread is None and not self._closing.is_set():

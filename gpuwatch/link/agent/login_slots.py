@@ -23,7 +23,7 @@ class ConnectSlots:
         self._taken: dict[object, float] = {}
 
     def take(self, given_up: Callable[[], bool]) -> object | None:
-        """Wait for a slot and return it; give it back by `give`. Returns None if `given_up()` became true.
+        """Wait for a login slot and return it, for `give`; return None if `given_up()` became true.
 
         `given_up` is checked again after each `wake`.
         """
@@ -40,12 +40,12 @@ class ConnectSlots:
         return None
 
     def give(self, slot: object) -> None:
-        """Give a slot back; nothing happens if its lease has expired."""
+        """Return a login slot; nothing happens if its lease has expired."""
         with self._changed:
             if self._taken.pop(slot, None) is not None:
                 self._changed.notify()
 
     def wake(self) -> None:
-        """Make every waiter check `given_up` again."""
+        """Make every thread that waits for a slot check `given_up` again."""
         with self._changed:
             self._changed.notify_all()

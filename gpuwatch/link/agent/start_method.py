@@ -55,7 +55,7 @@ def agent_start(
 
 
 def smi_start(python: str | None, interval_s: float) -> StartMethod:
-    """Return the start method of nvidia-smi and /proc through /bin/sh.
+    """Return the start method that runs nvidia-smi and reads /proc through /bin/sh.
 
     Every ping returns the host's values, so one is sent per tick (`interval_s`).
     """

@@ -29,7 +29,7 @@ class DemoClock:
         self._lock = threading.Lock()
 
     def monotonic(self) -> float:
-        """Return the seconds of `real`, less those for which the clock has stood still."""
+        """Return the seconds of the clock: those of `real` without the time for which it stood still."""
         with self._lock:
             now = self._real() - self._behind_s
             late_s = max(0.0, now - self._limit)
@@ -37,17 +37,17 @@ class DemoClock:
             return now - late_s
 
     def wall(self) -> float:
-        """Return the same moment in unix seconds."""
+        """Return the clock's time as unix seconds."""
         return self.monotonic() + self._ahead_s
 
     def stop_at(self, limit: float) -> None:
-        """Set the limit, in seconds of `monotonic`; math.inf: none."""
+        """Set the time at which the clock stops, in seconds of `monotonic`; math.inf: never."""
         self.monotonic()  # time past the old limit does not count
         with self._lock:
             self._limit = limit
 
     def for_session(self) -> SessionClock:
-        """Return the monotonic and wall clock of a session."""
+        """Return the clock as the pair of monotonic and wall clock that a session uses."""
         return SessionClock(self.monotonic, self.wall)
 
 

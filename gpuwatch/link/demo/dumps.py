@@ -33,7 +33,10 @@ class DemoDumps:
     def answer(
         self, request: Request, processes: Sequence[wire.Process], second: float, t: float
     ) -> wire.Reply:
-        """Return the node's answer to a dump request. `second`: of the scenario; `t`: unix time there."""
+        """Return a node's reply to a request about dumps.
+
+        `second`: of the scenario; `t`: unix time there.
+        """
         ranks = {each.pid: each.rank for each in processes if each.rank is not None}
         reply = wire.Reply(t=t, seq=0, id=request.id)
         if isinstance(request, wire.AskDumps):

@@ -100,7 +100,7 @@ class NodeScript(Struct, frozen=True):
         )
 
     def processes(self, t: float) -> Iterator[wire.Process]:
-        """Yield the ranks that run at a second of the scenario."""
+        """Yield the processes of the node's ranks that run at second `t` of the scenario."""
         for gpu in range(GPUS_PER_NODE):
             if t < scenario.ends_at(self.seed, self.number, gpu):
                 yield self._rank_process(gpu, scenario.reading(self.seed, self.number, gpu, t))
@@ -143,7 +143,7 @@ class NodeScript(Struct, frozen=True):
 
 
 def due(every: float, t: float, before: float | None, offset: int) -> bool:
-    """Return True if something that happens every `every` seconds falls into this tick, or it is the first.
+    """Return True if a periodic event (every `every` seconds) is due in this tick, or it is the first tick.
 
     `offset`: shifts its moment, so that nodes differ.
     """

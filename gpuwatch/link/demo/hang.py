@@ -24,7 +24,10 @@ ANSWER_S = 0.5
 def reply(
     request: wire.AskStacks | wire.AskRas, processes: Sequence[wire.Process], second: float, t: float
 ) -> wire.Reply:
-    """Return the answer of one node. `second`: of the scenario; `t`: unix time there."""
+    """Return a node's reply to a request for stacks or RAS reports.
+
+    `second`: of the scenario; `t`: unix time there.
+    """
     if isinstance(request, wire.AskStacks):
         reported = [_stack(each, second) for each in processes if each.pid in request.pids]
         data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=reported, seconds=ANSWER_S)

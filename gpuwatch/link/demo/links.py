@@ -57,15 +57,15 @@ class DemoLink:
         self._pump.add(self)
 
     def send(self, request: wire.AnyRequest) -> bool:
-        """Have the pump answer as an agent would; return False while the node is not live."""
+        """Queue a request, which the pump answers as an agent would; return False if the node is not live."""
         return self._pump.answer(self, request)
 
     def retry(self) -> None:
-        """Have a lost node live again at once."""
+        """Make a lost node live again at once."""
         self._pump.retry(self)
 
     def hang_up(self, reason: str) -> None:
-        """Have the node lost for this reason; it is live again after `RECONNECT_S`, with a new agent."""
+        """Make the node lost for this reason; it is live again after `RECONNECT_S`, with a new agent."""
         self._pump.hang_up(self, reason)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class DemoLink:
         self._pump.remove(self)
 
     def advance(self) -> list[wire.AnyFrame]:
-        """Return the frames of the due tick, and advance to the next."""
+        """Return the frames of the tick that is due, and advance to the next tick."""
         t, count = self.next, next(self._count)
         frames = self.script.tick(count, t, self.before, self._interval_s if self._hello_is_due else None)
         seq = count * FRAMES_PER_TICK + len(frames)
@@ -85,19 +85,19 @@ class DemoLink:
         return [through_the_wire(frame) for frame in frames]
 
     def logs(self, t: float) -> NodeLogs:
-        """Return the node's log files, created at the first call for second `t`."""
+        """Return the node's log files, which are created at the first call, for second `t`."""
         if self._logs is None:
             script = self.script
             self._logs = NodeLogs(script.seed, script.number, script.name, script.nodes, script.epoch, t)
         return self._logs
 
     def catch_up(self, t: float) -> None:
-        """Skip the missed ticks if the process was stopped for a while, as an agent would."""
+        """Skip the ticks that were missed while the process was stopped, as an agent would."""
         if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
 
     def restart(self, first: float) -> None:
-        """Begin anew, as an agent does: a hello at second `first`, and log files that nobody follows yet."""
+        """Start as a new agent: with a hello at second `first`, and log files that it does not follow yet."""
         self.before, self.next, self._hello_is_due = None, first, True
         self._logs = None
 
@@ -109,8 +109,8 @@ class DemoLink:
 class Pump:
     """The thread that delivers the ticks of all demo links when they are due.
 
-    `speed` and `start_s` change the scenario's clock for tests. `waiting` is the clock that waits for a tick
-    that is late; `clock` and `wall_clock` are then its own.
+    `speed` and `start_s` change the scenario's clock for tests. `waiting`: a clock that waits for late ticks;
+    it then replaces `clock` and `wall_clock`.
     """
 
     def __init__(
@@ -183,14 +183,14 @@ class Pump:
             link.restart(self._now() + RECONNECT_S * self._speed)
 
     def retry(self, link: DemoLink) -> None:
-        """Deliver the next tick of a lost node now."""
+        """Deliver the next tick of a lost node now, which makes it live."""
         with self._entered():
             if link in self._links and link.before is None:
                 link.next = min(link.next, self._now())
                 self._changed.notify()
 
     def answer(self, link: DemoLink, request: wire.AnyRequest) -> bool:
-        """Queue a request for the thread to answer; return False while the node is not live."""
+        """Queue a request for the thread to answer; return False if the node is not live."""
         with self._entered():
             if link not in self._links or link.before is None:
                 return False
@@ -267,12 +267,12 @@ class Pump:
                     self._changed.wait(LET_IN_S)
 
     def _wait_for(self, second: float) -> None:
-        """Have the clock wait for the tick at this second of the scenario."""
+        """Make the clock stop if the tick at this second of the scenario is late."""
         if self._waiting is not None:
             self._waiting.stop_at((self._began or 0.0) + second / self._speed + MAX_LATE_S)
 
     def _search(self) -> bool:
-        """Search a few more lines on one of the nodes with a search; return False if there is none."""
+        """Search some more lines on one of the nodes with a running search; return False if there is none."""
         busy = [link for link in self._links if link.logs(link.next).searching]
         if not busy:
             return False
@@ -294,14 +294,14 @@ class Pump:
 
 
 def through_the_wire(frame: wire.AnyFrame) -> wire.AnyFrame:
-    """Return the frame encoded and decoded, as received from a real node."""
+    """Return a frame as received from a real node: encoded to JSON and decoded."""
     return wire.decode(wire.encode(frame))
 
 
 def demo_links(
     plan: Plan, inbox: Inbox, *, start_s: float = 0.0, speed: float = 1.0, clock: DemoClock | None = None
 ) -> list[Link]:
-    """Return the plan's demo nodes as links that share one thread.
+    """Return the links of the plan's demo nodes, which share one thread.
 
     Args:
         plan: The nodes.
@@ -316,7 +316,7 @@ def demo_links(
 
 
 def arrivals(plan: Plan, seconds: float, ends_at: float) -> list[Arrival]:
-    """Return everything that the demo delivers in its first `seconds`, oldest first, without waiting.
+    """Return all arrivals that the demo delivers in its first `seconds`, oldest first, without waiting.
 
     `ends_at`: monotonic time of second `seconds`. Pictures and tests use it.
     """

@@ -17,14 +17,14 @@ from gpuwatch.link.demo import scenario
 
 
 class ScenarioLine(Struct, frozen=True):
-    """A line, and the scenario second in which it was written."""
+    """A log line, and the second of the scenario in which it was written."""
 
     second: float
     text: str
 
 
 class DemoLine(Struct, frozen=True):
-    """A line with its position. Offsets count bytes; in a kernel log, records."""
+    """A log line with its position: its offset in bytes, or in a kernel log in records."""
 
     offset: int
     end: int
@@ -33,7 +33,7 @@ class DemoLine(Struct, frozen=True):
 
 
 class _Written:
-    """The head or tail of a file: a few lines in order of time, with the number of bytes before each."""
+    """The head or tail of a file: lines in order of time, and the number of bytes before each."""
 
     def __init__(self, stated: Sequence[ScenarioLine]) -> None:
         self.stated = stated
@@ -55,7 +55,7 @@ class LogText:
         step: Callable[[int], ScenarioLine] | None = None,
         lag_s: float = 0.0,
     ) -> None:
-        """Describe a file.
+        """Create a generated file.
 
         Args:
             path: As the agent names it.
@@ -90,10 +90,7 @@ class LogText:
         return stated if second < scenario.FALL_AT else stated + self._tail.count(second)
 
     def offset(self, number: int) -> int:
-        """Return the byte offset at which line `number` (from 0) begins.
-
-        For the number of lines it is the size.
-        """
+        """Return the byte offset of line `number` (from 0); for the number of lines, the size."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number <= head:
             return self._head.ends[number]
@@ -101,7 +98,7 @@ class LogText:
         return begins + self._tail.ends[max(0, number - head - steps)]
 
     def number(self, offset: int) -> int:
-        """Return the number of the line that contains a byte, counted from 0."""
+        """Return the number (from 0) of the line that contains a byte offset."""
         head, steps = self._head, self._steps_in_all
         if offset < head.ends[-1]:
             return bisect_right(head.ends, offset) - 1
@@ -111,7 +108,7 @@ class LogText:
         return len(head.stated) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
 
     def line(self, number: int) -> DemoLine:
-        """Return line `number`, whether already written or not."""
+        """Return the line with a number (from 0), whether it is already written or not."""
         head, steps = len(self._head.stated), self._steps_in_all
         if number < head:
             stated = self._head.stated[number]

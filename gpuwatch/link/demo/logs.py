@@ -41,7 +41,7 @@ def rules() -> tuple[RuleSet, Prefilter]:
 
 
 class NodeLogs:
-    """The log files of one node, watched from second `began` on."""
+    """The log files of one demo node, which its agent follows from second `began` on."""
 
     def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
         self._seed, self._number, self._epoch = seed, number, epoch
@@ -72,7 +72,7 @@ class NodeLogs:
     # ---- following
 
     def inventory(self, t: float, seq: int) -> wire.Logs:
-        """Return the list of followed files at second `t`."""
+        """Return a `Logs` frame with the files that are followed at second `t`."""
         files = [self._file(log, t) for log in self.files.values()]
         return wire.Logs(t=self._epoch + t, seq=seq, files=files, complete=True)
 
@@ -97,7 +97,7 @@ class NodeLogs:
         )
 
     def follow(self, t: float, seq: int) -> list[wire.AnyFrame]:
-        """Return what is new at second `t`: findings, progress, and lines for tails."""
+        """Return the frames that are new at second `t`: findings, progress, and lines for tails."""
         numbers = itertools.count(seq)
         scanned = [finding for log in self.files.values() for finding in self._scan(log, t)]
         found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
@@ -133,7 +133,7 @@ class NodeLogs:
         return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], prefilter)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
-        """Yield the progress of rank 0 in the last minutes, as if it had been monitored for that long."""
+        """Yield rank 0's progress of the last minutes as data, as if it had been monitored for that long."""
         log = next(iter(self.files.values()))
         scanner, stop = self._scanner(log), self._began[log.path]
         for line in log.lines(max(0, stop - STEPS_BEFORE), stop):
@@ -154,10 +154,7 @@ class NodeLogs:
     # ---- answering
 
     def answer(self, request: wire.AnyRequest, t: float) -> Iterable[wire.Lines]:
-        """Return the requested lines that are available at once.
-
-        A search continues in `work`.
-        """
+        """Return the lines for a request that are available at once; a search continues in `work`."""
         match request:
             case wire.Tail(id=number, file=path):
                 log = self.files.get(path)
@@ -178,7 +175,7 @@ class NodeLogs:
         return []
 
     def work(self) -> wire.Lines | None:
-        """Search a few more lines for the oldest search; return None if there is none."""
+        """Search some more lines for the oldest search and return its hits; None if no search runs."""
         for number, search in self._searches.items():
             frame = next(search, None)
             if frame is None or frame.done:

@@ -33,7 +33,7 @@ SAMPLE_CPU_S = 0.0004
 def reply(
     request: wire.AskProfile | wire.AskKernels, processes: Sequence[wire.Process], t: float
 ) -> wire.Reply:
-    """Return the answer of one node; `t`: unix time there."""
+    """Return a node's reply to a request for a profile or kernel times; `t`: unix time there."""
     asked = [each for each in processes if each.pid in request.pids]
     data: wire.Profiles | wire.Kernels
     if isinstance(request, wire.AskKernels):

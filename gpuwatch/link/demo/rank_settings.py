@@ -21,7 +21,10 @@ VARIABLES = {
 
 
 def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Process], t: float) -> wire.Reply:
-    """Return the answer of node `number`, whose processes are the ranks; `t`: unix time there."""
+    """Return the reply of node `number` to a request for rank settings; `t`: unix time there.
+
+    `processes`: the ranks.
+    """
     variables = {
         k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
     }
@@ -52,7 +55,7 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
 
 
 def system_reply(request: wire.AskSystemSettings, number: int, t: float) -> wire.Reply:
-    """Return the machine settings of node `number`; `t`: unix time there."""
+    """Return the reply of node `number` to a request for machine settings; `t`: unix time there."""
     values = {
         "bios": "2.4.1",
         "cpu.governor": "performance",

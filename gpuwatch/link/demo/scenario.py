@@ -79,7 +79,7 @@ def step_seconds(t: float) -> float:
 
 
 def steps_done(t: float) -> float:
-    """Return the steps since second 0, with fractions: the integral of 1 / step_seconds."""
+    """Return the number of steps since second 0, with fractions: the integral of 1 / `step_seconds`."""
     t = min(t, FALL_AT)
     done = min(t, STRAGGLE_AT) / STEP_S
     if t > STRAGGLE_AT:
@@ -106,7 +106,10 @@ def second_of(step: int) -> float:
 
 
 def share_of_last_second(t: float, begin: float, end: float) -> float:
-    """Return the share of [t-1, t] in which steps were between their fractions `begin` and `end` (0 to 1)."""
+    """Return the share of the second before `t` in which a training step was in one of its parts.
+
+    The part is between the fractions `begin` and `end` of the step (0 to 1).
+    """
 
     def covered(x: float) -> float:
         return math.floor(x) * (end - begin) + min(end, max(begin, x % 1.0)) - begin
@@ -146,7 +149,10 @@ def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
 
 
 def temperature(seed: int, node: int, gpu: int, t: float) -> float:
-    """Return degrees C: each GPU approaches the temperature of its phase, more slowly when cooling."""
+    """Return a GPU's temperature at second `t` (Celsius): it approaches that of its phase.
+
+    It falls more slowly than it rises.
+    """
     loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
     waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
     hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
@@ -180,7 +186,10 @@ def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
 
 
 def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> SimulatedReading:
-    """Return the values of a training GPU: a step is compute, waiting for the slowest rank, all-reduce."""
+    """Return the values of a GPU in training, at second `t`.
+
+    A step is compute, waiting for the slowest rank, and all-reduce.
+    """
     step_s = step_seconds(t)
     reduce_from = 1.0 - ALLREDUCE_S / step_s
     compute_until = reduce_from - 0.02 if straggler else COMPUTE_S / step_s

@@ -49,17 +49,17 @@ class Writer(Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """Global rank."""
+        """Return the global rank."""
         return self.node * GPUS_PER_NODE + self.gpu
 
     @property
     def pid(self) -> int:
-        """Pid of its process."""
+        """Return the pid of the rank's process."""
         return FIRST_PID + self.gpu
 
     @property
     def place(self) -> tuple[int, int]:
-        """Node and GPU, counted from 0."""
+        """Return (node, GPU) of the rank, counted from 0."""
         return self.node, self.gpu
 
 
@@ -80,7 +80,7 @@ def rank_log(writer: Writer) -> LogText:
 
 
 def lag(who: Writer) -> float:
-    """Return the seconds from a step's end to its line; some ranks are always a little later than others."""
+    """Return the seconds from the end of a step to its log line; it differs by rank."""
     return 0.05 * (noise(who.seed, who.rank, 21) + 1.0) / 2.0
 
 
@@ -192,7 +192,7 @@ def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
 
 
 def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
-    """Yield the launcher's last lines: the first rank ends, SIGTERM to the others, the failed ranks."""
+    """Yield the launcher's last lines: end of the first rank, SIGTERM to the others, list of failed ranks."""
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
     seen = end[first] + 0.1
@@ -247,7 +247,7 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """Return a node's kernel log; on the node that loses its GPU with the messages of bus and driver.
+    """Return a node's kernel log; the node that loses its GPU has messages of bus and driver in it.
 
     A record's time is not part of its text.
     """

@@ -37,7 +37,7 @@ class LogCopy:
     """A thread that runs `kubectl logs --follow` and appends to a file; lines begin with their time."""
 
     def __init__(self, argv: Sequence[str], path: Path, report: Callable[[str, float], None]) -> None:
-        """Prepare; `start` begins.
+        """Create the copier; `start` starts it.
 
         Args:
             argv: `kubectl logs` with the pod and its container, without options about lines and times.
@@ -84,7 +84,7 @@ class LogCopy:
             self._closing.wait(wait_s)
 
     def _copy(self) -> tuple[int, str]:
-        """Run kubectl once, from the newest line on; return the bytes appended, and why it failed or ""."""
+        """Run kubectl once from the newest copied line on; return (bytes appended, why it failed or "")."""
         since = [f"--since-time={self._newest.decode()}"] if self._newest else [f"--tail={FIRST_LINES}"]
         argv = [*self._argv, "--follow", "--timestamps", *since]
         with tempfile.TemporaryFile() as errors, self._path.open("ab") as file:
@@ -114,7 +114,10 @@ class LogCopy:
         return copied, stated if status else ""
 
     def _append(self, child: subprocess.Popen[bytes], file: BinaryIO) -> int:
-        """Append what the child prints until it ends; report once that it runs well."""
+        """Append the child's output to the file until it ends, and return the number of bytes.
+
+        `report` is called once when kubectl runs well.
+        """
         if child.stdout is None:
             return 0
         source, before, copied, reported = child.stdout.fileno(), self._newest, 0, False
@@ -137,7 +140,7 @@ class LogCopy:
                 self._report("", 0.0)
 
     def _new_lines(self, data: bytes, before: bytes) -> bytes:
-        """Return the whole lines in the data that are newer than `before`.
+        """Return the whole lines of `data` whose time is newer than `before`.
 
         kubectl asks by whole seconds and repeats the lines of the last one.
         """

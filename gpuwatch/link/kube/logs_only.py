@@ -39,23 +39,23 @@ REMEDY = "Allow `create` on `pods/exec` in the namespace to see GPUs, ranks and 
 
 
 class CopiedLogConfig(LogConfig):
-    """Log settings of an agent that reads the copy and nothing else of this machine."""
+    """The log settings of an agent that reads only the copied log, and nothing else of this machine."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         super().__init__(replace(plan, logs=(f"{folder}/*.log",), log_options=(), discover=False))
         self._nothing = str(folder / "nothing")
 
     def config(self, node: str) -> dict[str, Any]:
-        """Return the log settings, with empty folders in place of /proc and /sys."""
+        """Return the log settings of the agent, with empty folders in place of /proc and /sys."""
         nothing = {"proc": self._nothing, "sys": self._nothing, "kmsg": "/dev/null"}
         return {**super().config(node), **nothing}
 
 
 class PodFrames:
-    """Passes on what the agent reports about the copied log; all else is about this machine."""
+    """The inbox of an agent that reads a copied log: passes on only what is about the log."""
 
     def __init__(self, node: str, reason: str, gpus: Sequence[GpuInfo], inbox: ArrivalSink) -> None:
-        """Prepare.
+        """Create the inbox.
 
         Args:
             node: The pod.
@@ -94,7 +94,7 @@ class LogsOnlyLink:
     def __init__(
         self, spec: NodeSpec, plan: Plan, local: Dialer, board: LinkContext, sink: ArrivalSink
     ) -> None:
-        """Prepare; the folder is made here.
+        """Create the link and its private folder.
 
         Args:
             spec: The pod; its `command` is that of `kubectl exec`.
@@ -133,11 +133,11 @@ class LogsOnlyLink:
         return isinstance(request, ABOUT_LOGS) and self._agent.send(request)
 
     def retry(self) -> None:
-        """Start the agent now, if it waits."""
+        """Start the agent now, if it waits for its next attempt."""
         self._agent.retry()
 
     def hang_up(self, reason: str) -> None:
-        """End the agent; it is started again."""
+        """Close the connection to the agent for a reason; it is started again."""
         self._agent.hang_up(reason)
 
     def close(self) -> None:
@@ -148,6 +148,6 @@ class LogsOnlyLink:
 
 
 def logs_command(spec: NodeSpec) -> tuple[str, ...]:
-    """Return `kubectl logs ...` for the pod and container of `kubectl exec -i ... --`."""
+    """Return the `kubectl logs` command for the pod and container of a spec's `kubectl exec` command."""
     words = [word for word in spec.command if word not in ("-i", "--")]
     return ("kubectl", "logs", *words[words.index("exec") + 1 :])

@@ -24,10 +24,13 @@ REFUSED = re.compile(
 
 
 class PodLink:
-    """Enters the pod; once that is refused, follows its logs instead. `retry` tries to enter it again."""
+    """The link to a pod: enters the pod or, once that is refused, follows its logs.
+
+    `retry` tries to enter it again.
+    """
 
     def __init__(self, spec: NodeSpec, dialer: Dialer, local: Dialer, plan: Plan, board: LinkContext) -> None:
-        """Prepare; `start` connects.
+        """Create the link; `start` connects.
 
         Args:
             spec: The pod.
@@ -49,7 +52,7 @@ class PodLink:
         return AgentLink(self._spec, self._dialer, replace(self._board, inbox=self))
 
     def put(self, arrival: Arrival) -> None:
-        """Handle what the agent in the container sends; if entry is refused, read the pod's logs instead."""
+        """Pass on what the agent in the container sends; if entry is refused, follow the pod's logs."""
         what = arrival.what
         if isinstance(what, Hello) and what.gpus:
             self._gpus = what.gpus
@@ -78,7 +81,7 @@ class PodLink:
         return self._link.send(request)
 
     def retry(self) -> None:
-        """Connect now; a pod whose logs alone are followed is entered, if that is allowed by now."""
+        """Connect now; a pod of which only the logs are followed is entered, if that is allowed by now."""
         with self._lock:
             if self._closed or not self._logs_only:
                 self._link.retry()
@@ -93,7 +96,7 @@ class PodLink:
         self._link.hang_up(reason)
 
     def close(self) -> None:
-        """End everything that runs for the pod, here and in it."""
+        """End the agent in the pod and the processes here that serve the pod."""
         with self._lock:
             self._closed = True
             link = self._link

@@ -54,7 +54,7 @@ class HostCertificate(Struct, frozen=True):
     """True if the authority's signature is valid."""
 
     def refusal(self, hostname: str, now: float) -> str | None:
-        """Return why it is not valid for `hostname` at `now` (unix seconds); None if it is valid.
+        """Return why the certificate is not valid for `hostname` at `now` (unix seconds); None: it is valid.
 
         The checks and their order are those of OpenSSH's sshkey_cert_check_host.
         """
@@ -74,10 +74,10 @@ class HostCertificate(Struct, frozen=True):
 
 
 def read_certificate(blob: bytes) -> HostCertificate:
-    """Parse a certificate as a server sends it.
+    """Return the parsed certificate that a server sent.
 
     Raises:
-        BadCertificateError: it cannot be parsed.
+        BadCertificateError: It cannot be parsed.
     """
     kind = key_type(blob)
     try:

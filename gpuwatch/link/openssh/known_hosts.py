@@ -31,7 +31,7 @@ _recording = threading.Lock()
 
 
 class HostKeyVerdict(Struct, frozen=True):
-    """The result of looking up a key in known_hosts."""
+    """The verdict of known_hosts on a host key: known, unknown, changed or revoked; and the deciding line."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
     entry: KnownHostsLine | None = None
@@ -51,10 +51,7 @@ class HostName(Struct, frozen=True):
 
     @property
     def lookup(self) -> str:
-        """The name in known_hosts notation: lower case, `[host]:port` unless port 22.
-
-        The alias if there is one.
-        """
+        """Return the name in known_hosts notation: lower case, `[host]:port` unless port 22; or the alias."""
         if self.alias:
             return self.alias.lower()
         if self.port == _DEFAULT_PORT:
@@ -63,7 +60,7 @@ class HostName(Struct, frozen=True):
 
     @property
     def principal(self) -> str:
-        """The name that a certificate must contain."""
+        """Return the name that a host certificate must contain."""
         return self.alias or self.hostname.lower()
 
     def without_port(self) -> HostName | None:
@@ -203,7 +200,7 @@ def revoked_blobs(file: Path) -> frozenset[bytes]:
 
 
 def describe_key(blob: bytes) -> str:
-    """Return `ED25519 SHA256:...`, the fingerprint as ssh-keygen -l prints it.
+    """Return a key as text, `ED25519 SHA256:...`, with the fingerprint that `ssh-keygen -l` prints.
 
     Of a certificate, the key in it.
     """
@@ -222,7 +219,7 @@ def _plain(blob: bytes) -> bytes:
 
 
 def _shown_keys(blob: bytes) -> frozenset[bytes]:
-    """Return the keys to look up as revoked: this one; for a certificate also its key and its authority."""
+    """Return the keys to look up as revoked: the key itself and, of a certificate, its key and authority."""
     if not key_type(blob).endswith(SUFFIX):
         return frozenset((blob,))
     try:

@@ -42,11 +42,11 @@ class KnownHostsLine(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The place of the line, as `file:line`."""
+        """Return the position of the line, as `file:line`."""
         return f"{self.file}:{self.line}"
 
     def matches(self, name: str) -> bool:
-        """Return True if the line matches this lookup name (lower case, `[host]:port` unless port 22)."""
+        """Return True if the line is for this lookup name (lower case, `[host]:port` unless port 22)."""
         if self.salted is not None:
             salt, digest = self.salted
             return hmac.digest(salt, name.encode(), "sha1") == digest

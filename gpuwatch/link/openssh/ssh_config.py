@@ -45,7 +45,7 @@ class HostQuery(Struct, frozen=True):
     user: str | None = None
 
     def arguments(self) -> list[str]:
-        """Return ssh's arguments for it: `[-p port] [-l user] host`."""
+        """Return the arguments of ssh that name the host: `[-p port] [-l user] host`."""
         port = ["-p", str(self.port)] if self.port is not None else []
         user = ["-l", self.user] if self.user is not None else []
         return [*port, *user, self.host]
@@ -81,14 +81,14 @@ class ResolvedHost(Struct, frozen=True):
     """A jump host from the hosts file, passed to ssh as an option."""
 
     def ssh_command(self, config_file: str | None, *options: str) -> str:
-        """Return an equivalent ssh command line for the user."""
+        """Return an ssh command line to the host for the user, with the same settings."""
         config = ["-F", config_file] if config_file is not None else []
         jump = ["-J", self.jump_override] if self.jump_override is not None else []
         return command_line(["ssh", *config, *jump, *options, *self.query.arguments()])
 
     @property
     def where(self) -> str:
-        """`user@hostname:port`, for messages."""
+        """Return `user@hostname:port`, for messages."""
         host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
         return f"{self.user}@{host}:{self.port}"
 
@@ -120,10 +120,10 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
 
 
 def resolve(values: Values, query: HostQuery) -> ResolvedHost:
-    """Return the host with the settings of these keywords.
+    """Return a host with its settings, made from the keywords and values that `ssh -G` printed.
 
     Raises:
-        ConfigError: for a setting that is not supported here and must not be ignored.
+        ConfigError: A setting is not supported here and must not be ignored.
     """
 
     def one(key: str) -> str | None:
@@ -172,7 +172,7 @@ def resolve(values: Values, query: HostQuery) -> ResolvedHost:
 
 
 class Tokens:
-    """The `%` tokens of ssh_config(5) for one host."""
+    """The values of the `%` tokens of ssh_config(5) for one host."""
 
     def __init__(self, given: str, hostname: str, port: int, user: str, alias: str | None) -> None:
         node = socket.gethostname()
@@ -191,10 +191,10 @@ class Tokens:
         }
 
     def expand(self, text: str) -> str:
-        """Return the text with its tokens replaced.
+        """Return the text with its `%` tokens replaced.
 
         Raises:
-            ConfigError: for an unknown token.
+            ConfigError: It has an unknown token.
         """
         first, *rest = text.split("%")
         if not rest:

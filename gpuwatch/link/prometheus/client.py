@@ -35,7 +35,7 @@ class PrometheusError(Exception):
 
 
 class SeriesLabels(msgspec.Struct, gc=False):
-    """The labels that are decoded; all others are skipped."""
+    """The labels of a series that are decoded; all others are skipped."""
 
     metric: str = msgspec.field(name="__name__", default="")
     node: str = ""
@@ -63,14 +63,14 @@ class SeriesLabels(msgspec.Struct, gc=False):
 
 
 class InstantSeries(msgspec.Struct, gc=False):
-    """A series and its value at the time of the query."""
+    """A Prometheus series and its value at the time of the query."""
 
     metric: SeriesLabels
     value: tuple[float, str]
 
 
 class RangeSeries(msgspec.Struct, gc=False):
-    """A series and its values over time."""
+    """A Prometheus series and its values over time."""
 
     metric: SeriesLabels
     values: list[tuple[float, str]]
@@ -95,7 +95,7 @@ class PrometheusClient:
     """Sends queries to one Prometheus, one at a time."""
 
     def __init__(self, target: PrometheusTarget, within_s: float | None = None) -> None:
-        """`within_s`: seconds for all queries together, from now; None: each has its own limit."""
+        """Create a client; `within_s`: seconds for all queries together, from now; None: each has a limit."""
         self.target = target
         self._until = None if within_s is None else time.monotonic() + within_s
         bare, login = split_login(target.url)
@@ -107,26 +107,28 @@ class PrometheusClient:
         }
 
     def instant(self, query: str) -> list[InstantSeries]:
-        """Return the current value of each series.
+        """Return each series of a query with its current value.
 
         Raises:
-            PrometheusError: no answer, or it is not that of a Prometheus.
+            PrometheusError: There is no answer, or it is not that of a Prometheus.
         """
         return _result(self._ask("query", {"query": query}), _instant)
 
     def raw(self, selector: str, seconds: float) -> list[RangeSeries]:
-        """Return the samples of the last `seconds`, as scraped.
+        """Return the samples of the last `seconds` of a selector's series, as scraped.
 
         Raises:
-            PrometheusError: no answer, or it is not that of a Prometheus.
+            PrometheusError: There is no answer, or it is not that of a Prometheus.
         """
         return _result(self._ask("query", {"query": f"{selector}[{seconds:.0f}s]"}), _range)
 
     def range(self, query: str, start: float, end: float, step: float) -> list[RangeSeries]:
-        """Return the values of each series from `start` to `end` (unix seconds) every `step` seconds.
+        """Return each series of a query with its values from `start` to `end` (unix seconds).
+
+        `step`: seconds between values.
 
         Raises:
-            PrometheusError: no answer, or it is not that of a Prometheus.
+            PrometheusError: There is no answer, or it is not that of a Prometheus.
         """
         given = {"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         return _result(self._ask("query_range", given), _range)
@@ -147,7 +149,7 @@ class PrometheusClient:
 
 
 def _refused(error: HttpError) -> str:
-    """Return the error's text, with the reason that Prometheus gives for a rejected query."""
+    """Return the text of an HTTP error, with the reason that Prometheus gives for a rejected query."""
     with contextlib.suppress(*DECODE_ERRORS):
         if stated := _refusal.decode(error.body).error:
             return f"{error}: {stated}"

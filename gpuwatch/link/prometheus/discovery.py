@@ -59,7 +59,7 @@ def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, L
 
 
 class Found(Struct, frozen=True):
-    """What a Prometheus knows: nodes, exporters, scrape interval."""
+    """The nodes, exporters and scrape interval of a Prometheus."""
 
     gpus: Vocabulary | None
     nodes: tuple[str, ...]
@@ -70,10 +70,10 @@ class Found(Struct, frozen=True):
 
 
 def find(client: PrometheusClient) -> Found:
-    """Return the nodes and the GPU exporter that a Prometheus knows now.
+    """Return the nodes, the GPU exporter and the scrape interval of a Prometheus now.
 
     Raises:
-        PrometheusError: no answer, or it knows no node.
+        PrometheusError: There is no answer, or it knows no node.
     """
     target = client.target
     names = (OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER)
@@ -110,7 +110,10 @@ def _host_name(labels: SeriesLabels) -> str:
 
 
 def _kept(found: Sequence[tuple[str, str]]) -> Sequence[str]:
-    """Return the names of (name, exporter), at most `MAX_NODES`: those of exporters with few names first."""
+    """Return the names of nodes, at most `MAX_NODES`: first those of exporters that state few names.
+
+    `found`: (name, exporter).
+    """
     names = Counter(exporter for _, exporter in found)
     fewest: dict[str, int] = {}
     for name, exporter in found:
@@ -120,9 +123,10 @@ def _kept(found: Sequence[tuple[str, str]]) -> Sequence[str]:
 
 
 def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:
-    """Return the seconds between scrapes of a metric: the median of one series, within limits.
+    """Return the seconds between scrapes of a metric, from the recent samples of one series.
 
-    `labels`: some labels of the series. A default is returned if it has fewer than two samples.
+    It is the median, within limits; a default if there are fewer than two samples. `labels`: some labels of
+    the series.
     """
     names = {"node": labels.node, "instance": labels.instance, "Hostname": labels.hostname}
     matchers = ",".join(f"{name}={json.dumps(value)}" for name, value in names.items() if value)
@@ -135,7 +139,7 @@ def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabel
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts gpu-2 before gpu-10."""
+    """Return a sort key for names that puts gpu-2 before gpu-10."""
     parts, digits = [], ""
     for char in name:
         if char.isdecimal():

@@ -26,7 +26,7 @@ Connect = Callable[[str, ArrivalSink], Link]
 
 
 class AgentArrivals:
-    """The sink of an entered node's agent. While the agent is live, Prometheus's values are left out."""
+    """The inbox of an entered node's agent; while the agent is live, it replaces Prometheus as the source."""
 
     def __init__(self, node: str, pump: PrometheusPump, inbox: ArrivalSink) -> None:
         self._node, self._pump, self._inbox = node, pump, inbox
@@ -34,7 +34,7 @@ class AgentArrivals:
         self._lock = threading.Lock()
 
     def put(self, arrival: Arrival) -> None:
-        """Pass on what the live agent sent; of a link that is not live, only the reason is shown."""
+        """Pass on what the agent sends while it is live; else show only why it is not."""
         what = arrival.what
         with self._lock:
             if self._closed:
@@ -51,13 +51,13 @@ class AgentArrivals:
             self._lose(what.reason or "connecting")
 
     def _with_gpus(self, arrival: Arrival, hello: Hello) -> Arrival:
-        """Return the hello, with the GPUs that Prometheus knows if the agent sees none, as without NVML."""
+        """Return an arrived hello, with the GPUs that Prometheus knows if the agent sees none (no NVML)."""
         if hello.gpus:
             return arrival
         return replace(arrival, what=structs.replace(hello, gpus=self._pump.keep_gpus(self._node)))
 
     def close(self) -> None:
-        """Return to the values of Prometheus."""
+        """Make Prometheus the source of the node's values again."""
         with self._lock:
             if not self._closed:
                 self._lose("")
@@ -74,10 +74,10 @@ class AgentArrivals:
 
 
 class EnteredNodes:
-    """Connects the nodes that are entered, at most `MAX_ENTERED` at a time."""
+    """Connects nodes that the operator enters over ssh, at most `MAX_ENTERED` at a time."""
 
     def __init__(self, links: Mapping[str, PrometheusLink], inbox: ArrivalSink, connect: Connect) -> None:
-        """Prepare; no node is connected.
+        """Create the collection; no node is connected yet.
 
         Args:
             links: By node.
@@ -88,7 +88,7 @@ class EnteredNodes:
         self._entered: OrderedDict[str, AgentArrivals] = OrderedDict()
 
     def enter(self, node: str) -> None:
-        """Connect to a node over ssh, unless that is done already; does not block."""
+        """Connect to a node over ssh, unless it is connected already; does not block."""
         if node in self._entered:
             self._entered.move_to_end(node)
             return

@@ -16,7 +16,7 @@ MAX_SCRAPE_LAG_S = 90.0
 
 
 class ExporterChoice:
-    """The exporter of each node: the same as before, while it is scraped.
+    """Chooses, for each node, the exporter whose values are used: the same as before while it is scraped.
 
     Else the one with the node's name as its host, else the one that names the fewest nodes.
     """
@@ -25,7 +25,7 @@ class ExporterChoice:
         self._exporters: dict[str, str] = {}
 
     def update(self, claims: Iterable[tuple[str, str, float]]) -> bool:
-        """Choose again; return True if a node has another exporter than before.
+        """Choose the exporter of every node; return True if a node has another exporter than before.
 
         `claims`: node, exporter (`instance`), time of its last scrape (unix seconds).
         """
@@ -53,5 +53,5 @@ class ExporterChoice:
         return self._exporters != before
 
     def is_believed(self, node: str, exporter: str) -> bool:
-        """Return True if the exporter is the chosen one of a node."""
+        """Return True if this exporter is the one chosen for the node."""
         return self._exporters.get(node) == exporter

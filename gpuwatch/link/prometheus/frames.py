@@ -51,7 +51,7 @@ class NodeFrames:
     """The notices of the last hello."""
 
     def renew(self) -> None:
-        """Send the inventory and the newest scrape again."""
+        """Make the next calls yield the inventory and the newest scrape again."""
         self._sent_hello, self.sent_at = False, None
 
     def _number(self) -> int:
@@ -59,7 +59,7 @@ class NodeFrames:
         return self.seq
 
     def hello(self, t: float, node: QueriedNode | None, source: str) -> Iterator[AnyFrame]:
-        """Yield a hello if the inventory, or what is known of the host, is new or changed."""
+        """Yield a hello frame if the node's inventory or notices are new or changed."""
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
         notices = self._notices(source)
@@ -89,7 +89,7 @@ class NodeFrames:
     def sample(
         self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None
     ) -> Iterator[AnyFrame]:
-        """Yield a sample of the newest scrape, then an event for each new Xid.
+        """Yield a sample frame of the newest scrape, then an event for each new Xid.
 
         Fast values that were sent before are left out.
         """

@@ -23,7 +23,7 @@ MAX_REASONS = 16
 
 @dataclass
 class QueriedGpu:
-    """A GPU with the results of the newest queries."""
+    """A GPU of a Prometheus, with the results of the newest queries."""
 
     uuid: str
     index: int
@@ -40,7 +40,7 @@ class QueriedGpu:
     """The properties of the last call of `info`, and its result."""
 
     def info(self) -> GpuInfo | None:
-        """Return its constant properties; None if a value is invalid."""
+        """Return the GPU's constant properties; None if a value is invalid."""
         known = {
             "uuid": self.uuid,
             "index": self.index,
@@ -63,13 +63,13 @@ class QueriedNode:
 
 
 class GpuQuery:
-    """Queries one tier of all GPUs at once, with one query whatever the number of nodes.
+    """Queries the values of all GPUs of a Prometheus, with one query per tier for all nodes together.
 
     `nodes` has the results.
     """
 
     def __init__(self, client: PrometheusClient, vocabulary: Vocabulary, known: Collection[str]) -> None:
-        """Prepare; nothing is queried yet. `known`: the nodes of the plan; others are left out."""
+        """Create the query without querying. `known`: the nodes of the plan; others are left out."""
         self.client, self.words = client, vocabulary
         self.nodes: dict[str, QueriedNode] = {}
         self._known = frozenset(known)
@@ -79,7 +79,7 @@ class GpuQuery:
         self._own = vocabulary is not DCGM
 
     def sources(self) -> None:
-        """Query which exporters state each node, and when they were scraped; call it before all others."""
+        """Query which exporters report each node and when they were scraped; call it before other queries."""
         words = self.words
         by = "node, instance" if self._own else "Hostname, instance"
         present = self.client.target.of(words.present)
@@ -97,7 +97,7 @@ class GpuQuery:
             node.scraped_at = times.get(name)
 
     def inventory(self) -> None:
-        """Query the constant properties: models, memory, slowdown temperatures."""
+        """Query the GPUs' constant properties: models, memory, slowdown temperatures."""
         target = self.client.target
         if self._own:
             for each in self.client.instant(target.of(gpu.GPU_INFO.name)):
@@ -129,7 +129,7 @@ class GpuQuery:
         return found
 
     def is_known(self, labels: SeriesLabels) -> bool:
-        """Return True if the labels name a GPU of the plan's nodes, and its exporter is believed."""
+        """Return True if the labels name a GPU of a planned node, by the exporter chosen for that node."""
         return self._gpu(labels) is not None
 
     def _find(self, labels: SeriesLabels) -> QueriedGpu | None:
@@ -165,7 +165,7 @@ class GpuQuery:
                 _total_memory(known)
 
     def _more(self, tier: str) -> tuple[str, ...]:
-        """Return further metrics of a tier that have one series per name (reason, error, action)."""
+        """Return the metrics of a tier that have several series, one per reason, error or action."""
         if self._own:
             return {
                 "fast": (gpu.THROTTLE.name,),
@@ -183,7 +183,7 @@ class GpuQuery:
                 known.values.pop(tier, None)
 
     def moments(self) -> None:
-        """Query the states of the GPUs and their newest Xids."""
+        """Query the states of all GPUs and their newest Xids."""
         target, words = self.client.target, self.words
         if self._own:  # its exporter continues to report nodes that it has lost
             for each in self.client.instant(target.of(host.NODE_STATE.name, 'state="lost"')):
@@ -194,9 +194,9 @@ class GpuQuery:
         self._xids()
 
     def _states(self) -> None:
-        """Set each GPU to lost, stuck or ok: as the exporter reports it.
+        """Set the state of each GPU to lost, stuck or ok, as its exporter reports it.
 
-        Dcgm-exporter's series of a lost GPU end.
+        dcgm-exporter's series of a lost GPU end.
         """
         for node in self.nodes.values():
             for known in node.gpus.values():
@@ -255,9 +255,9 @@ def _put_in(values: dict[str, Any], field_name: str, name: str, value: float) ->
 
 
 def _total_memory(known: QueriedGpu) -> None:
-    """Set the total memory if it is unknown.
+    """Set a GPU's total memory, if it is unknown, to the sum of used, free and reserved memory.
 
-    Dcgm-exporter gives used, free and sometimes reserved memory, which add up to it.
+    dcgm-exporter gives used, free and sometimes reserved memory.
     """
     fast = known.values.get("fast", {})
     free, used = fast.get("free_bytes"), fast.get("memory_used_bytes")

@@ -39,7 +39,7 @@ _NODE_EXPORTER = {
 
 @dataclass
 class QueriedHost:
-    """The results of the newest queries for one host."""
+    """One host of a Prometheus, with the results of the newest queries."""
 
     values: dict[str, Any] = field(default_factory=dict)
     nics: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def _parts(struct: type[msgspec.Struct], found: list[dict[str, Any]]) -> list[ms
 
 
 class HostsQuery:
-    """Queries all hosts at once."""
+    """Queries the values of all hosts of a Prometheus at once."""
 
     def __init__(self, client: PrometheusClient, *, node_exporter: bool) -> None:
         self.client = client
@@ -83,7 +83,7 @@ class HostsQuery:
         self._exporters = ExporterChoice()
 
     def ask(self, known: Callable[[str], str | None]) -> None:
-        """Query the hosts' values again. `known`: maps a host name to a node of the plan, or None."""
+        """Query the values of all hosts again. `known`: maps a host name to a node of the plan, or None."""
         self.hosts = {}
         if self._node_exporter:
             self._ask_node_exporter(known)

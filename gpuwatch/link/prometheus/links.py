@@ -27,7 +27,7 @@ RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 
 
 class PrometheusLink:
-    """The link of one node; its frames come from a shared pump, or from the agent of an entered node."""
+    """The link of one node of a Prometheus; frames come from a shared pump or from the node's own agent."""
 
     def __init__(self, node: str, pump: PrometheusPump) -> None:
         self.node = node
@@ -102,7 +102,7 @@ class PrometheusPump:
                 self._thread.start()
 
     def hurry(self) -> None:
-        """Query now."""
+        """Start the next round of queries now."""
         self._wake.set()
 
     def close(self) -> None:
@@ -115,17 +115,17 @@ class PrometheusPump:
         self._inbox.put(Arrival(node, time.monotonic(), what))
 
     def leave_out(self, node: str) -> None:
-        """Deliver no frames of a node from now on: its agent does."""
+        """Deliver no more frames of a node from Prometheus, since its agent delivers them."""
         self._left_out.add(node)
         self._notes.pop(node, None)
 
     def keep_gpus(self, node: str) -> list[GpuInfo]:
-        """Deliver the values of a node's GPUs, although its agent delivers the rest; return its inventory."""
+        """Deliver a node's GPU values, although its agent delivers the rest; return its GPUs."""
         self._gpus_only.add(node)
         return self._frames[node].inventory
 
     def take_back(self, node: str, note: str) -> None:
-        """Deliver the frames of a node again, beginning with its inventory; `note` as in `note`."""
+        """Deliver a node's frames from Prometheus again, beginning with its inventory; `note`: see `note`."""
         self._notes[node] = note
         self._renewed.add(node)
         self._left_out.discard(node)
@@ -191,7 +191,7 @@ class PrometheusPump:
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
-        """Return Prometheus's clock (unix seconds), and how many seconds the query took."""
+        """Return (unix seconds of Prometheus's clock, seconds that the query took)."""
         began = time.monotonic()
         answers = self._client.instant("vector(1)")
         if not answers:
@@ -256,7 +256,10 @@ class PrometheusPump:
             self._hosts.hosts = {}
 
     def _has_agent(self, name: str, frames: NodeFrames, server: float, node: QueriedNode | None) -> bool:
-        """Return True if a node's agent delivers its frames; then put only the GPUs that it does not see."""
+        """Return True if a node's agent delivers its frames.
+
+        GPU values are then put into the inbox if the agent does not see the GPUs.
+        """
         if name in self._left_out:
             if name in self._gpus_only and node is not None and node.scraped_at != frames.sent_at:
                 for frame in frames.sample(server, node, None, self._gpus):

@@ -48,11 +48,11 @@ class Columns:
         self.metrics = tuple(self._of)
 
     def field_of(self, metric: str) -> str:
-        """Return the field of a frame in which a Prometheus metric is stored."""
+        """Return the name of the frame field in which a Prometheus metric is stored."""
         return self._of[metric][0].field
 
     def put(self, values: dict[str, Any], metric: str, text: str) -> bool:
-        """Put a sample's value into `values` unless it is no finite number.
+        """Store a sample's value in `values` under its field, unless it is not a finite number.
 
         Return False if the metric has no field.
         """
@@ -69,7 +69,7 @@ class Columns:
 
 
 def number_of(text: str) -> float | None:
-    """Return the number of a sample; None if invalid or not finite."""
+    """Return the value of a sample as a number; None if it is invalid or not finite."""
     try:
         number = float(text)
     except ValueError:
@@ -78,7 +78,7 @@ def number_of(text: str) -> float | None:
 
 
 def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
-    """Return the struct with these values; None if a value is out of range."""
+    """Return a struct with these field values; None if one of them is out of range."""
     try:
         return msgspec.convert(values, struct)
     except DECODE_ERRORS:

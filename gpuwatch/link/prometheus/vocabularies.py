@@ -29,12 +29,12 @@ class Vocabulary(Struct, frozen=True):
     """Labels that distinguish GPUs."""
 
     def node_of(self, labels: SeriesLabels) -> str:
-        """Return the node that a series names, or its scrape target's host."""
+        """Return the node that a series' labels name, else the host of its scrape target."""
         stated = labels.node if self.name == "gpuwatch" else labels.hostname or host_of(labels.instance)
         return label_text(stated)
 
     def uuid_of(self, labels: SeriesLabels) -> str:
-        """Return the UUID that a series of a GPU names."""
+        """Return the UUID of the GPU that a series' labels name."""
         return label_text(labels.uuid if self.name == "gpuwatch" else labels.dcgm_uuid)
 
 
@@ -45,6 +45,6 @@ DCGM = Vocabulary(
 
 
 def host_of(instance: str) -> str:
-    """Return the host of a scrape target `host:port`."""
+    """Return the host name of a scrape target `host:port`."""
     host, colon, port = instance.rpartition(":")
     return host.strip("[]") if colon and port.isdecimal() else instance

@@ -59,7 +59,7 @@ def cut_ring(tee: StreamTee, plan: Plan, first: float, last: float, path: Path) 
 
 
 def start_of(item: Item) -> int:
-    """Return when an item begins (microseconds of recorded time); 0 for a dictionary."""
+    """Return the start of an item (microseconds of recorded time); 0 for a dictionary."""
     match item:
         case RecordBlock():
             return item.first

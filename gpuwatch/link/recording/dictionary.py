@@ -15,13 +15,13 @@ MAX_BLOCK_BYTES = 64 << 10
 
 
 class Trained(Struct, frozen=True):
-    """The result of the training; without enough similar lines there is no dictionary."""
+    """The trained dictionary; None if the lines had too little in common."""
 
     dictionary: zstandard.ZstdCompressionDict | None = None
 
     @property
     def data(self) -> bytes:
-        """The dictionary's bytes; empty if there is none."""
+        """Return the dictionary's bytes; empty if there is none."""
         return b"" if self.dictionary is None else self.dictionary.as_bytes()
 
 
@@ -33,7 +33,7 @@ class DictionaryTrainer:
         self._blocks = 0
 
     def take(self, lines: Sequence[bytes]) -> Trained | None:
-        """Add a block; return the result after `TRAINING_BLOCKS` blocks, else None."""
+        """Add the lines of a block; return the result after `TRAINING_BLOCKS` blocks, None before."""
         self._blocks += 1
         if sum(map(len, lines)) <= MAX_BLOCK_BYTES:  # the first one holds a backlog
             self._lines.extend(lines)

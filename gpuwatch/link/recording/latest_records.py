@@ -41,7 +41,7 @@ REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye
 
 @dataclass(slots=True)
 class _GpuTiers:
-    """The last sample of a GPU, and each part of it from the last sample that had it."""
+    """The last sample of a GPU, and the newest reading of each tier."""
 
     sample: KeptSample
     fast: GpuFast | None = None
@@ -52,7 +52,7 @@ class _GpuTiers:
 
 @dataclass
 class _NodeRecords:
-    """The records of one node that still matter."""
+    """The records of one node that a key frame needs."""
 
     newest: dict[str, StreamRecord] = field(default_factory=dict)
     """By kind."""
@@ -131,7 +131,7 @@ class _NodeRecords:
             del self.progress[next(iter(self.progress))]
 
     def records(self) -> Iterator[StreamRecord]:
-        """Yield all records that matter, unordered."""
+        """Yield the records that a key frame needs, unordered."""
         yield from self.newest.values()
         yield from self._samples()
         yield from self.events
@@ -143,7 +143,7 @@ class _NodeRecords:
         yield from self.past.values()
 
     def _samples(self) -> Iterator[StreamRecord]:
-        """Yield the last sample of each GPU with all that earlier ones stated of it, and the host's parts."""
+        """Yield the last sample of each GPU, completed by parts of earlier samples, and those of the host."""
         kept = [*(tiers.sample for tiers in self.gpus.values()), *self.host.values()]
         for found in {id(each): each for each in kept}.values():
             one, sample = found
@@ -157,7 +157,7 @@ class _NodeRecords:
             yield structs.replace(one, body=encode(whole).rstrip())
 
     def _gpus_of(self, found: KeptSample) -> Iterator[GpuSample]:
-        """Yield the GPUs of which this sample is the last, with what earlier ones stated of them."""
+        """Yield the GPUs whose last sample is `found`, completed by parts of their earlier samples."""
         for gpu in found[1].gpus:
             tiers = self.gpus.get(gpu.uuid)
             if tiers is not None and tiers.sample is found:
@@ -167,7 +167,7 @@ class _NodeRecords:
 
 
 class LatestRecords:
-    """The records of all nodes that still matter. Give `take` every record, in order."""
+    """The records of all nodes that a key frame needs. Pass every record to `take`, in order."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, _NodeRecords] = {}
@@ -181,7 +181,7 @@ class LatestRecords:
 
     @property
     def masked(self) -> int:
-        """Number of secrets that nodes masked in these records."""
+        """Return the number of secrets that nodes masked in these records."""
         return sum(one.body.count(MASK_BYTES) for node in self._nodes.values() for one in node.records())
 
     def records(self) -> list[StreamRecord]:

@@ -32,19 +32,19 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Text for messages: `process 4711 on gpu-login`."""
+        """Return the text for messages: `process 4711 on gpu-login`."""
         return plain(f"process {self.pid} on {self.host}")
 
     @property
     def gone(self) -> bool:
-        """True if its process ran on this machine and has ended.
+        """Return True if the recording process ran on this machine and has ended.
 
         False if it runs, or is on another machine.
         """
         return self.host == socket.gethostname() and process_start(self.pid) != self.started
 
     def alive(self, now: float) -> bool:
-        """Return True if it does not count as ended: not `gone`, and its last commit is recent.
+        """Return True if the recording process counts as running: not `gone`, and its last commit is recent.
 
         `now`: unix seconds.
         """

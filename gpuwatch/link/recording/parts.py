@@ -25,7 +25,7 @@ class Inflater:
     """Decompresses parts, and counts those that it cannot decompress."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
-        """`dictionary` returns a dictionary by its id, or None if unknown."""
+        """Create an inflater; `dictionary` returns a dictionary by its id, or None if unknown."""
         self._dictionary = dictionary
         self._known: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
         """By dictionary id; 0: without one."""
@@ -33,13 +33,13 @@ class Inflater:
         """Number of parts that could not be decompressed."""
 
     def inflated(self, data: bytes) -> bytes:
-        """Return the decompressed bytes; empty if damaged, which is counted in `damaged`."""
+        """Return the decompressed bytes of a part; empty if it is damaged, which is counted in `damaged`."""
         found = self.opened(data)
         self.damaged += found is None
         return found or b""
 
     def opened(self, data: bytes) -> bytes | None:
-        """Return the decompressed bytes; None if damaged (not counted)."""
+        """Return the decompressed bytes of a part; None if it is damaged (not counted in `damaged`)."""
         try:
             frame = zstandard.get_frame_parameters(data)
             if 0 <= frame.content_size <= MAX_BLOCK_BYTES:
@@ -64,7 +64,7 @@ class PartReader:
     """Decompresses blocks and key frames of one file, and splits them into records."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
-        """`dictionary` returns a dictionary by its id, or None if unknown."""
+        """Create a reader; `dictionary` returns a dictionary by its id, or None if unknown."""
         self._inflater = Inflater(dictionary)
         self._odd: dict[tuple[str, int], int] = {}
         """Table and key of a part -> lines of it that could not be read."""
@@ -73,7 +73,7 @@ class PartReader:
 
     @property
     def damaged(self) -> int:
-        """Number of parts and lines that could not be read so far."""
+        """Return the number of parts and lines that could not be read so far."""
         return self._inflater.damaged + sum(self._odd.values())
 
     def note(self, part: tuple[str, int]) -> None:
@@ -116,7 +116,7 @@ class ReadBudget:
     """Limits of one walk through a recording: bytes, records and CPU time."""
 
     def __init__(self, parts: PartReader, most_bytes: float, most_records: float, cpu_s: float) -> None:
-        """Start the budget.
+        """Start with an unused budget.
 
         Args:
             parts: The reader of the recording.
@@ -136,7 +136,7 @@ class ReadBudget:
 
     @property
     def is_spent(self) -> bool:
-        """True if a limit is exceeded, so that nothing more may be read."""
+        """Return True if a limit is exceeded, so that nothing more may be read."""
         return (
             self._parts.read_bytes > self._until_bytes
             or self.records > self._most_records

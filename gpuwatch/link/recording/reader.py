@@ -69,10 +69,10 @@ class Recording:
     """An open recording, which may still be growing; `last` is read again each time."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open a recording.
 
         Raises:
-            RecordingError: it is not a recording, of a newer version, or damaged.
+            RecordingError: It is not a recording, of a newer version, or damaged.
         """
         self.path = path
         self._file = open_for_reading(path)
@@ -95,7 +95,7 @@ class Recording:
 
     @property
     def damaged(self) -> int:
-        """Number of blocks, lines and rows that could not be read so far."""
+        """Return the number of blocks, lines and rows that could not be read so far."""
         return self._rows.damaged + self._parts.damaged
 
     def _lacks_blocks(self) -> bool:
@@ -110,11 +110,9 @@ class Recording:
         return ReadBudget.of_file(self._parts, self.path.stat().st_size)
 
     def give_up(self, after: int, at: int, *, dropped: bool = False) -> int:
-        """Leave the blocks after block `after` that end by `at` unread.
+        """Skip the blocks after block `after` that end by `at`; return the number of the last skipped one.
 
-        Return the number of the last of them.
-
-        They count as damaged; so does `dropped`.
+        They count as damaged; with `dropped`, also if there are none.
         """
         found = self._rows.one("i", "SELECT ifnull(max(id), 0) FROM block WHERE last <= ?", at)
         last = after if found is None else max(after, int(found[0]))
@@ -150,7 +148,7 @@ class Recording:
 
     @property
     def last(self) -> int:
-        """The last time (microseconds of recorded time), read again at each call."""
+        """Return the last time (microseconds of recorded time), which is read again at each call."""
         ends = (self._rows.bound("last", "block", "max"), self._rows.bound("at", "key_frame", "max"))
         return max(end or 0 for end in ends)
 
@@ -205,13 +203,13 @@ class Recording:
         return 0 if row is None else int(row[0])
 
     def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the requests of a kind to a node up to `until`, newest first: time, number, body."""
+        """Yield the requests of a kind to a node up to `until`, newest first, as (time, number, body)."""
         sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
         newest = f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}"
         yield from self._rows.all("iib", newest, node, kind, until)
 
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
-        """Return the answers to the request that was made at `since`: time and frame (JSON)."""
+        """Return the answers to the request made at `since`, as (time, JSON frame)."""
         later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
         end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
         until = MAX_NUMBER if end is None else end[0]
@@ -233,12 +231,12 @@ class Recording:
         ]
 
     def gaps(self) -> list[tuple[int, int, str]]:
-        """Return the periods whose data was lost: first time, last time, reason."""
+        """Return the periods whose data was lost, as (first time, last time, reason)."""
         sql = "SELECT first, last, substr(reason, 1, ?) FROM gap ORDER BY 1"
         return [(first, last, reason) for first, last, reason in self._rows.all("iit", sql, MAX_HEADLINE)]
 
     def density(self, columns: int) -> Sequence[int]:
-        """Return the number of findings and events in each of `columns` equal parts of the time."""
+        """Return the number of findings and events in each of `columns` equal parts of the recorded time."""
         first, last = self.first, self.last
         width = max(1, (last - first) // columns + 1)
         parts = "SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1"
@@ -273,7 +271,7 @@ class Recording:
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
     def inflated(self, data: bytes) -> bytes:
-        """Return the decompressed bytes; empty if damaged."""
+        """Return the decompressed bytes of a part; empty if it is damaged."""
         return self._parts.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:

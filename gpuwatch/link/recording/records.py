@@ -32,7 +32,7 @@ _decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
 
 
 class StreamRecord(Struct, frozen=True, gc=False):
-    """One record of a recording, undecoded."""
+    """One record of a recording, with its content undecoded."""
 
     at: int
     """Microseconds of recorded time."""
@@ -41,7 +41,7 @@ class StreamRecord(Struct, frozen=True, gc=False):
     body: bytes
 
     def line(self, since: int) -> bytes:
-        """Return its line in a block that begins at `since` (microseconds of recorded time)."""
+        """Return the record as a line of a block that begins at `since` (microseconds of recorded time)."""
         return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
 
 
@@ -94,10 +94,10 @@ def record(at: int, node: int, what: Content, shift_s: float, line: bytes | None
 
 
 def content(one: StreamRecord) -> Content:
-    """Decode the content of a record.
+    """Return the decoded content of a record.
 
     Raises:
-        FrameError: the record is damaged, or of a kind that this gpuwatch does not know.
+        FrameError: The record is damaged, or of a kind that this gpuwatch does not know.
     """
     if len(one.body) > MAX_LINE_BYTES:
         raise FrameError(f"a record of {len(one.body)} bytes")

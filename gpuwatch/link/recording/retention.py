@@ -27,7 +27,7 @@ class Retention:
             self.trim(file)
 
     def trim(self, file: sqlite3.Connection) -> None:
-        """Delete what exceeds age or size; the newest key frame and what follows always stay."""
+        """Delete the periods that exceed the limits; the newest key frame and the data after it stay."""
         keys = [row[0] for row in file.execute("SELECT at FROM key_frame ORDER BY at")]
         newest = file.execute("SELECT max(last) FROM block").fetchone()[0] or 0
         for at in keys[1:]:
@@ -40,7 +40,7 @@ class Retention:
 
 
 def used_bytes(file: sqlite3.Connection) -> int:
-    """Return the bytes of the pages in use."""
+    """Return the number of bytes in the used pages of a recording's file."""
     pages, free, size = (
         file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

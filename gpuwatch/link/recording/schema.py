@@ -87,10 +87,10 @@ def is_recording(path: Path) -> bool:
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Create a recording, readable by its owner only.
+    """Create a recording that only its owner can read; return the open database.
 
     Raises:
-        RecordingError: the file exists, or it cannot be written.
+        RecordingError: The file exists, or it cannot be written.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -114,10 +114,10 @@ def create(path: Path) -> sqlite3.Connection:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open a recording to continue it.
+    """Return the open database of an existing recording, to continue it.
 
     Raises:
-        RecordingError: it is not a recording, of a newer version, or cannot be written.
+        RecordingError: It is not a recording, of a newer version, or cannot be written.
     """
     if not is_recording(path):
         raise RecordingError(f"{path}: not a recording; name another file with -o")
@@ -134,10 +134,10 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a recording, also a growing or cut one, or one in a folder without write permission.
+    """Return the open database of a recording, also a growing or cut one, or one in a read-only folder.
 
     Raises:
-        RecordingError: it is not a recording, of a newer version, or damaged.
+        RecordingError: It is not a recording, of a newer version, or damaged.
     """
     if not is_recording(path):
         why = "not a recording" if path.is_file() else "no such file"
@@ -180,10 +180,10 @@ def is_continued(path: Path) -> bool:
 
 
 def check_version(file: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the file.
+    """Return the schema version of a recording.
 
     Raises:
-        RecordingError: it is newer than this gpuwatch can read.
+        RecordingError: It is newer than this gpuwatch can read.
     """
     version = int(file.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
@@ -194,10 +194,10 @@ def check_version(file: sqlite3.Connection, path: Path) -> int:
 
 
 def check_tables(file: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file whose tables are not those that a recorder makes, since views and triggers are programs.
+    """Check that a file has exactly the tables that a recorder makes: views and triggers are programs.
 
     Raises:
-        RecordingError: a table is missing or defined differently, or there are other objects than tables.
+        RecordingError: A table is missing or defined differently, or there are other objects than tables.
     """
     file.execute("PRAGMA trusted_schema = OFF")
     with contextlib.closing(sqlite3.connect(":memory:")) as made:
@@ -211,7 +211,7 @@ def check_tables(file: sqlite3.Connection, path: Path) -> None:
 
 
 def _objects(file: sqlite3.Connection) -> Counter[tuple[str, str, str, str]]:
-    """Return type, name, table and definition of every object of the schema, with its count."""
+    """Return (type, name, table, definition) of each object of a file's schema, with its count."""
     try:
         rows = file.execute("SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_master").fetchall()
     except UnicodeDecodeError as error:
@@ -239,7 +239,7 @@ class Rows:
             file.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
 
     def all(self, types: str, sql: str, *values: object) -> list[Row]:
-        """Return the rows whose columns have these types, a letter of `TYPES` each.
+        """Return the valid rows of a query; `types` has a letter of `TYPES` for each column.
 
         Rows after `MAX_READ_BYTES` are left out and count as damaged: rows of a small file can share pages.
         """
@@ -254,7 +254,7 @@ class Rows:
         return found
 
     def one(self, types: str, sql: str, *values: object) -> Row | None:
-        """Return the first row whose columns have these types, or None."""
+        """Return the first valid row of a query (`types`: see `all`), or None."""
         return next(self.each(types, sql, *values), None)
 
     def bound(self, column: str, table: str, which: str) -> int | None:
@@ -276,7 +276,7 @@ class Rows:
         return None if row is None else row[0]
 
     def each(self, types: str, sql: str, *values: object) -> Iterator[Row]:
-        """Yield the rows of `all` one at a time, without a bound."""
+        """Yield the valid rows of a query one at a time, without the size limit of `all`."""
         for row in self._read(sql, *values):
             if sound(types, row):
                 yield row
@@ -291,7 +291,7 @@ class Rows:
 
 
 def sound(types: str, row: Row) -> bool:
-    """Return True if each value has the type of its letter, and each number is in the recorder's range."""
+    """Return True if each value of a row has the type of its letter in `types`, and numbers are plausible."""
     return all(
         isinstance(value, TYPES[letter])
         and (not isinstance(value, int | float) or -MAX_NUMBER <= value <= MAX_NUMBER)

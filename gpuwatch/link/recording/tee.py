@@ -48,7 +48,7 @@ class RecordBlock(Struct, frozen=True):
 
 
 class DictionaryItem(Struct, frozen=True):
-    """A zstd dictionary used by later blocks, which name it by id."""
+    """A zstd dictionary; later blocks are compressed with it and name it by id."""
 
     id: int
     data: bytes
@@ -62,7 +62,7 @@ class KeyFrame(Struct, frozen=True):
 
 
 class RequestItem(Struct, frozen=True):
-    """A request to a node.
+    """A request to a node, as an item of the stream.
 
     `at`: microseconds of recorded time, `node`: its number in the tee, `number`: of the request in the
     session, `body`: its JSON, uncompressed.
@@ -113,11 +113,11 @@ class BookRecords(Protocol):
     """Encodes the alert book for a recording."""
 
     def change(self) -> bytes | None:
-        """Return the changes since the last call, encoded; None if there are none."""
+        """Return the alert book's changes since the last call, encoded; None if there are none."""
         ...
 
     def whole(self) -> bytes:
-        """Return the whole state, encoded."""
+        """Return the whole alert book, encoded."""
         ...
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
@@ -135,7 +135,7 @@ class StreamTee:
     """
 
     def __init__(self, nodes: Sequence[str], book: BookRecords, clock: SessionClock = SYSTEM) -> None:
-        """Start with an empty ring and no sinks.
+        """Create a tee with an empty ring and no sinks.
 
         Args:
             nodes: Their names, in the order of the plan.
@@ -166,11 +166,11 @@ class StreamTee:
 
     @property
     def masked(self) -> int:
-        """Number of secrets that nodes masked in the current command lines and log text."""
+        """Return the number of secrets that nodes masked in the current command lines and log text."""
         return self._latest.masked
 
     def micros(self, monotonic_s: float) -> int:
-        """Convert seconds of the session's monotonic clock to microseconds of recorded time."""
+        """Return a time of the session's monotonic clock (seconds) as microseconds of recorded time."""
         return round((monotonic_s + self._shift_s) * MICRO)
 
     def take(self, arrivals: Iterable[Arrival], now: float) -> None:
@@ -239,7 +239,7 @@ class StreamTee:
         return (self._small if len(data) <= SMALL_BYTES else self._large).compress(data)
 
     def _learn(self, lines: Sequence[bytes]) -> None:
-        """Train a dictionary from the first blocks: it halves the size of blocks, which repeat little."""
+        """Collect lines of the first blocks, then train a dictionary, which halves the size of blocks."""
         if self._trainer is None or (found := self._trainer.take(lines)) is None:
             return
         self._trainer = None
@@ -279,9 +279,9 @@ class StreamTee:
             gone = index
 
     def ring(self, first: float | None = None) -> list[Item]:
-        """Return the kept items from a time (recorded time, seconds) on, beginning with a key frame.
+        """Return the items of the ring from the time `first` (recorded, seconds) on; None: all.
 
-        None: all.
+        They begin with a key frame.
         """
         self.flush(self._clock.monotonic())
         kept, start = list(self._ring), 0
@@ -292,7 +292,7 @@ class StreamTee:
         return [*known, *(item for item in kept[start:] if not isinstance(item, DictionaryItem))]
 
     def attach(self, sink: Sink, past: bool = True) -> Callable[[], None]:
-        """Send items to a sink from now on; the returned function ends that.
+        """Send the stream's items to a sink from now on; call the returned function to end that.
 
         `past`: send the items of the ring first; else a key frame of the current state.
         """

@@ -55,7 +55,7 @@ class RecorderState(Struct, frozen=True):
 
 
 class RecordingWriter:
-    """A sink of the tee that writes a recording. `put` items, then `close` it."""
+    """Writes the items of a session's stream into a recording. `put` items, then `close` it."""
 
     def __init__(
         self,
@@ -187,17 +187,17 @@ class RecordingWriter:
 
 
 def spanned(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the first and last time of two gaps together."""
+    """Return the (first, last) time of the period that covers two gaps; None is no gap."""
     if one is None or other is None:
         return one or other
     return min(one[0], other[0]), max(one[1], other[1])
 
 
 def opened(path: Path, plan: Plan, nodes: Mapping[str, int]) -> tuple[sqlite3.Connection, Lease]:
-    """Return the new or existing file and its lease, ready to be written.
+    """Return (database, lease) of a recording that was created or continued, ready to be written.
 
     Raises:
-        RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
+        RecordingError: It cannot be written, is of other nodes, or another recorder writes it.
     """
     file = open_for_writing(path) if path.exists() else create(path)
     try:
@@ -212,7 +212,7 @@ def opened(path: Path, plan: Plan, nodes: Mapping[str, int]) -> tuple[sqlite3.Co
 
 
 def lacks_space(error: RecordingError) -> bool:
-    """Return True if there was no space: the disk is full, or a quota or limit of sizes is reached."""
+    """Return True if an error has the cause that the disk is full, or a quota or size limit is reached."""
     why = error.__cause__
     if isinstance(why, OSError):
         return why.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -221,7 +221,7 @@ def lacks_space(error: RecordingError) -> bool:
 
 @contextlib.contextmanager
 def rolled_back(file: sqlite3.Connection) -> Iterator[None]:
-    """Roll the transaction back if an error leaves the context."""
+    """Roll back the file's transaction if the `with` block raises."""
     try:
         yield
     except (sqlite3.Error, RecordingError):
@@ -231,10 +231,10 @@ def rolled_back(file: sqlite3.Connection) -> Iterator[None]:
 
 
 def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:
-    """Store the description of the recording: version, host, plan, nodes.
+    """Store the description of a recording in its file: version, host, plan, nodes.
 
     Raises:
-        RecordingError: the file contains other nodes.
+        RecordingError: The file contains other nodes.
     """
     facts = {
         "gpuwatch": __version__,
@@ -253,7 +253,7 @@ def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[st
 
 
 def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
-    """Write items; call it within a transaction."""
+    """Write items of the stream into a recording; call it within a transaction."""
     write = file.execute
     for item in items:
         match item:
@@ -289,6 +289,6 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 
 
 def recorded_plan(plan: Plan) -> Plan:
-    """Return the plan without connection settings: users, keys, commands and URLs are left out."""
+    """Return a copy of the plan without connection settings: users, keys, commands, URLs."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
     return replace(plan, nodes=nodes, rules=(), state=None, serving=())

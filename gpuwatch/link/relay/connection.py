@@ -28,7 +28,7 @@ OPENING_S = 20.0
 
 
 class RelayConnection:
-    """The connection to the relay. It reads until the other side closes; then `ended` is set."""
+    """A viewer's connection to the relay. It reads until the relay closes it; then `ended` is set."""
 
     def __init__(self, end: socket.socket) -> None:
         """Wait for the opening message, then start a thread that reads.
@@ -53,7 +53,7 @@ class RelayConnection:
         self._thread.start()
 
     def next(self) -> ToViewer | None:
-        """Remove and return the oldest message, or None."""
+        """Remove the oldest received message and return it; None if there is none."""
         try:
             return self._arrived.popleft()
         except IndexError:
@@ -65,7 +65,7 @@ class RelayConnection:
         return len(self._arrived)
 
     def send(self, message: FromViewer) -> bool:
-        """Send a message; return False if the other side is gone."""
+        """Send a message to the relay; return False if the relay is gone."""
         try:
             with self._sending:
                 self._socket.sendall(packet(message))
@@ -103,14 +103,14 @@ class RelayConnection:
 
 
 class RelayLink:
-    """The link of a node in a viewer. Its frames come in the common stream, which the session reads."""
+    """A node's link in a viewer. Frames come in the stream of all nodes, which the session reads."""
 
     def __init__(self, node: str, connection: RelayConnection) -> None:
         self.node = node
         self._connection = connection
 
     def start(self) -> None:
-        """No-op: the stream is running."""
+        """Do nothing: the stream is running."""
 
     def send(self, request: AnyRequest) -> bool:
         """Send a request to the relay; if the relay cannot answer it, an error comes back.
@@ -120,11 +120,11 @@ class RelayLink:
         return self._connection.send(ViewerRequest(self.node, encode_request(request)))
 
     def retry(self) -> None:
-        """Request a reconnect of the node."""
+        """Ask the relay to reconnect the node now."""
         self._connection.send(ViewerChange("retry", self.node))
 
     def hang_up(self, reason: str) -> None:
-        """No-op: the connection to the node belongs to the relay."""
+        """Do nothing: the connection to the node belongs to the relay."""
 
     def close(self) -> None:
-        """No-op: the session closes the connection."""
+        """Do nothing: the session closes the connection."""

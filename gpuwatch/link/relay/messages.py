@@ -12,7 +12,7 @@ MAX_MESSAGE_BYTES = 128 << 20
 
 
 class Opening(msgspec.Struct, tag="opening", frozen=True):
-    """The first message to a viewer."""
+    """The first message of the relay to a viewer."""
 
     plan: bytes
     """JSON without connection settings."""
@@ -49,7 +49,7 @@ class ViewerRequest(msgspec.Struct, tag="request", frozen=True):
 
 
 class ViewerChange(msgspec.Struct, tag="change", frozen=True, omit_defaults=True):
-    """A change by a viewer that affects all."""
+    """A viewer's change that affects all viewers: acknowledge, silence, note or reconnect."""
 
     what: Literal["acknowledge", "unacknowledge", "silence", "unsilence", "note", "retry"]
     name: str = ""

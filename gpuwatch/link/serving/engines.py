@@ -106,10 +106,10 @@ class NoEngineError(ValueError):
 
 
 def read_page(text: str, at: float) -> ServerReading:
-    """Parse a metrics page. `at`: our monotonic clock.
+    """Return the reading in the text of a metrics page. `at`: our monotonic clock.
 
     Raises:
-        NoEngineError: no known engine wrote it.
+        NoEngineError: No known engine wrote it.
     """
     by_name: dict[str, list[MetricSample]] = {}
     for sample in samples(text, [*(engine.prefix for engine in ENGINES), HTTP]):
@@ -164,7 +164,10 @@ def _share(found: Iterable[MetricSample]) -> float | None:
 
 
 def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_s: float) -> Buckets:
-    """Return (upper bound in seconds, count) of the first of these histograms, summed over all its series."""
+    """Return (upper bound in seconds, count) of a histogram's buckets, summed over all its series.
+
+    The histogram is the first of `names` that exists.
+    """
     found = next((by_name[f"{name}_bucket"] for name in names if f"{name}_bucket" in by_name), [])
     counts: dict[float, float] = {}
     for each in found:
@@ -178,7 +181,10 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
 
 
 def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:
-    """Return (quantile, seconds) of the slowest model: quantiles of several series cannot be combined."""
+    """Return (quantile, seconds) of the series with the largest times.
+
+    Quantiles of several series (models) cannot be combined.
+    """
     worst: dict[float, float] = {}
     for each in found:
         try:

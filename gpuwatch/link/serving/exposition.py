@@ -16,7 +16,7 @@ LABEL = re.compile(r'(?<!\w)(\w{1,200})="([^"\\]{0,1024}(?:\\.[^"\\]{0,1024}){0,
 
 
 class MetricSample(Struct, frozen=True):
-    """One sample of a metrics page."""
+    """One sample of a metrics page: name, labels, value."""
 
     name: str
     labels: dict[str, str]

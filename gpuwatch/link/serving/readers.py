@@ -42,7 +42,7 @@ class ServingReaders:
             threading.Thread(target=self._run, args=(endpoint,), name=endpoint.name, daemon=True).start()
 
     def drain(self) -> list[Answer]:
-        """Return the answers since the last call: (server's name, reading or reason)."""
+        """Return the answers since the last call, as (server's name, reading or reason of failure)."""
         return [self._answers.get_nowait() for _ in range(self._answers.qsize())]
 
     def close(self) -> None:

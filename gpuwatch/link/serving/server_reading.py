@@ -11,7 +11,7 @@ Buckets: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class ServerReading(Struct, frozen=True):
-    """Current gauges, and counters since the server's start. None: unknown."""
+    """One reading of an inference server: current gauges, counters since its start. None: unknown."""
 
     at: float
     """Our monotonic clock."""

@@ -70,7 +70,7 @@ class SmiNode:
         self._seq = itertools.count()
 
     def take(self, line: str, now: float) -> str | None:
-        """Process one (sanitized) line; return why it was invalid, or None."""
+        """Update the node's state by one sanitized line; return why the line was invalid, or None."""
         key, _, rest = line.partition(" ")
         if not line or OTHER_MEMINFO.fullmatch(line):
             if MEMINFO.fullmatch(line):
@@ -185,7 +185,7 @@ class SmiNode:
         return None
 
     def _take_gone(self, bus_id: str, words: str, now: float) -> None:
-        """Report a GPU that nvidia-smi cannot open and names only by its bus id as lost."""
+        """Add an event or notice that a GPU is lost; nvidia-smi cannot open it and names only its bus id."""
         for uuid, info in self._gpus.items():
             if info.bus_id is not None and _same_bus(info.bus_id, bus_id):
                 self._judge(uuid, words, now)
@@ -195,7 +195,7 @@ class SmiNode:
             self._notices[bus_id] = notices.unknown(f"the GPU at {bus_id}", words)
 
     def _judge(self, uuid: str, reason: str | None, now: float) -> None:
-        """Report once when a GPU is lost, and when it is back."""
+        """Add an event when a GPU is lost, and when it is back; `reason` None: it answers."""
         before = self._lost.get(uuid)
         if (before is None) == (reason is None):
             return
@@ -220,7 +220,7 @@ class SmiNode:
         return at + now - seen
 
     def _time_of(self, row: Row, now: float) -> float:
-        """Return the time of a row (unix seconds).
+        """Return the time (unix seconds) at which nvidia-smi made a row.
 
         Its stamp is the node's local time, whose zone is a multiple of 15 minutes off UTC.
         """
@@ -252,5 +252,5 @@ def _whole(text: str | None) -> int | None:
 
 
 def _same_bus(one: str, other: str) -> bool:
-    """Return True for the same PCI address; tools write the domain with four or eight digits."""
+    """Return True if two PCI addresses are equal, with a domain of four or eight digits."""
     return one.lower().lstrip("0") == other.lower().lstrip("0")

@@ -53,36 +53,36 @@ class RowError(ValueError):
 
 
 class Row(Struct, frozen=True):
-    """The row of one GPU; values are unparsed."""
+    """One GPU's row of nvidia-smi's output; values are unparsed."""
 
     values: dict[str, str]
 
     @property
     def at(self) -> float:
-        """The row's time stamp read as UTC (the node's clock may be in another zone), unix seconds."""
+        """Return the row's time stamp read as UTC (unix seconds); the node's clock may be in another zone."""
         text = self.values["timestamp"]
         return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=timezone.utc).timestamp()
 
     @property
     def index(self) -> int | None:
-        """The driver's GPU index; None if not reported."""
+        """Return the driver's index of the GPU; None if not reported."""
         return self._whole("index")
 
     @property
     def uuid(self) -> str | None:
-        """The GPU's UUID; None if not reported."""
+        """Return the GPU's UUID; None if not reported."""
         text = self.values["uuid"]
         return text if _UUID.fullmatch(text) else None
 
     @property
     def bus_id(self) -> str | None:
-        """The GPU's PCI address; None if not reported."""
+        """Return the GPU's PCI address; None if not reported."""
         text = self.values["pci.bus_id"]
         return text if ":" in text else None
 
     @property
     def driver(self) -> str | None:
-        """The driver's version; None if not reported."""
+        """Return the driver's version; None if not reported."""
         text = self.values["driver_version"]
         return text if text[:1].isdecimal() else None
 
@@ -188,10 +188,10 @@ class Row(Struct, frozen=True):
 
 
 def parse_row(line: str) -> Row:
-    """Parse one line of `--format=csv,noheader,nounits`.
+    """Return the row in one line of `nvidia-smi --format=csv,noheader,nounits`.
 
     Raises:
-        RowError: the number of values is not that of `COLUMNS` or `MORE_COLUMNS`, the time stamp is missing,
+        RowError: The number of values is not that of `COLUMNS` or `MORE_COLUMNS`, the time stamp is missing,
             or the GPU's index is too high.
     """
     values = [plain(text.strip())[:WORD_LIMIT] for text in line.split(",")]

@@ -90,5 +90,5 @@ COMMAND = f"exec /bin/sh -c '{' '.join(_SCRIPT.split())}'"
 
 
 def first_line(nonce: str, interval_s: float) -> bytes:
-    """Return the line that the command reads before the pings."""
+    """Return the first line of the fallback command's stdin: nonce and interval in milliseconds."""
     return f"{nonce} {max(FASTEST_MS, round(interval_s * 1000))}\n".encode()

@@ -29,7 +29,7 @@ class SmiStream(BoundedStream):
     unit = "line"
 
     def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
-        """Wait for the start marker with this nonce; other arguments as for `SmiNode`."""
+        """Create a stream that expects the start marker with this nonce; other arguments as for `SmiNode`."""
         super().__init__(nonce, LIMITS)
         self._interval_s = interval_s
         self._python = python
@@ -37,7 +37,7 @@ class SmiStream(BoundedStream):
         self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
     def _node_at(self, now: float) -> SmiNode:
-        """Return the node, which begins with the start marker."""
+        """Return the node's state, which is created with the start marker at `now`."""
         if self._node is None:
             self._node = SmiNode(self._interval_s, self._python, now)
         return self._node
@@ -54,7 +54,7 @@ class SmiStream(BoundedStream):
             yield from filter(None, map(self._checked, self._node_at(now).frames(now)))
 
     def _checked(self, frame: AnyFrame) -> AnyFrame | None:
-        """Return the frame if it fits the bounds of an agent's, else refuse it."""
+        """Return a frame if its values are within an agent's limits; else None, and count it as refused."""
         try:
             return decode(encode(frame))
         except FrameError as error:

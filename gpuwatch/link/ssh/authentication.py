@@ -34,7 +34,7 @@ class NeedsAnswersError(CarrierError):
 
 @dataclass(frozen=True)
 class Answers:
-    """What answers a server that requires more than a key: a password, or the user."""
+    """The means to answer a server that requires more than a key: a password, or asking the user."""
 
     password: str | None = field(default=None, repr=False)
     respond: Responder | None = field(default=None, repr=False)
@@ -51,10 +51,10 @@ class _Proposal(Struct, frozen=True):
 def authenticate(
     transport: paramiko.Transport, host: ResolvedHost, identity: Identity, answers: Answers
 ) -> str:
-    """Log in; return a description of the accepted method.
+    """Authenticate on a transport; return a description of the accepted method.
 
     Raises:
-        CarrierError: no method was accepted; `NeedsAnswersError` if only prompts remain.
+        CarrierError: No method was accepted; `NeedsAnswersError` if only prompts remain.
     """
     methods = _offered(transport, host)
     if not methods:

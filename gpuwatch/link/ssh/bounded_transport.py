@@ -70,7 +70,7 @@ class BoundedTransport(paramiko.Transport):
 
 
 class ReadAheadSocket:
-    """What paramiko's packetizer needs of a socket. Whole packets are read with one call of the system.
+    """The part of a socket that paramiko's packetizer uses; reads a whole packet with one system call.
 
     The packetizer itself reads each packet in two or three pieces. Nothing else reads from the socket.
     """
@@ -80,13 +80,13 @@ class ReadAheadSocket:
         self._ahead = b""
 
     def recv(self, limit: int) -> bytes:
-        """Return up to `limit` bytes as the socket does; b"" at the end."""
+        """Return up to `limit` bytes from the buffer or the socket; b"" at the end of the stream."""
         ahead: bytes = self._ahead or self._sock.recv(max(limit, READ_AHEAD_BYTES))
         self._ahead = ahead[limit:]
         return ahead[:limit]
 
     def send(self, data: bytes) -> int:
-        """Send as the socket does."""
+        """Send bytes as the socket's `send` does; return how many were sent."""
         sent: int = self._sock.send(data)
         return sent
 
@@ -121,7 +121,7 @@ class _BoundedPacketizer(Packetizer):
         """Pauses so far; what the peer sends meanwhile waits in its own buffers."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """Return `n` bytes.
+        """Return the next `n` bytes of the connection.
 
         Raises:
             BoundError: `n` is out of bounds.
@@ -179,7 +179,7 @@ class _BoundedPacketizer(Packetizer):
 
 
 def shown(text: str) -> str:
-    """Return a text of the peer, cut and sanitized."""
+    """Return text of the peer cut to `MAX_TEXT` characters and sanitized."""
     return plain(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
 
 

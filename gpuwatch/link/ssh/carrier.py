@@ -24,7 +24,7 @@ class SshCarrier:
     """The carrier of a command that runs over ssh; it owns its connection."""
 
     def __init__(self, connection: Connection, channel: paramiko.Channel, pipe: DirectPipe) -> None:
-        """`pipe` is the buffer of the channel's output."""
+        """Create the carrier; `pipe` is the buffer of the channel's output."""
         self.facts: LoginFacts = connection.facts
         self._connection = connection
         self._channel = channel
@@ -79,9 +79,9 @@ class SshCarrier:
             return whole_lines(self._stderr, _STDERR_LIMIT)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Return the status that sshd reports.
+        """Return the exit status of the command, as sshd reports it.
 
-        None if a signal ended the command, or nothing came in time.
+        None if a signal ended the command, or no status came within `timeout_s`.
         """
         if not self._channel.status_event.wait(timeout_s) or self._channel.exit_status < 0:
             return None
@@ -102,10 +102,12 @@ class SshCarrier:
 
 
 def start_command(connection: Connection, host: ResolvedHost, command: str, timeout_s: float) -> SshCarrier:
-    """Run a shell command line in the login shell; return its carrier. Closes the connection on failure.
+    """Start a shell command line in the login shell and return its carrier.
+
+    On failure it closes the connection.
 
     Raises:
-        CarrierError: the server opens no session, or not within `timeout_s`.
+        CarrierError: The server opens no session, or not within `timeout_s`.
     """
     # exec_command itself waits without a limit
     stalled = threading.Event()

@@ -32,17 +32,17 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """True if the connection is still up, as far as the kernel knows."""
+        """Return True if the connection is still up, as far as the kernel knows."""
         return self.transport.is_active()
 
     def close(self) -> None:
-        """Close it and wait for its thread; may be called twice."""
+        """Close the connection and wait for its thread; may be called twice."""
         with self._closing:
             end(self.stream, self.transport)
 
 
 class Credentials(Struct, frozen=True):
-    """Credentials that a login may use."""
+    """The keys, answers and host key policy that a login may use."""
 
     identity: Identity
     answers: Answers
@@ -58,7 +58,7 @@ def log_in(
     jump: str | None = None,
     login_timeout_s: float | None = None,
 ) -> Connection:
-    """Verify the host's key, then authenticate. Closes the stream on failure.
+    """Verify the host's key, authenticate, and return the connection; closes the stream on failure.
 
     Args:
         stream: A new stream from which nothing was read.

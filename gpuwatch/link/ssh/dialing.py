@@ -87,7 +87,7 @@ class SshDialing:
             jump.close()
 
     def _open_jumps(self, ask: Ask) -> None:
-        """Open the jump hosts while the user can still answer; those without prompts in parallel."""
+        """Connect the jump hosts while the user can still answer; those that do not prompt in parallel."""
         for _, group in groupby(sorted(self._jumps, key=len), key=len):
             chains = list(group)
             with ThreadPoolExecutor(self._options.connect_workers) as pool:
@@ -102,7 +102,7 @@ class SshDialing:
                     person.raise_if_interrupted()  # else the first dial through it states what is wrong
 
     def _open_jump(self, chain: Chain) -> bool:
-        """Connect a jump host; return True if it prompts, and the user must be asked."""
+        """Connect a jump host; return True if it prompts, so that the user must be asked."""
         try:
             self._jumps[chain].connect()
         except NeedsAnswersError:
@@ -124,7 +124,10 @@ class SshDialing:
     def _connect(
         self, host: ResolvedHost, jumps: Chain, answers: Answers, tcp_s: float | None = None
     ) -> Connection:
-        """Connect and log in; `tcp_s` limits the TCP connect (seconds), None: the same as the login."""
+        """Connect to a host, log in, and return the connection.
+
+        `tcp_s` limits the TCP connect (seconds); None: the same as the login.
+        """
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout

@@ -41,7 +41,7 @@ _JOIN_S = 2.0
 
 
 class HostKeyPolicy(Struct, frozen=True):
-    """What to do with a key that is not in known_hosts."""
+    """The policy for a host key that is not in known_hosts: accept and record it, or refuse it."""
 
     accept_new: bool
     config_file: str | None
@@ -59,7 +59,7 @@ class TrustedHost(Struct, frozen=True):
 
 
 def end(stream: ByteStream, transport: paramiko.Transport) -> None:
-    """Close both and wait for the transport's thread; may be called twice."""
+    """Close a transport and its stream and wait for the transport's thread; may be called twice."""
     stream.close()
     transport.close()
     if transport.is_alive() and transport is not threading.current_thread():
@@ -72,12 +72,12 @@ def negotiate(
     policy: HostKeyPolicy,
     timeout_s: float,
 ) -> tuple[paramiko.Transport, TrustedHost]:
-    """Exchange keys and verify the host's; return the transport and the trusted key.
+    """Exchange keys and verify the host's key; return (transport, trusted key).
 
     No user name or key of the user is sent.
 
     Raises:
-        CarrierError: the other side does not speak ssh, or its key is not trusted.
+        CarrierError: The other side does not speak ssh, or its key is not trusted.
     """
     known = KnownHosts(host.user_known_hosts, host.global_known_hosts, host.revoked_host_keys)
     name = HostName(host.hostname, host.port, host.host_key_alias)

@@ -35,7 +35,7 @@ class JumpHost:
         self._living()
 
     def adopt(self, connection: Connection) -> None:
-        """Use a connection that was opened before the screen started, with the user's answers."""
+        """Store a connection to the jump host that was opened with the user's answers, before the screen."""
         with self._lock:
             self._connection, self._adopted = connection, True
 

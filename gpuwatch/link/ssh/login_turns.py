@@ -23,12 +23,12 @@ class _Turns(ConnectSlots):
     """The slots for logins at one sshd; fewer after each refusal, more after each login."""
 
     def narrow(self) -> None:
-        """Lower the limit by one, since the sshd refused."""
+        """Lower the limit of concurrent logins by one, since the sshd refused one."""
         with self._changed:
             self._most = max(MIN_AT_ONCE, self._most - 1)
 
     def widen(self) -> None:
-        """Raise the limit by one, since the sshd accepted."""
+        """Raise the limit of concurrent logins by one, since the sshd accepted one."""
         with self._changed:
             self._most = min(MAX_AT_ONCE, self._most + 1)
             self._changed.notify()
@@ -38,14 +38,14 @@ class LoginTurns:
     """Limits the logins that run at the same time at each sshd."""
 
     def __init__(self, given_up: Callable[[], bool]) -> None:
-        """`given_up` returns True if waiting should end; see `wake`."""
+        """Create the limits; `given_up` returns True if waiting should end (see `wake`)."""
         self._given_up = given_up
         self._lock = threading.Lock()
         self._turns: dict[object, _Turns] = {}
 
     @contextmanager
     def turn(self, host: ResolvedHost) -> Iterator[None]:
-        """Wait until few enough logins run at the first sshd on the way to a host; the block is one login."""
+        """Run the `with` block as one login, once the sshd met first on the way to a host has a free slot."""
         with self._lock:
             turns = self._turns.setdefault(_first_met(host), _Turns(MAX_AT_ONCE, LEASE_S))
         slot = turns.take(self._given_up)
@@ -61,7 +61,7 @@ class LoginTurns:
                 turns.give(slot)
 
     def wake(self) -> None:
-        """Make every waiter check `given_up` again."""
+        """Make every thread that waits for a slot check `given_up` again."""
         with self._lock:
             every = list(self._turns.values())
         for turns in every:
@@ -69,7 +69,7 @@ class LoginTurns:
 
 
 def _first_met(host: ResolvedHost) -> object:
-    """Return a key that is equal for hosts whose login counts at the same sshd.
+    """Return a key that is equal for hosts whose logins count at the same sshd (host or jump host).
 
     With a ProxyCommand, the command without the host's own name and port stands for its jump host.
     """

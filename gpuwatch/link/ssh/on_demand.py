@@ -14,7 +14,7 @@ class OnDemandDialer:
     """Dials one node over ssh, without prompts: with keys of an ssh agent, or without a passphrase."""
 
     def __init__(self, spec: NodeSpec, options: LinkOptions) -> None:
-        """Prepare; ssh_config and keys are read by the first dial."""
+        """Create the dialer; ssh_config and keys are read at the first dial."""
         self._spec, self._options = spec, options
         self._lock = threading.Lock()
         self._dialing: SshDialing | None = None

@@ -31,7 +31,7 @@ class Route(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Text for messages: `user@host:port through user@jump:port`."""
+        """Return the route as text for messages: `user@host:port through user@jump:port`."""
         through = jump_words(self.jumps)
         return f"{self.target.where} through {through}" if through else self.target.where
 
@@ -46,7 +46,7 @@ class Routes:
         self._lock = threading.Lock()
 
     def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
-        """Return node name -> its route, or the error why it has none."""
+        """Return node name -> its route, or the error if it has none."""
         with ThreadPoolExecutor(_MAX_RESOLVERS) as pool:
             return dict(zip((spec.name for spec in specs), pool.map(self._find_one, specs), strict=True))
 

@@ -64,7 +64,7 @@ _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
 def loader_argv(python: str) -> list[str]:
-    """Return the argv that starts the bundle with a known interpreter, where no shell is needed."""
+    """Return the argv that starts the bundle with the interpreter `python`, without a shell."""
     return [python, "-Iu", "-c", _READ_BUNDLE]
 
 
@@ -176,10 +176,10 @@ def sources(folder: Path, package: str) -> dict[str, str]:
 
 
 def pynvml_source() -> str:
-    """Return the source text of the installed NVML binding.
+    """Return the source text of the installed NVML binding, pynvml.
 
     Raises:
-        RuntimeError: it is not installed.
+        RuntimeError: It is not installed.
     """
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:

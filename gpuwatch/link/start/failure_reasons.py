@@ -13,7 +13,7 @@ QUOTED_CHARACTERS = 160
 
 
 class Ending(Struct, frozen=True):
-    """Why a connection ended."""
+    """The reason why a connection ended, as a sentence with the remedy."""
 
     reason: str
     final: bool = False
@@ -65,7 +65,7 @@ def _no_python(python: str | None, *, smi: bool) -> Ending:
 
 
 def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
-    """Return the reason of an end while the agent (or `what`) ran; `bye` is its last message, if any."""
+    """Return why the agent (or `what`) ended after its start; `bye` is its last message, if any."""
     if _is_traceback(stderr):
         return Ending(_failed(stderr, what))
     if bye is not None:
@@ -78,7 +78,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
 
 
 def not_started_in(seconds: float, noise: str) -> Ending:
-    """Return the reason that the start marker did not arrive in time. `noise`: what came instead."""
+    """Return the ending of a start whose marker did not arrive in time. `noise`: the output instead."""
     words = shown_lines(noise, 2)
     received = f'it sent "{_quote(words)}" and then nothing' if words else "nothing arrived"
     return Ending(
@@ -88,7 +88,7 @@ def not_started_in(seconds: float, noise: str) -> Ending:
 
 
 def silent_for(seconds: float) -> Ending:
-    """Return the reason that a live link was silent for this time."""
+    """Return the ending of a live link that received nothing for `seconds`."""
     return Ending(
         f"nothing received for {seconds:.0f} s, so the link was closed; the node or the network hangs"
     )

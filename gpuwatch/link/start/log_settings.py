@@ -25,20 +25,20 @@ class LogConfig:
     """
 
     def __init__(self, plan: Plan, earlier: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`earlier`: node -> folders of logs that were followed there in earlier sessions."""
+        """Create the settings; `earlier`: node -> folders of logs followed there in earlier sessions."""
         self._plan = plan
         self._earlier = earlier or {}
         self._lock = threading.Lock()
         self._config: dict[str, Any] | None = None
 
     def config(self, node: str) -> dict[str, Any]:
-        """Return the log settings in an agent's config.
+        """Return the log settings of a node, for its agent's config.
 
         `logs` and `log_options` (globs), `discover` (whether ended jobs are searched for), `rules` (base64 of
         zlib of the compiled rules as JSON), `log_poll_s` and `earlier_folders`.
 
         Raises:
-            RulesError: a pack cannot be used.
+            RulesError: A pack cannot be used.
         """
         with self._lock:
             if self._config is None:
@@ -58,7 +58,7 @@ def poll_s(interval_s: float) -> float:
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:
-    """Return the built-in rule packs and these files, compiled and encoded for sending."""
+    """Return the built-in rule packs and the files `extra`, compiled and encoded for sending."""
     from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415 - loaded when it is needed

@@ -41,11 +41,11 @@ class ShippedSources:
         exec(code, vars(module))  # noqa: S102 - importing is running
 
     def get_source(self, name: str) -> str:
-        """Return the source text, for tracebacks: linecache calls this when the file does not exist."""
+        """Return the source text of a sent module, which linecache asks for to print a traceback."""
         return self._sources[name]
 
     def program(self, entry: str, prefixes: "tuple[str, ...]") -> str:
-        """Return the source text that starts another sent module in a new interpreter.
+        """Return the source text of a program that starts a sent module in a new interpreter.
 
         `entry` is the module whose `run` is called. Only modules with one of the name prefixes are included,
         and their packages.
@@ -62,7 +62,10 @@ class ShippedSources:
 
 
 def start(sources: "dict[str, str]", entry: str) -> None:
-    """Read the config line, run the entry, and exit at once with its status, even if threads hang."""
+    """Read the config line from stdin, run the entry module, and exit with its status at once.
+
+    Threads that hang do not delay the exit.
+    """
 
     def show(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
         import traceback  # noqa: PLC0415 - only a failure needs it

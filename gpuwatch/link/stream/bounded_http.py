@@ -47,7 +47,7 @@ _opener = urllib.request.build_opener(NoRedirects, BoundedHTTP, BoundedHTTPS)
 
 
 def split_login(url: str) -> tuple[str, dict[str, str]]:
-    """Return a URL without its user and password, and the header that carries them (or none)."""
+    """Return (URL without its user and password, authorization header with them; empty without a login)."""
     parts = urlsplit(url)
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     if parts.username is None:
@@ -59,9 +59,9 @@ def split_login(url: str) -> tuple[str, dict[str, str]]:
 def post(
     url: str, body: bytes, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int
 ) -> bytes:
-    """Send one POST request.
+    """Send a POST request and return its answer, at most `most` + 1 bytes.
 
-    Return at most `most` + 1 bytes of the answer: more than `most` means it is longer.
+    More than `most` bytes mean that the answer is longer.
 
     Args:
         url: http or https.
@@ -72,7 +72,7 @@ def post(
         most: Maximum bytes of the answer.
 
     Raises:
-        HttpError: no answer in time, or one that is not 2xx.
+        HttpError: No answer in time, or one that is not 2xx.
     """
     return _answer(url, body, headers, Bounds(silence_s, time.monotonic() + whole_s, most + 1))
 

@@ -25,7 +25,7 @@ class Carrier(Protocol):
         ...
 
     def send(self, data: bytes) -> None:
-        """Write all of `data`, or raise OSError."""
+        """Write all of `data`; raise OSError if the stream is broken or closed."""
         ...
 
     def stderr(self) -> str:
@@ -46,14 +46,14 @@ class Carrier(Protocol):
 
 @runtime_checkable
 class DirectCarrier(Protocol):
-    """A carrier that can also hand over what arrives in a thread of its own."""
+    """A carrier that can also pass received bytes to a function, in a thread of its own."""
 
     def receive(self, take: Callable[[bytes], None]) -> None:
-        """Call `take`, which must not block, with all that arrives; return at the end of the stream.
+        """Call `take`, which must not block, with all received bytes; return at the end of the stream.
 
         Raises:
-            OSError: the stream broke.
-            Exception: what `take` raised, which ends the stream.
+            OSError: The stream broke.
+            Exception: Any exception of `take`, which ends the stream.
         """
         ...
 
@@ -62,7 +62,7 @@ class Dialer(Protocol):
     """A function that runs a shell command line on one node and returns the carrier to it."""
 
     def __call__(self, command: str) -> Carrier:
-        """Connect, start the command, and return its carrier.
+        """Connect to the node, start a command, and return its carrier.
 
         Raises:
             CarrierError: with the reason.

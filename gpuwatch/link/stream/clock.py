@@ -18,7 +18,7 @@ class ClockComparison:
         self._reported: ClockReading | None = None
 
     def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
-        """Add a reply to a ping; return the best reading if it is another one than last time, else None.
+        """Add a reply to a ping; return the best reading if it has changed, else None.
 
         Args:
             now: Monotonic seconds at which the reply came.

@@ -28,7 +28,7 @@ SAMPLE_BYTES = 4096
 
 
 class StreamLimits(Struct, frozen=True):
-    """Rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays a hundred times below."""
+    """The rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays far below (1 %)."""
 
     frames_per_s: float = 200.0
     frames_burst: float = 1_000.0
@@ -49,7 +49,7 @@ class StreamLimits(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """The agent's start marker arrived."""
+    """The item for the start marker of the agent, which has arrived."""
 
 
 Item: TypeAlias = Started | AnyFrame | Refused
@@ -83,10 +83,10 @@ class ItemStream(Protocol):
 
 
 class BoundedStream:
-    """The base of streams of lines after a start marker, with bounds on lines, bytes and refused data.
+    """The base of streams of lines after a start marker, with limits on lines, bytes and refused data.
 
-    Subclasses say what a line is worth. Above the bound on bytes the stream is closed, because the data of a
-    zlib stream cannot be skipped; above that on lines they are dropped and counted.
+    Subclasses decode the lines. Above the limit on bytes the stream is closed, because zlib data cannot be
+    skipped; above the limit on lines, lines are dropped and counted.
     """
 
     sender = "an agent"
@@ -147,10 +147,10 @@ class BoundedStream:
         yield from self._refused.due(now)
 
     def spend(self, count: int, now: float, bucket: TokenBucket) -> None:
-        """Take `count` bytes from a bucket.
+        """Take `count` tokens (bytes) from a bucket.
 
         Raises:
-            StreamError: it holds fewer.
+            StreamError: The bucket holds fewer.
         """
         if not bucket.spend(count, now):
             most = limit_text(int(self._limits.bytes_per_s))
@@ -160,15 +160,15 @@ class BoundedStream:
             )
 
     def chunks(self, data: bytes, now: float) -> Iterator[bytes]:  # noqa: ARG002 - a subclass needs the time
-        """Yield the bytes of lines in what was read."""
+        """Yield the decoded (inflated) bytes of the received bytes `data`, in pieces."""
         yield data
 
     def frames_of(self, line: bytes, now: float) -> Iterator[AnyFrame]:
-        """Yield the frames that a line makes; refuse a line that is none."""
+        """Yield the frames of a line; a line that is no frame is counted as refused."""
         raise NotImplementedError
 
     def frames_after(self, now: float) -> Iterator[AnyFrame]:  # noqa: ARG002 - a subclass needs the time
-        """Yield the frames that follow from all lines of the bytes."""
+        """Yield the frames that depend on all lines received so far."""
         yield from ()
 
 
@@ -178,7 +178,7 @@ class FrameStream(BoundedStream):
     def __init__(
         self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
     ) -> None:
-        """`kept`: bucket for stored bytes, shared by all of a node's connections."""
+        """Create a stream; `kept`: bucket for stored bytes, shared by all of a node's connections."""
         super().__init__(nonce, limits or StreamLimits())
         self._inflate = zlib.decompressobj()
         self._received = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
@@ -215,7 +215,7 @@ class FrameStream(BoundedStream):
         yield frame
 
     def _spend_kept(self, size: int, now: float) -> None:
-        """Count bytes of what is stored, or refused: that takes as long to read.
+        """Take bytes that are stored or refused from the node's bucket: a refused line takes as long to read.
 
         Raises:
             StreamError: They are more than an agent sends.
@@ -234,7 +234,7 @@ def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:
 
 
 def kept_bytes(frame: AnyFrame, size: int) -> int:
-    """Return how many of a frame's bytes stay in memory after the next frame; 0 for requested answers."""
+    """Return how many bytes of a frame stay in memory after the next frame; 0 for requested answers."""
     if isinstance(frame, (Lines, Reply)):
         return 0
     if isinstance(frame, Sample):

@@ -17,7 +17,7 @@ HEAD_BYTES = 256 << 10
 
 @dataclass
 class Bounds:
-    """What one exchange may still use of its time and bytes."""
+    """The time and bytes that one HTTP exchange may still use."""
 
     silence_s: float
     """Longest silence of the server."""
@@ -82,7 +82,7 @@ class _BoundedSocket(io.RawIOBase):
 
 
 def _response(bounds: Bounds) -> type[http.client.HTTPResponse]:
-    """Return the class of the answers of one connection, whose reads stay within the bounds."""
+    """Return a response class for one connection, whose reads stay within the limits `bounds`."""
 
     class Response(http.client.HTTPResponse):
         def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - http.client's
@@ -98,7 +98,7 @@ def _response(bounds: Bounds) -> type[http.client.HTTPResponse]:
 
 
 class _BoundedConnections(urllib.request.AbstractHTTPHandler):
-    """Gives each connection the bounds of its request (attribute `bounds`)."""
+    """A mixin that gives each HTTP connection the limits of its request (attribute `bounds`)."""
 
     def do_open(
         self,
@@ -124,9 +124,9 @@ class BoundedHTTPS(_BoundedConnections, urllib.request.HTTPSHandler):
 
 
 class BoundedRequest(urllib.request.Request):
-    """A request whose exchange has bounds."""
+    """A urllib request with limits on the time and bytes of its exchange."""
 
     def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], bounds: Bounds) -> None:
-        """Make a request as urllib does; POST if there is a body, else GET."""
+        """Create a request as urllib does; POST if there is a body, else GET."""
         super().__init__(url, body, dict(headers), method="GET" if body is None else "POST")
         self.bounds = bounds

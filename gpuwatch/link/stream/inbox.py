@@ -18,7 +18,7 @@ Phase: TypeAlias = Literal["connecting", "live", "lost"]
 
 
 class LinkStatus(Struct, frozen=True):
-    """State of a link. Staleness is not included: it follows from the age of the last frame."""
+    """The state of a link, without staleness, which follows from the age of the last frame."""
 
     phase: Phase
     reason: str = ""
@@ -44,7 +44,7 @@ class ClockReading(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """Received bytes that were no frame; counted and shown, never fatal."""
+    """A report of received bytes that were no frame; it is counted and shown, never fatal."""
 
     reason: str
     """The newest reason."""
@@ -55,7 +55,7 @@ Content: TypeAlias = AnyFrame | LinkStatus | ClockReading | Refused
 
 
 class Arrival(Struct, frozen=True):
-    """Something received from a node, and when (our monotonic clock, seconds)."""
+    """An item received from a node: frame, link status, clock reading or refusal; with its time."""
 
     node: str
     at: float
@@ -65,7 +65,7 @@ class Arrival(Struct, frozen=True):
 
 
 class ArrivalSink(Protocol):
-    """Takes what arrives, from any thread."""
+    """The interface of a consumer of arrivals, which any thread may call."""
 
     def put(self, arrival: Arrival) -> None:
         """Append; does not block."""
@@ -73,7 +73,7 @@ class ArrivalSink(Protocol):
 
 
 class Inbox:
-    """A bounded queue. When full, the oldest `Sample`, else the oldest entry, is dropped and counted."""
+    """A bounded queue of arrivals. When full, the oldest `Sample`, else the oldest entry, is dropped."""
 
     def __init__(self, limit: int = 20_000) -> None:
         self._queue: deque[Arrival] = deque()
@@ -82,14 +82,14 @@ class Inbox:
         self.dropped = 0
 
     def put(self, arrival: Arrival) -> None:
-        """Append, from any thread."""
+        """Append an arrival; any thread may call it."""
         with self._lock:
             self._queue.append(arrival)
             if len(self._queue) > self._limit:
                 self._drop_one()
 
     def drain(self) -> list[Arrival]:
-        """Remove and return everything, oldest first."""
+        """Remove all arrivals and return them, oldest first."""
         with self._lock:
             taken, self._queue = self._queue, deque()
         return list(taken)

@@ -30,10 +30,10 @@ class StartFinder:
         return self._noise.decode("utf-8", "replace")
 
     def feed(self, data: bytes) -> bytes | None:
-        """Process the next bytes; return those after the marker once it arrives, before that None.
+        """Search the next bytes; return those after the start marker once it arrives, None before.
 
         Raises:
-            StreamError: too many bytes came without the marker.
+            StreamError: Too many bytes came without the marker.
         """
         searched = max(0, len(self._noise) - len(self._mark))
         self._noise += data
@@ -61,9 +61,9 @@ class LineSplitter:
         self._size = 0
 
     def split(self, chunk: bytes) -> Iterator[bytes | None]:
-        """Yield the lines that end in this chunk, None for each that is too long.
+        """Yield the lines that end in this chunk, and None for each line that is too long.
 
-        The rest waits for the next chunk.
+        The unfinished line is kept for the next chunk.
         """
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
@@ -115,9 +115,9 @@ class Refusals:
         self._reason = reason
 
     def due(self, now: float) -> list[Refused]:
-        """Return the refusals since the last report merged into one.
+        """Return the refusals since the last report, merged into one; empty if there are none.
 
-        Empty if none, or within a second of it.
+        Empty also within a second of the last report.
         """
         if not self._count or now - self._reported_at < self._EVERY_S:
             return []

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class LoginFacts(Struct, frozen=True):
-    """How one ssh connection was made."""
+    """The facts of one ssh login: the host key, how it was verified, and the accepted method."""
 
     user: str
     hostname: str

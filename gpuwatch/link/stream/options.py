@@ -15,7 +15,7 @@ Ask: TypeAlias = Callable[[str, bool], str]
 
 
 class LinkOptions(Struct, frozen=True):
-    """Connection options that hold for every node."""
+    """The user's connection options, which hold for every node."""
 
     accept_new_host_keys: bool = False
     """Record an unknown host key instead of refusing it. A changed key is always refused."""

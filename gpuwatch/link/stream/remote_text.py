@@ -24,9 +24,9 @@ def shown_text(text: str) -> str:
 
 
 def whole_lines(tail: bytes, limit: int) -> str:
-    """Return the last bytes of a stream as text.
+    """Return the last bytes of a stream as text, without a first line or word that was cut.
 
-    If `limit` bytes were kept, without the cut first line or word.
+    `limit`: the number of bytes kept; if `tail` is shorter, nothing was cut.
     """
     if len(tail) >= limit:
         line, word = tail.find(b"\n"), tail.find(b" ")

@@ -10,7 +10,7 @@ MetricKind: TypeAlias = Literal["gauge", "counter", "info"]
 
 
 class MetricFamily(Struct, frozen=True, eq=False):  # hashed for every sample: by identity
-    """Name, type and help of series that differ only in labels."""
+    """The name, type and help text of series that differ only in labels."""
 
     name: str
     """As in samples: a counter ends in `_total`, an info in `_info`."""
@@ -19,7 +19,7 @@ class MetricFamily(Struct, frozen=True, eq=False):  # hashed for every sample: b
 
 
 class TierSeries(Struct, frozen=True):
-    """A field of a frame's tier, exported as a series: value * `times` / `over`."""
+    """A field of a frame that is exported as a series: value * `times` / `over`."""
 
     family: MetricFamily
     field: str
@@ -32,15 +32,15 @@ class TierSeries(Struct, frozen=True):
         return float(scaled) if isinstance(value, bool) else scaled
 
     def read(self, value: float) -> float:
-        """Convert a value of the Prometheus series to the unit of the field."""
+        """Return a value of the series in the unit of the frame's field."""
         return value * self.over / self.times
 
 
 def gauge(name: str, text: str, field: str, times: int = 1, over: int = 1) -> TierSeries:
-    """Return a series of a value that goes up and down."""
+    """Return a gauge for a field: a series whose value goes up and down."""
     return TierSeries(MetricFamily(name, "gauge", text), field, times, over)
 
 
 def counter(name: str, text: str, field: str, times: int = 1, over: int = 1) -> TierSeries:
-    """Return a series of a value that grows until a restart."""
+    """Return a counter for a field: a series whose value grows until a restart."""
     return TierSeries(MetricFamily(name, "counter", text), field, times, over)

@@ -53,7 +53,7 @@ class Player:
 
     @property
     def at_end(self) -> bool:
-        """True if the position has reached the last record known when the recording was last read."""
+        """Return True if the position has reached the end of the recording, as it was last read."""
         return self.position >= self.last
 
     def seek(self, at: int) -> None:
@@ -76,7 +76,7 @@ class Player:
         self.seeks += 1
 
     def give_up(self) -> None:
-        """Drop the waiting records up to the position; they count as damaged."""
+        """Skip the records up to the position that were not read yet; they count as damaged."""
         later = [one for one in self._waiting if one.at > self.position]
         self._give_up(dropped=len(later) < len(self._waiting))
         self._waiting = later
@@ -86,7 +86,7 @@ class Player:
         self._blocks = self.recording.blocks(self._block)
 
     def play(self, speed: float | None = None) -> None:
-        """Resume, at another speed if given."""
+        """Resume playing; at another speed if `speed` is not None."""
         self._before = self._real()
         self.playing = True
         self.speed = self.speed if speed is None else speed
@@ -95,10 +95,7 @@ class Player:
         self.playing = False
 
     def advance(self) -> None:
-        """Advance the position by the real time since the last call, times the speed.
-
-        Nothing while paused.
-        """
+        """Advance the position by the real time since the last call, times the speed; not while paused."""
         now = self._real()
         self._held_at = self.position
         passed, self._before = min(MAX_STEP_S, now - self._before), now
@@ -114,7 +111,7 @@ class Player:
         self.position = min(self.last, self.position + micros)
 
     def hold(self, at: int) -> None:
-        """Move the position back to `at`, at most to that before the last `advance`.
+        """Move the position back to `at`, but not before its value at the last `advance`.
 
         Later records become due again with a later call.
         """

@@ -52,7 +52,10 @@ class ReplayLink:
         inbox: Inbox,
         other_lines: Callable[[str, AnyRequest], Lines | None],
     ) -> None:
-        """`other_lines`: returns further recorded lines of a node's file for a request of lines, or None."""
+        """Create the link of a recorded node.
+
+        `other_lines`: returns further recorded lines of a node's file for a request of lines, or None.
+        """
         self.node = spec.name
         self._number = number
         self._player = player
@@ -60,16 +63,16 @@ class ReplayLink:
         self._other_lines = other_lines
 
     def start(self) -> None:
-        """No-op: the states of the real link are in the recording."""
+        """Do nothing: the states of the real link are in the recording."""
 
     def retry(self) -> None:
-        """No-op: there is no node."""
+        """Do nothing: there is no node."""
 
     def hang_up(self, reason: str) -> None:
-        """No-op: there is no connection."""
+        """Do nothing: there is no connection."""
 
     def close(self) -> None:
-        """No-op: the session closes the recording."""
+        """Do nothing: the session closes the recording."""
 
     def send(self, request: AnyRequest) -> bool:
         """Deliver the recorded answer to an equal earlier request, else an error; return True."""
@@ -94,7 +97,7 @@ class ReplayLink:
 
 
 def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
-    """Return the values of these fields of an encoded request; empty if it is no JSON object."""
+    """Return the values of named fields of an encoded request; empty if it is not a JSON object."""
     try:
         values = json.loads(body)
     except ValueError:
@@ -103,7 +106,7 @@ def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
 
 
 def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFrame]:
-    """Yield the frames of recorded answers, with another request number; damaged ones are left out."""
+    """Yield the frames of recorded answers with the request number `number`; damaged ones are left out."""
     for _, body in answers:
         try:
             frame = decode(body)

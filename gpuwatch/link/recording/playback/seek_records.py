@@ -31,7 +31,7 @@ Writer: TypeAlias = tuple[int, str, int | None, int | None, int | None, str | No
 
 
 class _StepLine(msgspec.Struct):
-    """Who wrote the lines of a progress record; nothing else of it is decoded."""
+    """The writer of a progress record's lines; nothing else of the record is decoded."""
 
     file: str = ""
     rank: int | None = None
@@ -50,7 +50,7 @@ class _Path(msgspec.Struct):
 
 
 class _Listed(msgspec.Struct):
-    """What a list of processes or log files names."""
+    """The processes or log files that a record lists."""
 
     processes: list[_Pid] = []
     files: list[_Path] = []
@@ -66,9 +66,12 @@ _encoder = msgspec.json.Encoder()
 def thinned(
     key_frame: Iterable[StreamRecord], records: Iterable[StreamRecord], position: int
 ) -> list[StreamRecord]:
-    """Return what matters at a position of a key frame and of the records after it, in order.
+    """Return the records that determine the state at a position, in order.
 
-    `position`: microseconds of recorded time.
+    Args:
+        key_frame: The records of the key frame before the position.
+        records: The records after it.
+        position: Microseconds of recorded time.
     """
     kept: list[StreamRecord] = []
     newest: dict[tuple[int, str], StreamRecord] = {}
@@ -95,7 +98,7 @@ def thinned(
 
 
 def _merged(samples: Sequence[StreamRecord]) -> StreamRecord:
-    """Return the newest sample of a node, with each tier of its GPUs that only older ones have.
+    """Return the newest sample of a node, completed by tiers of its GPUs that only older samples have.
 
     A tier states its own time, so that its age stays.
     """
@@ -114,7 +117,7 @@ def _merged(samples: Sequence[StreamRecord]) -> StreamRecord:
 
 
 def _gpus(one: StreamRecord) -> list[dict[str, msgspec.Raw]]:
-    """Return the readings of the GPUs in a sample; nothing if it is damaged."""
+    """Return the GPUs' readings in a sample record as JSON fields; empty if the record is damaged."""
     try:
         sample = _sample_decoder.decode(one.body)
         return _gpus_decoder.decode(sample["gpus"]) if "gpus" in sample else []
@@ -127,7 +130,7 @@ def _not_replaced(
     later: Counter[Writer],
     newest: Mapping[tuple[int, str], StreamRecord],
 ) -> list[StreamRecord]:
-    """Return the records of a key frame without those that say nothing beside later ones.
+    """Return the records of a key frame that are still needed, given the later ones.
 
     Args:
         key_frame: All of its records.
@@ -157,7 +160,7 @@ def _listed(one: StreamRecord) -> _Listed | None:
 
 
 def _writer(one: StreamRecord) -> Writer | None:
-    """Return who wrote the step of a record; None if it is none, or holds the steps of a backlog."""
+    """Return the writer of a progress record; None for other records and for steps of a backlog."""
     if one.kind != "progress":
         return None
     try:

@@ -73,10 +73,10 @@ class KeyFile(Struct, frozen=True):
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """Read a private key file without decrypting it.
+    """Return a private key file without decrypting it.
 
     Raises:
-        KeyFileError: it is missing or not readable.
+        KeyFileError: It is missing or not readable.
     """
     try:
         content = _content(path)
@@ -141,7 +141,7 @@ def certified(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey | No
 
 
 def _openssh_header(content: bytes) -> tuple[bool, bytes | None]:
-    """Return (encrypted, public key) from the unencrypted part of the file (PROTOCOL.key)."""
+    """Return (True if encrypted, public key or None), from the plain part of a key file (PROTOCOL.key)."""
     lines = content.strip().splitlines()[1:-1]
     try:
         blob = base64.b64decode(b"".join(lines))

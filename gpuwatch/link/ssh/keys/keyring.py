@@ -25,7 +25,7 @@ _PASSPHRASE_TRIES = 3
 
 
 class KeyCandidate(Struct, frozen=True):
-    """A key to try, and its description."""
+    """A key that a login tries, and its description for messages."""
 
     label: str
     key: paramiko.PKey

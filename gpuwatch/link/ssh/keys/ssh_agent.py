@@ -24,7 +24,7 @@ class AgentError(paramiko.SSHException):
 
 
 class AgentKey(paramiko.PKey):
-    """A key in an ssh-agent, which makes its signatures."""
+    """A key whose private part an ssh-agent holds; the agent makes its signatures."""
 
     def __init__(self, agent_socket: str, blob: bytes, comment: str) -> None:
         self.public_blob: paramiko.pkey.PublicBlob | None = None
@@ -45,10 +45,10 @@ class AgentKey(paramiko.PKey):
         return True
 
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
-        """Have the agent sign the data; return the signature.
+        """Return the agent's signature of the data.
 
         Raises:
-            AgentError: it does not answer or refuses.
+            AgentError: The agent does not answer or refuses.
         """
         flags = _FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0)
         request = bytes([_SIGN]) + _string(self._blob) + _string(data) + struct.pack(">I", flags)

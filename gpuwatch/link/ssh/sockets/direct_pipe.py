@@ -16,13 +16,13 @@ BATCH_BYTES = 64 * 1024
 
 
 class DirectPipe(BufferedPipe):  # type: ignore[type-arg] # generic in the stubs only
-    """A buffer in place of a channel's own, before its command starts.
+    """A channel's buffer that can pass received bytes to a function instead of keeping them.
 
-    Once bytes are handed to a function, a reader gets as many zeros instead, in batches.
+    Once a function receives the bytes, a reader gets as many zeros instead, in batches.
     """
 
     def __init__(self, reader_is_wanted: Callable[[], bool]) -> None:
-        """`reader_is_wanted` returns True if the reader shall wake at once, as for errors to be read."""
+        """Create the buffer; `reader_is_wanted` returns True if a reader must be woken at once."""
         super().__init__()
         self.error: Exception | None = None
         """What the function raised."""
@@ -33,13 +33,13 @@ class DirectPipe(BufferedPipe):  # type: ignore[type-arg] # generic in the stubs
         self._taken = 0
 
     def hand_to(self, take: Callable[[bytes], None]) -> None:
-        """Call `take` with what has arrived, and from now on with what arrives, in the feeding thread."""
+        """Call `take` with the bytes received so far and, in the feeding thread, with all later ones."""
         with self._order:
             self._take = take
             self._hand(self.empty())
 
     def feed(self, data: bytes | str) -> None:
-        """Hand the bytes over; keep them where nobody takes them yet."""
+        """Pass received bytes to the function of `hand_to`; keep them while there is none."""
         with self._order:
             if self._take is None or isinstance(data, str):
                 super().feed(data)

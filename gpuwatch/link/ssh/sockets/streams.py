@@ -26,7 +26,7 @@ class ByteStream(Protocol):
 
     @property
     def sock(self) -> socket.socket | paramiko.Channel:
-        """The socket or channel."""
+        """Return the socket or channel of the stream."""
         ...
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class ByteStream(Protocol):
 
 
 class ProxyStream:
-    """A ProxyCommand's child on one end of a socket pair, so that its death is an end of file."""
+    """A ProxyCommand's child process as a stream, over a socket pair, so that its death is an end of file."""
 
     def __init__(self, command: str) -> None:
         """Start the child.
@@ -74,7 +74,7 @@ class ProxyStream:
 
     @property
     def sock(self) -> socket.socket:
-        """Our end of the pair."""
+        """Return our end of the socket pair."""
         return self._sock
 
     def close(self) -> None:

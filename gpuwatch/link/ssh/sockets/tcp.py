@@ -37,10 +37,10 @@ class TcpStream:
         return self._sock
 
     def connect(self, host: ResolvedHost, timeout_s: float) -> None:
-        """Try the host's addresses in turn; `close` from another thread aborts it.
+        """Connect to the first of the host's addresses that answers; `close` from another thread aborts it.
 
         Raises:
-            CarrierError: the name does not resolve or no server answers there.
+            CarrierError: The name does not resolve, or no server answers there.
         """
         failure: OSError | None = None
         for family, protocol, address in _addresses(host):
