@@ -47,7 +47,7 @@ class NodeCheck(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """Problems of a node that can be monitored."""
     notes: tuple[str, ...] = ()
-    """What cannot be read there, and other remarks."""
+    """What the agent cannot read on the node, and other remarks."""
     host_key: str | None = None
     verified_by: str | None = None
     accepted_at: str | None = None
@@ -114,10 +114,7 @@ def _results(fleet: Fleet, failed: Mapping[str, NodeCheck], waited_s: float) -> 
 
 
 def _with_ways(checks: list[NodeCheck], fleet: Fleet, ssh_config: str | None) -> list[NodeCheck]:
-    """Return the results.
-
-    Those of ssh nodes without a login get the target that ssh_config gives for their names.
-    """
+    """Return the results with the target that ssh_config gives for ssh nodes that have no login."""
     unknown = [node.spec for node in fleet.nodes.values() if node.spec.link == "ssh" and not node.link.login]
     if not unknown:
         return checks

@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 
 CHOICES = (Input.Changed, Input.Submitted, OptionList.OptionSelected, Button.Pressed)
-"""Messages for which Textual's palette looks up its parts or closes itself."""
+"""Messages that are dropped after the palette was closed: their handlers need its parts or close it."""
 
 
 class Palette(ErrorBoundary, CommandPalette):
@@ -37,7 +37,10 @@ class Palette(ErrorBoundary, CommandPalette):
 
     @property
     def _provider_classes(self) -> set[type[Provider]]:
-        """Textual's providers in their order on the list before anything is typed; its set has none."""
+        """The classes of the providers, in the order of their entries before anything is typed.
+
+        Textual has a set, which has no order.
+        """
         order = sorted(super()._provider_classes, key=lambda each: getattr(each, "order", 0))
         return cast("set[type[Provider]]", order)  # it is only iterated
 

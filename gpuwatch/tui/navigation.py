@@ -38,7 +38,7 @@ class Navigation(App[None]):
     """The folder for bookmarks; None: they are not saved."""
     _last_node: str | None = None
     _turn: tuple[str, int | None] = "", None
-    """Incident and rank whose line was opened last."""
+    """(incident, rank) of the line that was opened last."""
 
     @cached_property
     def workspace(self) -> LogWorkspace:
@@ -189,7 +189,7 @@ class Navigation(App[None]):
             self.pop_screen()
 
     def action_node(self) -> None:
-        """Open the node under the cursor, else the last shown one, else the first."""
+        """Open the node under the cursor, else the node shown last, else the first node."""
         if self.where == "node":
             return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
@@ -208,7 +208,7 @@ class Navigation(App[None]):
 
     @on(StatusLine.Clicked)
     def _open_banner(self) -> None:
-        """Open the leading incident after a click on the status bar."""
+        """Open the leading incident, after a click on the status bar."""
         if self.view_state.snapshot.leading is not None:
             self.action_incidents()
 

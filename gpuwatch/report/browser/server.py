@@ -23,7 +23,7 @@ from gpuwatch.report.output.listen_address import is_loopback, parse_listen, sho
 
 TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
-"""Largest message from a browser; pastes are the longest."""
+"""Maximum size of a message from a browser; pasted texts are the longest."""
 QUIET_LOG = logging.getLogger("gpuwatch.browser")
 """Receives aiohttp's messages about invalid HTTP requests: anyone could fill the terminal with them."""
 QUIET_LOG.setLevel(logging.CRITICAL + 1)
@@ -32,9 +32,9 @@ HEARTBEAT_S = 40.0
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
 CLOSE_S = 2.0
 MAX_UNKNOWN_CONNECTIONS = 64
-"""Most connections that have not stated the token; a further one takes the place of the oldest."""
+"""Maximum number of connections that have not sent the token yet; a further one replaces the oldest."""
 BACKLOG = 32
-"""Connections that are accepted at a time: each takes a descriptor."""
+"""Length of the queue of connections that wait to be accepted; each takes a file descriptor."""
 
 
 class StartViewer(Protocol):
@@ -120,7 +120,7 @@ class BrowserServer:
     def _accepted(self) -> asyncio.BaseProtocol:
         """Return the protocol for a new connection.
 
-        Close the oldest connections that have not stated the token, if there are too many.
+        If too many connections have not sent the token yet, the oldest of them are closed.
         """
         held = [each for each in self._runner.server.connections if each.transport is not None]
         unknown = [each.transport for each in held if each.transport not in self._known]

@@ -19,7 +19,7 @@ END_S = 3.0
 MAX_PACKET_BYTES = 32 << 20
 MAX_ERROR_BYTES = 20_000
 MAX_SIDE = 2_000
-"""Most columns or rows of a terminal."""
+"""Maximum number of columns, and of rows, of a terminal."""
 
 
 class ViewerProcess:
@@ -89,11 +89,11 @@ class ViewerProcess:
         await self._write(DATA, text.encode("utf-8", "replace"))
 
     async def tell(self, what: str, **facts: int) -> None:
-        """Send a message about the terminal: `resize`, `focus`, `blur`, `quit`."""
+        """Send a message about the terminal to the screens: `resize`, `focus`, `blur`, `quit`."""
         await self._write(META, json.dumps({"type": what, **facts}).encode())
 
     async def end(self) -> None:
-        """Ask it to exit, then kill it; returns when it has ended."""
+        """Ask the process to exit, then kill it; return when it has ended."""
         await self.tell("quit")
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
@@ -106,7 +106,7 @@ class ViewerProcess:
         await self._reading
 
     def kill(self) -> None:
-        """Kill it and all processes that it started."""
+        """Kill the process and all processes that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -18,7 +18,7 @@ from gpuwatch.report.delivery.ledger import Ledger
 from gpuwatch.report.delivery.sender import Pace, ReceiverStatus, Sender
 
 CLOSE_S = 3.0
-"""Seconds to deliver what is due at the end; the rest stays in the state file."""
+"""Seconds for which `close` delivers what is due; the rest stays in the state file."""
 EVERY_S = 1.0
 TRY_LOCK_S = 10.0
 
@@ -38,10 +38,10 @@ class Delivery:
 
         Args:
             receivers: Where to deliver.
-            source: Of the plan; a path is made absolute, so that it is the same from every folder.
-            folder: Of the state files.
-            pace: Other delays, for tests.
-            wall: Unix seconds.
+            source: The source of the plan; a path is made absolute, so that it is the same from every folder.
+            folder: The folder of the state files.
+            pace: The delays, if other than the default; for tests.
+            wall: Returns the current time in unix seconds.
         """
         self.receivers = tuple(receivers)
         self._pace, self._wall = pace or Pace(), wall

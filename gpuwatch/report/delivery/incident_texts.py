@@ -15,13 +15,13 @@ from gpuwatch.plain import plain
 
 MAX_TEXT_CHARS, MAX_STEPS = 600, 6
 MAX_MARKDOWN_CHARS = 3_500
-"""ntfy turns messages above 4,096 bytes into attachments."""
+"""Maximum length of a message; ntfy turns messages above 4,096 bytes into attachments."""
 SIGNS = {"firing": "FIRING", "resolved": "RESOLVED"}
 _SPECIAL = pattern_of(r"([\\`*_\[\]<>#|~$])")
 _LINKED = pattern_of(
     r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)|(?<=\bmailto)(?=:)|(?<=:)(?=[\w+-]{1,40}:)", re.IGNORECASE
 )
-"""Places where a chat would see a link, a mention or an emoji."""
+"""Matches the places where a chat would make a link, a mention or an emoji."""
 NOTHING = "\N{ZERO WIDTH SPACE}"
 
 

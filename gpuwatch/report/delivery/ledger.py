@@ -21,18 +21,21 @@ from gpuwatch.wire import Severity
 from gpuwatch.wire.codec import decode_strictly
 
 SETTLE_S = 8.0
-"""Seconds from the first sight of an incident to its delivery.
+"""Seconds for which an incident must be known before it is delivered.
 
-By then its headline names the first failure.
+After this time its headline names the first failure.
 """
 GONE_S = 120.0
-"""Seconds after which an unlisted incident is over; after a restart, logs must be read again first."""
+"""Seconds after which an incident that is no longer listed counts as resolved.
+
+After a restart, the logs must be read again before it is listed.
+"""
 HISTORY_AFTER_S = 3600.0
-"""An incident whose newest line was this old when first seen is history, and not delivered (seconds)."""
+"""An incident whose newest line is older than this when it is first seen is not delivered (seconds)."""
 SAME_FIRST_S = 600.0
-"""After a restart, an incident at the same place that began within this time is the same one (seconds)."""
+"""After a restart, an incident at the same place is the same one if it began within this many seconds."""
 SAME_OTHER_JOB_S = 60.0
-"""The same for a job of another name: one that ended is named by its folder, no longer by its launcher."""
+"""`SAME_FIRST_S` for a job with another name: an ended job is named by its folder, not by its launcher."""
 KEPT_ENTRIES = 1_000
 LOST_AFTER_S = 86_400.0
 """Seconds for which a resolved incident is offered to a failing receiver."""
@@ -77,7 +80,7 @@ class LedgerEntry(msgspec.Struct):
         return "firing" if self.over_at is None else "resolved"
 
     def due(self, receiver: str, status: Status | None = None) -> bool:
-        """Return True if a receiver has not accepted the current status, or has a lower severity.
+        """Return True if a receiver has not accepted the current status, or has accepted a lower severity.
 
         `status`: use this instead of the entry's status.
         """
@@ -186,7 +189,10 @@ class Ledger:
         return self.entries.get(self._of.get(incident.id, ""))
 
     def _recognize(self, incident: Incident, is_same: Callable[[LedgerEntry, Incident], bool]) -> None:
-        """Find the entry that an earlier session made of the same incident, unless the incident has one."""
+        """Give the incident the entry of the same incident from an earlier session, unless it has an entry.
+
+        `is_same`: compares an entry with an incident.
+        """
         if self._known(incident) is not None:
             return
         taken = set(self._of.values())
@@ -211,7 +217,10 @@ class Ledger:
             self.version += 1
 
     def _make_room(self) -> None:
-        """Drop the oldest resolved entry of the node with most, else its oldest, if there are too many."""
+        """Drop entries while there are too many: each time one of the node with the most entries.
+
+        The oldest resolved entry of that node goes first, else its oldest.
+        """
         while len(self.entries) > KEPT_ENTRIES:
             ((node, _),) = Counter(each.place[2] for each in self.entries.values()).most_common(1)
             names = [name for name, entry in self.entries.items() if entry.place[2] == node]
@@ -228,10 +237,11 @@ class Ledger:
     def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
         """Yield the entries due for a receiver at severity `least` or above.
 
-        Those of the node of which it has accepted fewest come first, then the oldest: messages are few per
-        minute, and one node with many incidents delays no other's.
+        Entries of the node with the fewest accepted messages come first, then the oldest: messages per minute
+        are
+        limited, and a node with many incidents must not delay others.
 
-        Incidents that were resolved long ago are given up, and counted as lost. `wall`: unix seconds.
+        Incidents that were resolved long ago are given up and counted as lost. `wall`: unix seconds.
         """
         sent = Counter(each.place[2] for each in self.entries.values() if receiver in each.accepted)
         for entry in sorted(self.entries.values(), key=lambda each: sent[each.place[2]]):
@@ -253,12 +263,12 @@ class Ledger:
 
 
 def is_at_same_place(entry: LedgerEntry, incident: Incident) -> bool:
-    """Return True if an entry has the place of an incident, and began about when it did."""
+    """Return True if an entry has the place of an incident and began at about the same time."""
     return entry.place == _place(incident) and abs(entry.first - incident.first) <= SAME_FIRST_S
 
 
 def may_be_same(entry: LedgerEntry, incident: Incident) -> bool:
-    """Return True if an entry's place contradicts an incident's in nothing but the name of the job.
+    """Return True if an entry's place is compatible with an incident's, apart from the name of the job.
 
     A restarted session reads undated lines again: it may learn of a rank or a job that was unknown before.
     """

@@ -16,7 +16,7 @@ from gpuwatch.report.delivery.ledger import LedgerEntry, Status
 
 ALERT_NAME = "GpuwatchIncident"
 ALIVE_S = 300.0
-"""Seconds after which an Alertmanager ends an alert that is not repeated."""
+"""Seconds after which an Alertmanager ends an alert that is not sent again."""
 JSON = "application/json"
 PRIORITY = {"critical": "5", "error": "4", "warning": "3"}
 """Priorities of ntfy."""

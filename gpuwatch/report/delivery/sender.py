@@ -40,16 +40,16 @@ class Pace(Struct, frozen=True):
     """The delays of a delivery, in seconds."""
 
     settle_s: float = SETTLE_S
-    """From an incident to its first message."""
+    """Seconds from an incident to its first message."""
     repeat_s: float = 60.0
-    """Interval of repeats to an Alertmanager, which drops alerts after 5 minutes."""
+    """Seconds between repeats to an Alertmanager, which drops alerts after 5 minutes."""
     firing_s: float = 60.0
-    """Shortest time for which an incident is reported as firing.
+    """Minimum number of seconds for which an incident is reported as firing.
 
     An Alertmanager groups for 30 s by default.
     """
     first_wait_s: float = 1.0
-    """Back-off after the first failure; doubles with each further one."""
+    """Seconds of back-off after the first failure; doubles with each further one."""
 
 
 class ReceiverStatus(Struct, frozen=True):

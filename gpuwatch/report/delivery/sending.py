@@ -13,7 +13,7 @@ from gpuwatch.plain import plain, plain_lines
 from gpuwatch.report.delivery.messages import Post
 
 SOCKET_S, ATTEMPT_S = 10.0, 30.0
-"""Seconds of silence of a receiver, and of a whole attempt."""
+"""Timeouts in seconds: without data from the receiver, and for a whole attempt."""
 MAX_ANSWER_BYTES = 4096
 MAX_RETRY_AFTER_S = 600.0
 MAX_REASON_CHARS = 120

@@ -100,7 +100,7 @@ GROUPS: dict[str, tuple[str, tuple[DmonColumn, ...]]] = {
         ),
     ),
 }
-"""Group letter -> title and columns, as in nvidia-smi."""
+"""Group letter -> title and columns of the group, as in nvidia-smi."""
 
 
 class GroupError(ValueError):

@@ -14,11 +14,11 @@ from gpuwatch.session.evidence.artifacts import Artifact
 
 Piece: TypeAlias = str | bytes
 Guard: TypeAlias = Callable[[str, Iterator[Piece]], Iterator[Piece]]
-"""Takes the path and the pieces of a file; yields the pieces, and notes an error."""
+"""A function that takes the path and the pieces of a file and yields the pieces; it records an error."""
 
 
 def fetched_entries(files: Sequence[ArtifactFetched]) -> Iterator[BundleEntry]:
-    """Yield the entries `artifacts/NODE/PATH` of what the nodes sent; incomplete ones are left out."""
+    """Yield an entry `artifacts/NODE/PATH` for each artifact that a node sent completely."""
     taken: set[str] = set()
     for file in files:
         if file.trouble is not None or not file.over:
@@ -34,7 +34,7 @@ def fetched_entries(files: Sequence[ArtifactFetched]) -> Iterator[BundleEntry]:
 
 
 def folder_entries(folder: Path, artifacts: Sequence[Artifact], guard: Guard) -> Iterator[BundleEntry]:
-    """Yield the entries of artifacts in a folder of this machine: `artifacts/PATH`."""
+    """Yield an entry `artifacts/PATH` for each artifact in a folder of this machine."""
     taken: set[str] = set()
     for artifact in artifacts:
         pieces: Iterator[Piece] = (
@@ -52,5 +52,5 @@ def entry_name(path: PurePosixPath, taken: set[str]) -> str:
 
 
 def about(artifact: Artifact, path: str) -> str:
-    """Return the description for the index."""
+    """Return the description of an artifact for the index of the bundle."""
     return f"{artifact.kind}: {masked_cell(path)}"

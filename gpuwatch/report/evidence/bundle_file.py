@@ -28,7 +28,7 @@ class BundleEntry(Struct, frozen=True):
 
     name: str
     content: str | Path | Iterable[str | bytes]
-    """A text, an iterable of pieces, or a path of a file with the content."""
+    """The content: a text, an iterable of pieces, or the path of a file."""
     about: str
     """Description for the index."""
 
@@ -46,7 +46,7 @@ def log_name(node: str, file: str, taken: set[str]) -> str:
 
 
 def unique_name(stem: str, taken: set[str]) -> str:
-    """Return a name from `stem` that no other entry, nor a folder of one, has, whatever the case."""
+    """Return a name made from `stem` that differs, ignoring case, from all entries and their folders."""
     if any(parent in taken for parent in _folders(stem)):  # a file has the name of its folder
         top, _, rest = stem.partition("/")
         stem = f"{top}/{rest.replace('/', '_')}"

@@ -80,7 +80,10 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
-    """Return the incidents as Markdown, as the key `Y` copies them. `recorded`: they are of a recording."""
+    """Return the incidents as Markdown, as the key `Y` copies them.
+
+    `recorded`: the incidents come from a recording.
+    """
     return "\n".join(as_markdown(incident, recorded=recorded) for incident in subject.incidents)
 
 

@@ -26,7 +26,7 @@ from gpuwatch.telemetry.base.secret_names import (
 )
 
 ENDINGS = (".yaml", ".yml", ".json")
-"""Of the files that are such documents, in lower case."""
+"""Endings of the names of YAML and JSON files, in lower case."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _JSON_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.){0,1048576}\"|[{}\[\]:]|[^\s{}\[\]:,\"]{1,4096}", re.DOTALL)
 _NO_SECRET = re.compile(
@@ -34,10 +34,10 @@ _NO_SECRET = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?$")
 _MIN_DIGITS = 6
-"""Characters of a number that may be a secret; a shorter one is a count."""
+"""Minimum length of a number that may be a secret; a shorter one is a count."""
 _PASSWORDS = ("password", "passwd", "passphrase", "pass", "pwd", "pw", "pin")
 _KUBERNETES = {"data", "stringData"}
-"""Keys of a Kubernetes Secret whose values are secret under any name."""
+"""Keys of a Kubernetes Secret whose values are secret whatever their names are."""
 
 
 @dataclass(eq=False)
@@ -52,10 +52,10 @@ class _Node:
     is_mapping: bool = False
     is_key: bool = False
     anchored: _Node | None = None
-    """Of an alias: the node with its anchor."""
+    """The node with the anchor, if this node is an alias."""
 
     def pairs(self) -> Iterator[tuple[str, _Node]]:
-        """Yield the keys and values of a mapping; a key that is no scalar is empty."""
+        """Yield the keys and values of a mapping; "" for a key that is no scalar."""
         for key, value in zip(self.children, self.children[1:], strict=False):
             if key.is_key:
                 yield UNSEEN.sub("", key.text or ""), value
@@ -149,7 +149,7 @@ def _yaml_tree(text: str) -> tuple[_Node, bool]:
 
 
 def _json_tree(text: str) -> tuple[_Node, bool]:
-    """Return the values of a JSON text as a list, and False if it is cut or no JSON."""
+    """Return the values of a JSON text as a list, and False if the text is incomplete or not JSON."""
     root = _Node(0)
     parents = [root]
     for token in _JSON_TOKEN.finditer(text):

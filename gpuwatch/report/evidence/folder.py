@@ -27,7 +27,7 @@ from gpuwatch.session.evidence.artifacts import Artifact, chosen_artifacts
 MAX_PLACES = 24
 """Most blocks per file."""
 MAX_WALKED_FILES = 200_000
-"""Of a folder, that are looked at for artifacts."""
+"""Maximum number of files of a folder that are searched for artifacts."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.plain import plain
 
 BEFORE_S, AFTER_S = 300, 120
-"""Seconds before and after the moment, in one-second resolution."""
+"""The period of the values: seconds before and after the moment, in one-second resolution."""
 FINE_S = 900
 """Seconds for which a history has one-second values; older values are means over 2 minutes."""
 BUCKET_S, BUCKETS = 120, 30

@@ -43,8 +43,8 @@ def index_text(
 
     Args:
         head: What the bundle is about.
-        held: Its files; in large folders, those without a description are only counted.
-        missing: (what, why) of everything that it lacks.
+        held: The files of the bundle; in large folders, those without a description are only counted.
+        missing: (what, why) of everything that the bundle lacks.
         masked: Number of masked secrets.
         wall: Unix seconds.
     """
@@ -75,7 +75,10 @@ def index_text(
 
 
 def _rows(held: Sequence[BundleEntry]) -> list[str]:
-    """Return rows for the files with descriptions, in order; of large folders the first ones and a count."""
+    """Return a table row for each file with a description, in order.
+
+    Of a large folder only the first files have a row; the last row counts the others.
+    """
     rows: list[str] = []
     shown = dict.fromkeys(FOLDERS, 0)
     left_out = dict.fromkeys(FOLDERS, 0)

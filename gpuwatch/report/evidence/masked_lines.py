@@ -19,31 +19,31 @@ _OPENED = re.compile(
     r"(?:[|>][+-]?\d?[+-]?|[\[{(]|\"\"\"|'{3}|\\|(?:\$\(cat\s{0,4})?<<-?[\"']?(?P<end>\w{1,24})[\"']?)?"
     r"\s{0,40}(?:(?<=\s)#.{0,200})?$"
 )
-"""A name at the end of a line, whose value begins on the next one."""
+"""Matches a name at the end of a line, whose value begins on the next line."""
 _QUOTED_VALUE = re.compile(
     rf"(?:^|[\s{{,(])[\"']?{_NAME}[\"']?\]?\s{{0,40}}[:=]\s{{0,40}}(\"\"\"|'{{3}}|\"|')(.*)$"
 )
-"""A name and the beginning of its quoted value."""
+"""Matches a name and the beginning of its quoted value."""
 _EXPLICIT = re.compile(
     rf"(?:\?\s{{1,8}}[\"']?{_NAME}[\"']?|.{{0,400}}?(?<![\w-])(--?[A-Za-z][\w.-]{{1,80}})\s{{1,8}}\\)$"
 )
-"""A key of its own line in YAML; an option at the end of a line that goes on."""
+"""Matches a YAML key on a line of its own, or an option at the end of a line that continues below."""
 _LIST_ITEM = re.compile(rf"^(?:-\s{{1,8}})?[\"']?{_NAME}[\"']?,?$")
-"""An option that is an item of a list."""
+"""Matches an option that is an item of a list."""
 _SECTION = re.compile(
     rf"^(?:\[{{1,2}}\s?[\"']?{_NAME}[\"']?\s?\]{{1,2}}|[a-z]{{1,12}}\s[\"']?{_NAME}[\"']?\s{{0,4}}\{{)$"
 )
-"""The heading of a group of settings: `[db_password]`, `variable "db_password" {`."""
+"""Matches the heading of a group of settings: `[db_password]`, `variable "db_password" {`."""
 _SECTION_VALUE = re.compile(
     r"^(\w{0,20}value|default|data)(\s{0,40}[:=]\s{0,40}[\"']?)[^\s\"']{1,4096}", re.IGNORECASE
 )
 _CELLS = re.compile(rf"^[\"']?{_NAME}([\"']?\s?[,;\t]\s?[\"']?)([^\s,;\"']{{1,4096}})(?=[\"']?$)")
-"""A line of a table of two columns."""
+"""Matches a line of a table with two columns."""
 _SHELL_INPUT = re.compile(
     rf"(\bread\s(?:-\w{{1,4}}\s){{0,3}}{_NAME}\s{{0,4}}<<<\s{{0,4}}[\"']?)([^\s\"']{{1,4096}})"
 )
 _PAIR = re.compile(rf"([\"']){_NAME}\1(\s{{0,8}},\s{{0,8}})([\"'])([^\"']{{1,4096}})\4")
-"""An option and its value as neighbours in a list."""
+"""Matches an option and its value as neighbours in a list."""
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY")
 _KEY_ENDS = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY[A-Z -]{0,20}")
 _QUOTES = ('"""', "'''")
@@ -57,15 +57,16 @@ _NO_SECRET = re.compile(
 )
 _CLOSING = {"{": "}", "[": "]"}
 _GROUP = re.compile(rf"{_NAME}([\"']?\s{{0,8}}[:=]\s{{0,8}}[\[{{])([^\[\]{{}}]{{1,4096}})(?=[\]}}])")
-"""A name and a list or mapping on one line."""
+"""Matches a name and a list or mapping on one line."""
 _TAIL_CHARS = 400
-"""Characters of a line in which an opened value is looked for."""
+"""Number of characters at the end of a line in which the name of an opened value is searched."""
 
 
 def masked_lines(lines: Iterable[str], *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the lines without line ends, with their indentation.
+    """Yield the lines with secrets masked, without line ends, with their indentation.
 
-    `is_masked`: the named secrets of the document are masked; values below their names are not looked for.
+    `is_masked`: the named secrets of the document are already masked; values below their names are not
+    looked for.
     """
     state = _OpenValue(is_masked=is_masked)
     above, value = "", ""
@@ -99,7 +100,7 @@ class _OpenValue:
         self._pairs = SecretLines()
 
     def taken(self, text: str, indent: int) -> str:
-        """Return the next line without secrets. `indent`: its indentation in characters."""
+        """Return the next line with its secrets masked. `indent`: its indentation in characters."""
         if self._is_masked and not self._in_key and _KEY_BEGINS.search(text) is None:
             return _without_named(masked(text))
         return self._pairs.masked(self._without_own(text, indent))
@@ -159,7 +160,7 @@ class _OpenValue:
         return MASK
 
     def _of_group(self, text: str) -> str:
-        """Return `MASK` for a line of a secret list or mapping, but a line of brackets alone unchanged."""
+        """Return `MASK` for a line of a secret list or mapping; a line of brackets alone stays unchanged."""
         opening = next(each for each, closing in _CLOSING.items() if closing == self._closing)
         self._depth += text.count(opening) - text.count(self._closing)
         if self._depth <= 0:
@@ -191,7 +192,7 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Return the text with the values of assignments and options masked whose name is a secret's."""
+    """Return the text in which the values of secret assignments and options are masked, by their names."""
     return _OPTION.sub(_without_assigned, _ASSIGNED.sub(_without_assigned, text))
 
 

@@ -45,11 +45,17 @@ NO_ARTIFACTS = ArtifactChoice()
 NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
 Cut: TypeAlias = Callable[[float, float, Path], None]
-"""Writes the recording between two times (unix seconds) into a new file; raises RecordingError on failure."""
+"""A function that writes the recording between two times (unix seconds) into a new file.
+
+Raises `RecordingError` on failure.
+"""
 UNSEEN_S = 5.0
-"""Values that begin this much later than possible count as missing; first samples take a moment (seconds)."""
+"""Values that begin more than this many seconds after the earliest possible time count as missing.
+
+The first samples take a moment.
+"""
 SLICE_S = 0.02
-"""Seconds that one update writes, at least one step; the next update continues."""
+"""Seconds for which one update writes (at least one step); the next update continues."""
 
 
 class Measured(Protocol):
@@ -84,13 +90,13 @@ class BundleContents(NamedTuple):
     """What a bundle holds besides the lines around the evidence."""
 
     whole_logs: bool = False
-    """All lines of the job's logs instead of those around the evidence."""
+    """True for all lines of the job's logs instead of those around the evidence."""
     artifacts: ArtifactChoice = NO_ARTIFACTS
     """The artifacts of the job to fetch (`ArtifactListing`)."""
     hang: Callable[[], HangReport | None] = lambda: None
-    """Returns the newest hang report, or None."""
+    """A function that returns the newest hang report, or None."""
     cut: Cut | None = None
-    """Writes a period of the recording into a file; None: nothing was recorded."""
+    """A function that writes a period of the recording into a file; None: nothing was recorded."""
 
 
 LINES_ONLY = BundleContents()
@@ -144,7 +150,7 @@ class EvidenceRun:
 
     @property
     def fetched_bytes(self) -> int:
-        """Bytes fetched so far of these."""
+        """Number of bytes of the whole logs and artifacts that were fetched so far."""
         return self.fetch.fetched_bytes + self.artifacts.fetched_bytes
 
     @property

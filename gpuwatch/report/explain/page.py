@@ -41,7 +41,7 @@ def playbook_page() -> str:
 
 
 def topic_text(topic: Topic) -> str:
-    """Return one topic as Markdown: what `gpuwatch explain` shows, under an anchor."""
+    """Return one topic as Markdown: the text that `gpuwatch explain` shows, below an anchor."""
     explanation = of_topic(topic, {})
     rules = [Line("Rules: " + ", ".join(f"`{each}`" for each in topic.rules))] if topic.rules else []
     blocks = [Heading(topic.title, 2), Line(f"`gpuwatch explain {topic.id}`"), *explanation.blocks, *rules]

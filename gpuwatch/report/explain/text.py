@@ -46,7 +46,7 @@ def _facts(explanation: Explanation) -> dict[str, Any]:
 
 
 def numbered_text(block: Line | Item) -> str:
-    """Return the text of a block, after its number if it has one; its command is not marked."""
+    """Return the text of a block, preceded by its number if it has one; its command is not highlighted."""
     if isinstance(block, Line):
         return block.text
     text = block.text.replace(f"`{block.copy}`", block.copy) if block.copy else block.text

@@ -13,9 +13,9 @@ from gpuwatch.report.exporter.page import MetricsPage, labels
 from gpuwatch.report.output.fair_order import in_turn
 
 MAX_ALERTS_SHOWN = 2_000
-"""Firing alerts with their own labels, by turns of the nodes most severe and newest first.
+"""Maximum number of firing alerts with their own labels: most severe and newest first, nodes in turn.
 
-The counts include all.
+The counts include all alerts.
 """
 MAX_INCIDENTS_SHOWN = 200
 

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOW_S = 2.0
-"""A client that has not taken its answer after so long may lose its place; Prometheus takes milliseconds."""
+"""A client that has not read its answer after this many seconds may be disconnected for another one.
+
+Prometheus takes milliseconds.
+"""
 
 MIN_PLACES = 4
 SHARE = 0.25
-"""Share of the places that one address may keep while others wait."""
+"""Fraction of the connections that one address may keep while others wait."""
 
 
 @dataclass
@@ -49,8 +52,9 @@ class Connections:
     def add(self, line: socket.socket, address: str = "") -> bool:
         """Add a connection; return False if there are too many and none may be closed for it.
 
-        The one that waits longest for a request, or for its client to read the answer, is closed; else the
-        oldest of the address that has more than its share: a client with many requests keeps nobody out.
+        The connection that has waited longest for a request, or for its client to read the answer, is closed;
+        else
+        the oldest one of the address that has more than its share: one client cannot keep others out.
         """
         with self._lock:
             if len(self._open) >= self._most:
@@ -68,9 +72,9 @@ class Connections:
         return min(idle or slow, key=lambda pair: pair[0])[1] if idle or slow else None
 
     def _greedy(self, address: str) -> socket.socket | None:
-        """Return the oldest connection of the address that has most, if those are too many; else None.
+        """Return the oldest connection of the address with the most; None if that has no more than its share.
 
-        They are if they exceed the share of one address and the number of connections of `address`.
+        The share is `SHARE` of all places, and at least the number of connections of `address`.
         """
         counts = Counter(phase.address for phase in self._open.values())
         most, count = counts.most_common(1)[0]

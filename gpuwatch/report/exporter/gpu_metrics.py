@@ -8,18 +8,18 @@ from gpuwatch.link.prometheus.series import gpu as series
 from gpuwatch.report.exporter.page import MetricsPage, labels
 
 MAX_REASONS = 16
-"""Most throttle reasons or error kinds per GPU; NVML has nine."""
+"""Maximum number of throttle reasons, and of kinds of errors, per GPU; NVML has nine."""
 
 
 def gpu_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float, offset_s: float) -> None:
     """Add all samples of one GPU.
 
     Args:
-        page: Where they go.
-        node: Of the GPU.
+        page: The page to which they are added.
+        node: The node of the GPU.
         gpu: The GPU.
-        now: Our monotonic clock.
-        offset_s: Unix seconds minus that clock.
+        now: Monotonic seconds.
+        offset_s: Unix seconds minus monotonic seconds.
     """
     info = gpu.info
     own = labels({"node": node.name, "gpu": info.index, "uuid": info.uuid})
@@ -75,7 +75,7 @@ def last_xid(node: Node, gpu: Gpu) -> tuple[int, float] | None:
 
 
 def dcgm_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float) -> None:
-    """Add the GPU under dcgm-exporter's names and labels."""
+    """Add the samples of a GPU under the names and labels of dcgm-exporter."""
     info, host = gpu.info, node.name if node.hello is None else node.hello.host
     own = labels(
         {

@@ -16,13 +16,13 @@ from gpuwatch.report.output.fair_order import in_turn
 from gpuwatch.telemetry.training.flops import TERA
 
 MAX_JOBS_SHOWN = 64
-"""Most jobs per page; running and large ones first, by turns of the nodes of their first ranks."""
+"""Maximum number of jobs per page: running and large ones first, the nodes of their first ranks in turn."""
 MAX_RANKS_SHOWN = 16_384
 """Most ranks per job."""
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:
-    """Yield up to MAX_JOBS_SHOWN jobs, nodes in turn. `wall`: unix seconds."""
+    """Yield up to `MAX_JOBS_SHOWN` jobs, the nodes of their first ranks in turn. `wall`: unix seconds."""
     placement.refresh(fleet)
     received = received_from(fleet, placement)
 

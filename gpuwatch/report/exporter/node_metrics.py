@@ -16,7 +16,7 @@ HOST_FRESH_S = 15.0
 DISKS_FRESH_S = 120.0
 """Age in seconds up to which file systems count; they are read every 30 s."""
 MAX_PORTS = 128
-"""Most interfaces, ports and file systems (each) per node; container hosts have thousands of veths."""
+"""Maximum number of interfaces, of ports and of file systems per node; container hosts have many veths."""
 
 
 def node_metrics(page: MetricsPage, node: Node, now: float, offset_s: float) -> None:

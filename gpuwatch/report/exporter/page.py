@@ -18,7 +18,7 @@ MAX_SERIES = 200_000
 """Most samples per page: about 4,000 GPUs. Prometheus's own limit is `sample_limit`."""
 MAX_LABEL_CHARS = 200
 KEPT_LABELS = 16_384
-"""Labels that are kept from page to page: most are the same in each, and to make one takes 2 us."""
+"""Number of labels that are cached: most are the same on every page, and making one takes 2 us."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -73,9 +73,9 @@ class MetricsPage:
         lines.append(f"{name}{{{labelled}}} {text}\n" if labelled else f"{name} {text}\n")
 
     def is_new(self, what: str, labelled: str) -> bool:
-        """Return True at the first call for an item of this kind with these labels.
+        """Return True at the first call for an item of the kind `what` with these labels.
 
-        A node may list one twice.
+        A node may list an item twice.
         """
         key = (what, labelled)
         new = key not in self._seen

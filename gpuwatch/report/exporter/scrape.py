@@ -37,12 +37,12 @@ MAKING = MetricFamily(
 
 @dataclass
 class Scraper:
-    """Makes the pages of a session; it remembers where ranks ran, and figures of the last page."""
+    """Makes the pages of a session; it keeps where ranks ran, and statistics of the last page."""
 
     most: int = MAX_SERIES
     """Most samples per page."""
     dcgm_names: bool = False
-    """True: add dcgm-exporter's names."""
+    """True to add metrics with dcgm-exporter's names."""
     dropped: int = 0
     """Samples left out of the newest page."""
     scrapes: int = 0
@@ -57,8 +57,8 @@ class Scraper:
         Args:
             fleet: The nodes.
             book: The alerts and incidents.
-            now: Our monotonic clock.
-            wall: The same moment in unix seconds.
+            now: Monotonic seconds.
+            wall: Unix seconds of the same moment.
             receivers: The state of each receiver of alerts.
         """
         began, offset_s = perf_counter(), wall - now

@@ -1,4 +1,7 @@
-"""The exporter's HTTP server. Its threads never touch the session; the session's owner builds the pages."""
+"""The exporter's HTTP server.
+
+Its threads never access the session; the thread that owns the session builds the pages.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ CONNECTION_S = 30.0
 Prometheus keeps its own open.
 """
 MAX_CONNECTIONS = 64
-"""Most connections; a further one replaces the longest idle one."""
+"""Maximum number of connections; a further one replaces the one that is idle for longest."""
 GZIP_LEVEL = 1
 ABOUT = f"gpuwatch {__version__}: /metrics for Prometheus\n".encode()
 _Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"

@@ -25,7 +25,7 @@ from gpuwatch.whole_file import read_own
 MAX_CONFIG_BYTES = 1 << 16
 KEPT_LOGINS = 64
 MAX_WAITING = 4
-"""Most passwords of one address that wait to be verified, about 50 ms each."""
+"""Maximum number of passwords of one address that wait to be verified; each takes about 50 ms."""
 NO_CLIENT, NEEDS_CLIENT = "NoClientCert", "RequireAndVerifyClientCert"
 
 
@@ -33,7 +33,7 @@ class HashText(Text):
     """The schema of a bcrypt hash. Errors do not quote an invalid value: it may be a plain password."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Report the invalid value at `node`."""
+        """Report the invalid value at `node`, without quoting it."""
         problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
 
 
@@ -80,11 +80,11 @@ class WebConfig:
     """User -> bcrypt hash."""
     _salt: bytes = field(default_factory=lambda: hashlib.sha256(bcrypt.gensalt(4)).digest())
     _good: set[bytes] = field(default_factory=set)
-    """Digests of accepted logins, since verifying a hash takes 50 ms or more."""
+    """Digests of accepted logins: they need no second verification, which takes 50 ms or more."""
     _one: threading.Lock = field(default_factory=threading.Lock)
-    """Passwords are verified one at a time, so that guessing cannot use every core."""
+    """The lock under which one password at a time is verified, so that guessing cannot use every core."""
     _waiting: Counter[str] = field(default_factory=Counter)
-    """Address -> requests whose password waits to be verified."""
+    """Address -> number of requests whose password waits to be verified."""
 
     def allows(self, authorization: str | None, address: str = "") -> bool:
         """Return True if a request with this `Authorization` header may read.
@@ -166,5 +166,5 @@ def _tls(given: Mapping[str, str], folder: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> bytes:
-    """Return no passphrase, so that an encrypted key is refused: a service cannot ask for it."""
+    """Return an empty passphrase, so that an encrypted key is refused: a service cannot ask for one."""
     return b""

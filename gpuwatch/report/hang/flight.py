@@ -21,7 +21,7 @@ from gpuwatch.runs.flight.dump_files import FoundDumps
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAX_LISTED_FILES = 8
-"""Omitted dumps and folders that are listed individually."""
+"""Maximum number of omitted dumps and folders that are listed individually."""
 
 
 def print_flight(read: FoundDumps, analysis: FlightAnalysis, out: TextIO) -> None:

@@ -17,7 +17,7 @@ SHOWN_FRAMES = 12
 
 
 class SeenProcess(Struct, frozen=True):
-    """A process of a node and what it was doing. Without a `stack`, `missing` may state why."""
+    """A process of a node and its current location. Without a `stack`, `missing` may state why."""
 
     node: str
     pid: int
@@ -29,13 +29,13 @@ class SeenProcess(Struct, frozen=True):
 
     @property
     def main(self) -> PythonThread | None:
-        """Its main thread; None if the frames of that are unknown."""
+        """The main thread of the process; None if its frames are unknown."""
         python = self.stack.python if self.stack is not None else []
         return next((thread for thread in python if thread.main and thread.frames), None)
 
     @property
     def what(self) -> str | None:
-        """`in next_batch (data.py:9)`, `asleep (clock_nanosleep)`; None: unknown."""
+        """The location as text, `in next_batch (data.py:9)` or `asleep (clock_nanosleep)`; None: unknown."""
         if self.main is not None:
             return place_of(self.main.frames)[0]
         threads = self.stack.threads if self.stack is not None else []
@@ -43,7 +43,7 @@ class SeenProcess(Struct, frozen=True):
 
 
 def process_lines(seen: Iterable[SeenProcess]) -> Iterator[Line]:
-    """Yield what each process does, and its innermost frames, innermost first."""
+    """Yield the location of each process, and its innermost frames, innermost first."""
     for each in seen:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"

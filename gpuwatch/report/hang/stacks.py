@@ -206,7 +206,7 @@ def job_facts(job: JobStacks) -> Facts:
 
 
 def spot_facts(spot: StackGroup) -> Facts:
-    """Return one location as data."""
+    """Return one location with its ranks as data."""
     return {
         "what": spot.what,
         "waits": spot.waits,
@@ -270,5 +270,5 @@ def peer_facts(peer: RasRank) -> Facts:
 
 
 def bucket_facts(bucket: Bucket) -> Facts:
-    """Return ranks with equal counts as data."""
+    """Return one group of ranks with equal counts as data."""
     return {"count": bucket.count, "size": bucket.size, "ranks": [peer.rank for peer in bucket.peers]}

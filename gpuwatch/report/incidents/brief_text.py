@@ -13,7 +13,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.incidents.text import numbered_code
 
 MAX_KEY_LINE = 400
-"""Characters shown of the key line."""
+"""Maximum number of characters shown of the key line."""
 SHOWN_FACTS = ("first seen", "confidence")
 
 

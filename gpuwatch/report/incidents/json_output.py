@@ -20,9 +20,9 @@ from gpuwatch.wire import TimeBound
 Facts: TypeAlias = dict[str, Any]
 
 MAX_LINE_CHARS = 16 * 1024
-"""Agents cut lines at this length."""
+"""Length in characters at which agents cut lines."""
 MAX_PROOF_CHARS = 64 * 1024
-"""Characters of the lines around a key line."""
+"""Maximum number of characters of the lines around a key line."""
 MAX_FIELDS, MAX_FIELD_CHARS = 64, 4096
 
 
@@ -135,7 +135,7 @@ def _verdict_facts(verdict: Verdict) -> Facts:
 def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
     """Return the lines around line `key` that fit into `MAX_PROOF_CHARS`, sanitized, and its new index.
 
-    A node may send far more than an agent does, so each node's share of a report is bounded.
+    A node may send far more than an agent does, so the text of each proof is bounded.
     """
     cut = [plain(line[:MAX_LINE_CHARS]) for line in lines]
     first = last = min(key, max(0, len(cut) - 1))

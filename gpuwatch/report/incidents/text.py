@@ -20,11 +20,11 @@ from gpuwatch.plain import plain
 Place: TypeAlias = Callable[[Proof], str]
 
 NOT_HERE = ("class", "job")
-"""Facts that the lines above the facts state."""
+"""Keys of an incident that are not listed as facts, because the lines above state them."""
 SHOWN_EVIDENCE = 6
 SHOWN_MOMENTS = 14
 SHOWN_LAST_MOMENTS = 3
-"""Of a long timeline the beginning and the end are shown."""
+"""Number of moments shown from the end of a long timeline; the middle is left out."""
 SHOWN_OUTSIDE = 12
 MAX_QUOTED_LINE, QUOTE_INDENT = 240, 10
 """Characters shown of the log line of an alert outside of incidents, and its indentation."""
@@ -66,7 +66,7 @@ def _shown_events(incident: Incident) -> list[TextBlock]:
 
 
 def _hang_check(hang_check: HangCheck) -> Iterator[TextBlock]:
-    """Yield the hang verdict, its evidence, and next steps as commands."""
+    """Yield the blocks of a hang verdict: its sentence, its evidence, and next steps as commands."""
     verdict = hang_check.verdict
     sure = f" ({verdict.confidence} confidence)" if verdict.wrong else ""
     yield Heading(f"Hang analysis at {clock(hang_check.at)}: {verdict.sentence}{sure}")

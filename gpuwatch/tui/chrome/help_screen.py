@@ -109,7 +109,7 @@ ACTIONS = {
     "app.find": "search",
     "app.back": "close",
 }
-"""Bindings of every screen that work here, with their actions."""
+"""Key bindings of all screens that also work in the help, each with the action that it has here."""
 HINTS = {"app.find": "Search", "app.back": "Close"}
 
 

@@ -190,7 +190,7 @@ class KeysLine(Widget):
         return self.screen.labels().get(binding.action, binding.description)
 
     def _is_idle(self, hint: KeyHint) -> bool:
-        """Return True if the key does nothing on this screen now, and needs no hint."""
+        """Return True if the key has no effect on this screen now, so that its hint is not shown."""
         name = hint.action.partition("(")[0]
         if name == self._kind != "waiting" or (name == "waiting" and self._kind not in ASKED_FROM):
             return True

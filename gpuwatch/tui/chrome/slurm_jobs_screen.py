@@ -22,7 +22,7 @@ from gpuwatch.tui.toolkit.themes import THEMES
 AGAIN_S = 30.0
 """Seconds between two readings of the queue."""
 ReadQueue = Callable[[bool], Sequence[QueuedJob]]
-"""(of all users) -> the jobs in the queue, the running ones first; raises `HostsError`."""
+"""A function that reads the queue: (of all users) -> its jobs, running ones first; raises `HostsError`."""
 
 
 class SlurmJobsApp(App[str]):

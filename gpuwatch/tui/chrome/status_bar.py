@@ -28,9 +28,9 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 WIDE_COLUMNS = 100
 """From this width, the first line has whole sentences."""
 _DATE = re.compile(r" at or after [\d :.,T-]+$")
-"""The end of a headline whose time is that of a neighbouring line."""
+"""Matches the time at the end of a headline if it is only a lower bound: ` at or after 12:03:11`."""
 WHOLE = 1000
-"""Columns in which every sentence is whole."""
+"""A width in columns at which no sentence is cut."""
 
 
 def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
@@ -108,7 +108,7 @@ def main_clause(incident: Incident) -> str:
 
 
 def _taken(incident: Incident) -> str:
-    """Return `acknowledged 08:33: ` in front of an acknowledged incident's sentence, else ""."""
+    """Return the prefix of an acknowledged incident's sentence, `acknowledged 08:33: `; "" for others."""
     return f"{acknowledged_text(incident.acknowledged_at)}: " if incident.acknowledged else ""
 
 
@@ -204,7 +204,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return parts
 
     def _source(self, width: int) -> list[Segment]:
-        """Return the segments that state what is shown: nodes, a simulation, a recording or logs."""
+        """Return the segments that name the source of the data: nodes, a simulation, a recording or logs."""
         look, view_state = self.look, self.view_state
         left: list[Segment] = []
         if self.cockpit.shared_view is not None:

@@ -13,13 +13,13 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 WELL_PARTS = 3
-"""Segments of `node_counts` and of `gpu_counts` before those of nodes and GPUs in trouble."""
+"""Number of segments of `node_counts` and of `gpu_counts` that come before the counts of problems."""
 LEAST_COUNTS = 3
-"""Ways to show the counts, from the shortest on, that leave out the alerts."""
+"""Number of the last entries of `StatusCounts.ways`: those that omit the alerts."""
 
 
 def width_of(parts: list[Segment]) -> int:
-    """Return the cells of some segments."""
+    """Return the width of some segments, in cells."""
     return sum(part.cell_length for part in parts)
 
 
@@ -49,8 +49,8 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     """Return the segments with how many of the expected GPUs answer.
 
-    Then the numbers of those that are stuck, have not answered yet or are lost, if any. Empty while no GPU is
-    known, of nodes that have none or have not answered.
+    Further segments count the GPUs that are stuck, have not answered yet or are lost, if there are any. The
+    list is empty while no GPU is known.
     """
     if not totals.expected:
         return []
@@ -84,7 +84,7 @@ def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
 
 
 class StatusCounts(Struct, frozen=True):
-    """The segments of all counts, those of nodes and GPUs in trouble apart from the others."""
+    """The segments of all counts; nodes and GPUs with problems are kept separate from the others."""
 
     nodes: Sequence[Segment]
     lost_nodes: Sequence[Segment] = ()
@@ -100,7 +100,7 @@ class StatusCounts(Struct, frozen=True):
         return cls(nodes[well[0]], nodes[well[1]], gpus[well[0]], gpus[well[1]], alert_counts(reported, look))
 
     def ways(self) -> list[list[Segment]]:
-        """Return the ways to show them, from all counts to none; what is in trouble goes last."""
+        """Return the forms of the counts, from complete to empty; counts of problems are dropped last."""
         lost = [*self.nodes[:1], *self.lost_nodes] if self.lost_nodes else [Segment(" ")]
         label = self.gpus[:1] if self.lost_nodes and self.lost_gpus else ()
         trouble = [*lost, *label, *self.lost_gpus]

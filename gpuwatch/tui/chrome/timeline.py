@@ -13,12 +13,12 @@ from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 _DENSITY = (" ▁▂▃▄▅▆▇█", " .:-=+*#@")
-"""For a Unicode and an ASCII terminal, from none to dense."""
+"""The characters of the density scale, from none to dense: for Unicode, and for ASCII terminals."""
 _SIGNS = (("▶", "‖", "■"), (">", "|", "#"))
-"""Playing, paused, at the end."""
+"""The signs for playing, paused and at the end: for Unicode, and for ASCII terminals."""
 MIN_COLUMNS = 10
 FRESH_S = 2.0
-"""The density of a recording that is still being written is recounted after this many recorded seconds."""
+"""While a recording grows, its density is recounted after this many recorded seconds."""
 
 
 class Timeline:

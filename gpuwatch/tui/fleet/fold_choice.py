@@ -1,4 +1,4 @@
-"""Which way of folding the fleet screen uses."""
+"""Chooses how the fleet screen folds the nodes into groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.tui.fleet.node_filter import Shown
 
 
 class FoldChoice:
-    """The way that the person chose; until then the first way, where the cells of all GPUs do not fit."""
+    """The current way of folding: the user's choice, else the first way if not all GPUs fit."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -28,7 +28,7 @@ class FoldChoice:
         return self._ways
 
     def settle(self, shown: Shown, width: int, lines: int) -> None:
-        """Fold the shown nodes, if so chosen or if a map of all GPUs needs more than so many lines."""
+        """Fold `shown` by the user's choice, else if a map of all its GPUs needs more than `lines` lines."""
         shape = (shown.names, sum([view.cells for view in shown.views]), width, lines)
         if not self._chosen and shape != self._settled_for:
             self._settled_for = shape

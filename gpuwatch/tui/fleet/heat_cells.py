@@ -16,7 +16,7 @@ from gpuwatch.tui.toolkit.text import since_s
 
 Cell = tuple[str, Style]
 MAX_CACHED_CELLS = 4096
-"""Maximum number of cached cells; a metric with many decimals has more different ones."""
+"""Maximum number of cached cells; a metric with many decimals needs many different cells."""
 
 
 def number_text(value: float, level: float | None, width: int) -> str:
@@ -33,7 +33,7 @@ def number_text(value: float, level: float | None, width: int) -> str:
 
 
 WORST_OF_NODE = frozenset(("temp", "age"))
-"""Metrics of which a node's cell shows the largest value of its GPUs; of others it shows the mean."""
+"""Metrics for which a node's cell shows the largest value of its GPUs; for others it shows the mean."""
 
 
 class CellPainter:

@@ -19,9 +19,9 @@ USUAL_GPUS = 8
 """Number of GPUs reserved for nodes that have not reported any yet."""
 TALLEST = 3
 SHORT_LINE_COST = 0.25
-"""Share of the width that a last line without blocks would cost: 16 nodes stand in fours, not in threes."""
+"""Cost of a last line without blocks, as a share of the width: 16 nodes are arranged 4 x 4, not in threes."""
 LEGIBLE_CELL = 3
-"""Width of a cell for a whole number; layouts with it are preferred if they fit the height."""
+"""Width of a cell that holds a whole number; a layout with such cells is preferred if it fits the height."""
 
 
 class Block(Struct, frozen=True):

@@ -125,7 +125,7 @@ class HeatMap(SelectableLines):
         )
 
     def _moment(self) -> int:
-        """Return the current half second if cells depend on the time (ages, filters), else 0."""
+        """Return the current time in half seconds if cells depend on the time (ages, filters), else 0."""
         return int(self.view_state.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     def forget(self) -> None:
@@ -194,7 +194,10 @@ class HeatMap(SelectableLines):
         return [Segment(text, style) for text, style in runs if text]
 
     def _words(self, words: str, block: Block) -> list[Segment]:
-        """Return why a node has no cells as a segment; one cell if the map is too dense for text."""
+        """Return the segment with the reason why a node has no cells.
+
+        The text is one cell wide if the map is too dense for more.
+        """
         width = self.layout_now.cell if self.layout_now.labels == "first" else self.layout_now.span
         here = block.node == self.place[0] and self.has_focus
         style = self.look.pointer if here else self.look.dim

@@ -1,4 +1,4 @@
-"""What the heat map shows a cell for: the GPUs of each node, or the nodes of each group."""
+"""The rows of the heat map: nodes with a cell per GPU, or groups with a cell per node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HeatRows(Protocol):
         ...
 
     def at(self, place: Place) -> tuple[NodeView, Gpu | None]:
-        """Return the node of a cell, and the GPU, if the cell is one that has reported."""
+        """Return the node at a place, and its GPU if the cell is that of a GPU that has reported."""
         ...
 
     def place_of(self, name: str) -> Place | None:

@@ -79,7 +79,7 @@ def _by_severity(view: NodeView, _now: float) -> SortKey:
 
 
 DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
-"""Conditions whose evidence is as old as the problem itself; others state their duration in words."""
+"""Conditions whose cell shows the age of the evidence; the text of others states their duration."""
 
 
 def _trouble(view: NodeView, now: float) -> Cell:
@@ -225,7 +225,7 @@ SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
 WIDTHS_OF_GROUPS = {"gpus": 9, "state": 12}
-"""Widths of columns that hold the counts of whole groups, where the table has lines of groups."""
+"""Widths of columns that show counts for a whole group, used in a table with lines for groups."""
 
 
 def choose(

@@ -50,7 +50,7 @@ class Shown:
         return self._groups
 
     def fold(self, way: Folding | None) -> None:
-        """Fold the nodes this way; None: do not."""
+        """Fold the nodes by `way`; None: do not fold them."""
         if way is not self.folding:
             self.folding = way
             self._grouped = None

@@ -20,7 +20,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 Line: TypeAlias = "NodeView | NodeGroup"
 INDENT = " "
-"""Before the name of a node under its group."""
+"""Indentation of a node's name under its group."""
 
 
 class NodeTable(SortableTable):

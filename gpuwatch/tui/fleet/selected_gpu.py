@@ -26,7 +26,7 @@ from gpuwatch.tui.toolkit.text import (
 )
 
 POWER_COLUMNS, AGE_COLUMNS = 8, 4
-"""Widths of `655/700W` and of an age, so that a shorter value moves none of those behind it."""
+"""Widths of `655/700W` and of an age: with fixed widths, the values behind them do not move."""
 
 
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:

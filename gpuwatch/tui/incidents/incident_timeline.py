@@ -32,15 +32,16 @@ PARTS: dict[Part, tuple[Severity, str]] = {
 """The part that a rank had in the incident, the most severe first."""
 STRIP_LINES = 4
 STRIP_STEP = 8
-"""Signs between two gaps: a node usually has eight GPUs."""
+"""Number of signs between two gaps in the strip: a node usually has eight GPUs."""
 ACROSS = (64, 32, 16)
-"""Possible numbers of signs in a line."""
+"""Possible numbers of signs per line, from the widest; the first that fits is used."""
 
 
 def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
-    """Return the part that each rank (0 to `world` - 1) had. Ranks in `unlogged` have no followed log.
+    """Return the part of each rank (0 to `world` - 1) in the incident.
 
-    A rank with a moment of its own in which it waited is not silent: the timeline counts it as a follower.
+    Ranks in `unlogged` have no followed log. A rank for which the timeline records that it waited is not
+    silent: it counts as a follower.
     """
     followers = {
         rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks

@@ -1,4 +1,4 @@
-"""Which logs are read and which are not: how much the absence of an incident is worth."""
+"""The coverage of the logs, which shows how much the absence of an incident means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in t
 
 
 class Watching(Struct, frozen=True):
-    """What is read of the logs: numbers of files and nodes, and the names of those that are not read."""
+    """The coverage of the logs: numbers of read files and nodes, and the names of those that are not read."""
 
     files: int
     """Number of followed log files, without kernel logs."""

@@ -56,7 +56,7 @@ class LinkCell(RebuiltPage, can_focus=False):
     def links(self, *, back: bool = False) -> list[Peers]:
         """Return the links measured from source to destination at the cursor; with `back`, in reverse.
 
-        Empty if none was measured, or the matrix is about to change.
+        Empty if none was measured, or if the matrix's layout is outdated.
         """
         if not self.matrix.is_current:
             return []

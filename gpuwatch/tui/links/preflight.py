@@ -34,7 +34,7 @@ class PreflightPage(LinkPage):
         """The probe and phase for which the cursor was set."""
 
     def prepare(self) -> None:
-        """Put the cursor on the first item when a new question is shown, so that Enter answers it."""
+        """Put the cursor on the first item when a new page is shown, so that Enter confirms it."""
         results = self.view.results
         asked = (self.view.at, results.phase if results is not None else None)
         if asked != self._asked:
@@ -162,7 +162,7 @@ class PreflightPage(LinkPage):
 
 
 def _users_text(users: list[GpuUser]) -> str:
-    """Return the processes on a node's GPUs in one text, alike ones together.
+    """Return the processes on a node's GPUs as text, equal ones together.
 
     `8x python train.py of ana, 576GB (pid 4711, 4712, 4713 and 5 more)`.
     """
@@ -181,9 +181,9 @@ def _users_text(users: list[GpuUser]) -> str:
 
 
 def _facts_of(node: ProbedNode) -> Iterator[str]:
-    """Yield what a node has, as `name NUL text`; equal for nodes of one kind.
+    """Yield the facts of a node's inventory as `name NUL text`; equal nodes have equal facts.
 
-    Nothing without an inventory.
+    Nothing if the node has no inventory.
     """
     inventory = node.inventory
     if inventory is None:

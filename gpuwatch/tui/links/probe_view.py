@@ -1,4 +1,4 @@
-"""Which probe the links screen shows, a copy of its results that does not change meanwhile, and its pages."""
+"""The probe that the links screen shows: a copy of its results, fixed for a frame, and its pages."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class LinksScreen(LiveScreen):
         {"start": self.start, "inventory": self.inventory, "results": results}[self.stage()].focus()
 
     def _lead(self) -> None:
-        """Move the cursor to the worst link, once per probe, when it has ended with a bad link."""
+        """Move the cursor to the worst link after a probe has ended with a bad link, once per probe."""
         results = self.view.results
         if results is None or not results.over or self._led == self.view.at or not self.body.left.display:
             return

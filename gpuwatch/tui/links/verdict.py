@@ -40,7 +40,7 @@ class LinkEvidence(LinkPage):
 
 
 def evidence_blocks(results: Results) -> Iterator[TextBlock]:
-    """Yield the evidence of the verdict, what to do, and what the probe met: lost ranks, counters, notes."""
+    """Yield the evidence of the verdict, what to do, the lost ranks, the changed counters and the notes."""
     verdict = results.verdict
     yield Heading(EVIDENCE)
     if verdict is None:
@@ -63,7 +63,7 @@ def evidence_blocks(results: Results) -> Iterator[TextBlock]:
 
 
 def culprit_item(culprit: Culprit) -> Item:
-    """Return a culprit with its numbers and its evidence."""
+    """Return the page item of a culprit, with its numbers and its evidence."""
     stated = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
     text = f"{culprit.name}: {stated}"
     return Item(text, sign="critical", style="strong", below=culprit.evidence, below_style="plain")
@@ -78,6 +78,6 @@ def _gone(results: Results) -> Iterator[Item]:
 
 
 def _moved(results: Results) -> list[CounterChange]:
-    """Return the counters that increased, by how much."""
+    """Return the counters that increased, with the increase."""
     moved = [each for each in results.counters if not each.name.startswith("=") and each.after > each.before]
     return sorted(moved, key=lambda each: each.before - each.after)

@@ -43,7 +43,7 @@ class LogsScreen(LogsLayout):
     # ---- the prompt
 
     def ask(self, purpose: Purpose, text: str = "") -> None:
-        """Open the text field for this purpose, with `text` in it; the panes stay visible."""
+        """Open the text field for `purpose`, with `text` in it; the panes stay visible."""
         self._last = self.pane
         self.prompt.ask(purpose, text)
 

@@ -25,9 +25,9 @@ Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
 """In display order."""
 ACTIVE: tuple[Standing, ...] = ("firing", "acknowledged")
-"""An acknowledged problem still counts as active."""
+"""Alert states that count as active; an acknowledged problem is among them."""
 ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
-"""In display order: alerts that name a cause before those that only follow."""
+"""The roles of alerts in display order: alerts that name a cause before those that only follow."""
 FOLDED_FROM = 2
 """From this number on, alerts of one code are folded into one line."""
 
@@ -73,7 +73,7 @@ class AlertSnapshot(Struct, frozen=True):
     firing: int = 0
     """Number of alerts that fire, acknowledged ones included; silenced ones do not count."""
     criticals: int = 0
-    """Number of kinds of active critical alerts: a failure of 512 ranks is a handful."""
+    """Number of kinds of active critical alerts: a failure of 512 ranks has only a few kinds."""
     errors: int = 0
     """The same of errors."""
     warnings: int = 0
@@ -179,7 +179,7 @@ def kinds(alerts: Iterable[Alert]) -> tuple[int, int, int]:
 
 
 def problem_text(reported: AlertSnapshot) -> str:
-    """Return `4 critical, 2 errors, 1 warning`; empty if there is none."""
+    """Return the numbers of active kinds as text: `4 critical, 2 errors, 1 warning`; "" if there are none."""
     parts = (
         f"{reported.criticals} critical" if reported.criticals else "",
         plural(reported.errors, "error") if reported.errors else "",

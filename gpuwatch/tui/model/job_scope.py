@@ -130,7 +130,7 @@ def _in_order(fleet: Fleet, members: JobMembers) -> list[str]:
 
 
 def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
-    """Update `part` to the job's part of a node and return it; return the node if all of it is the job's."""
+    """Update `part` to the job's part of `node` and return it; return `node` if all of it is the job's."""
     name = node.name
     gpus = {uuid: gpu for uuid, gpu in node.gpus.items() if members.has_gpu(name, uuid)}
     processes = [process for process in node.processes if members.has_process(name, process)]
@@ -198,7 +198,7 @@ def summaries(fleet: Fleet, placement: RankPlacement) -> list[JobSummary]:
 
 
 def _logged(fleet: Fleet) -> dict[str, tuple[set[int], set[str]]]:
-    """Return job -> the ranks and nodes whose logs have its steps; its processes may never have been seen."""
+    """Return job -> the ranks and the nodes whose logs have its steps, even if no process of it was seen."""
     found: dict[str, tuple[set[int], set[str]]] = {}
     for writer in fleet.progress.writers.values():
         if writer.job is not None and writer.stepped_at is not None:

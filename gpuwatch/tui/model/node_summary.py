@@ -25,7 +25,7 @@ STATE_SEVERITY: dict[NodeState, Severity] = {
 }
 
 RUNNING_S, QUIET_S = 1.0, 3.0
-"""Maximum age in seconds of a judgement without news of the node: if texts count seconds, and otherwise."""
+"""Seconds after which a node without news is judged again: if its texts show seconds, and otherwise."""
 
 
 def severity_level(severity: Severity) -> int:
@@ -185,7 +185,7 @@ class Totals(Struct, frozen=True):
 
 
 WAITING_SHARE = 8
-"""At most one in this many nodes is judged again in a frame only because time passed."""
+"""At most one in this many nodes is judged again per frame only because time has passed."""
 
 
 class Overview:

@@ -36,14 +36,14 @@ class Unalerted:
         book_version: int,
         wall: float,
     ) -> None:
-        """Set `alerts` to the conditions that no alert of the book states as they are now.
+        """Set `alerts` to the conditions that the book lacks, or has with an older value.
 
-        Those of severity info are left out.
+        Conditions of severity info are left out.
 
         Args:
             conditions: (node, condition) pairs.
-            alerts: The book's, by id.
-            book_version: Of the book.
+            alerts: The alerts of the book, by id.
+            book_version: The version of the book.
             wall: Unix seconds.
         """
         if book_version != self._indexed:

@@ -1,4 +1,4 @@
-"""The pane with the alerts of a node, the rows with those of a GPU, and which of them `i` explains."""
+"""The pane with the alerts of a node, the rows of a GPU's alerts, and the code that `i` explains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
 
 
 def as_one(bundle: Bundle) -> Alert:
-    """Return alerts with one code and state as one alert of all their ranks, or of all their GPUs."""
+    """Return alerts with one code and state as one alert about all their ranks, or all their GPUs."""
     first, ranks = bundle.alerts[0], bundle.ranks
     if not bundle.folded:
         return first

@@ -20,11 +20,11 @@ from gpuwatch.tui.toolkit.text import rank_text, trouble_of, trouble_severity
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
 AROUND_CARD = 2
-"""Lines of a card beside those of its columns: title, and links with health."""
+"""Lines of a card besides those of its values: the title, and the line with links and health."""
 BEFORE = 13
-"""Cells before the first column of a line: mark, index, ranks."""
+"""Cells before the first column of a line: mark, index and ranks."""
 NEAR_SLOWDOWN = 0.9
-"""Fraction of the temperature scale, which ends at the slowdown temperature."""
+"""From this fraction of the temperature scale, which ends at the slowdown temperature, a GPU is near it."""
 CARD_WIDTH = 64
 """Below this width a card is too narrow."""
 

@@ -20,19 +20,19 @@ class GpuValue(Struct, frozen=True):
     name: str
     title: str
     word: str
-    """Its name on a card, at most seven cells."""
+    """The name of the value on a card, at most seven cells."""
     heading: str
     width: int
-    """Cells of the text in a line."""
+    """Width of the text in a line, in cells."""
     metric: str
     text: Callable[[Subject], str]
-    """Its value with the unit, except MHz."""
+    """A function that returns the value as text with its unit; MHz is left out."""
     scale: Callable[[Subject], tuple[float, float]]
-    """(low, high) of the history."""
+    """(low, high) of the scale of the history."""
     bar: int = 0
-    """Cells of the bar in a line."""
+    """Width of the bar in a line, in cells."""
     optional: bool = False
-    """Shown only if the user selects it."""
+    """True if the value is shown only if the user selects it."""
 
     def bar_cells(self, width: int) -> int:
         """Return the width in cells of the value's bar, 0 for none, in a line of `width` cells."""

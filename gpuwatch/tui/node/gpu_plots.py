@@ -16,12 +16,12 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
 PLOTS = ("util", "mem", "power", "temp", "smclk", "tensor")
 EDGE_CELLS = 7
-"""Cells left of a plot, for the ends of its scale."""
+"""Number of cells to the left of a plot, for the ends of its scale."""
 MIN_PLOT_LINES = 3
-"""Lines of a plot with its title, at least."""
+"""Minimum number of lines of a plot, its title included."""
 TICK_STEPS_S = (10, 30, 60, 120, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400)
 SECONDS_BELOW_S = 600.0
-"""The clock of a shorter window has seconds."""
+"""The axis of a shorter window (seconds) shows clock times with seconds."""
 
 
 def plot_rows(

@@ -25,7 +25,7 @@ THROTTLE_WORDS = {
     "power_brake": "power brake",
     "display": "display clock",
 }
-"""The throttle reasons that are named; idle and application clocks are normal."""
+"""The throttle reasons that are shown; idle and application clocks are normal and left out."""
 
 
 class IncidentStart(Struct, frozen=True):
@@ -35,7 +35,7 @@ class IncidentStart(Struct, frozen=True):
     """Unix seconds."""
     age_s: float
     severity: Severity
-    """Of its colour: "unknown" once it is over or acknowledged."""
+    """The severity by whose colour it is painted: "unknown" once it is over or acknowledged."""
     sign: Severity
     """Of its sign."""
 

@@ -95,7 +95,7 @@ class NodeScreen(LiveScreen):
         self._open_first_pane()
 
     def _open_first_pane(self) -> None:
-        """Show the host where a node has no GPU: the pane of processes is then empty."""
+        """Show the pane of the host if the node has no GPU: the pane of processes is then empty."""
         node = self.cockpit.view_state.fleet.nodes.get(self._node)
         if node is None or node.hello is None or node.gpus or node.processes:
             return
@@ -103,7 +103,7 @@ class NodeScreen(LiveScreen):
             self.tabs.active = HOST
 
     def _has_tabs(self) -> bool:
-        """Return False before the tabs are mounted, and if the screen is closed while they are."""
+        """Return True once the tabs are mounted; False also if the screen is closed before."""
         return len(self.query("ContentTab")) >= len(TABS)
 
     def _enter_soon(self) -> None:

@@ -75,7 +75,10 @@ def load_valid(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPre
 
 
 def _variables(environ: Mapping[str, str], parse: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
-    """Return the settings of the GPUWATCH_* variables; `parse` reads a text whose source it is given."""
+    """Return the settings in the GPUWATCH_* variables.
+
+    `parse` reads the text of one variable; its second argument names the source.
+    """
     found: dict[str, Any] = {}
     for name in BY_VARIABLE:
         variable = f"GPUWATCH_{name.upper()}"
@@ -114,7 +117,7 @@ def keep(path: Path, name: str, value: object) -> None:
 
 
 def as_lines(settings: LoadedPreferences) -> list[tuple[str, str, Home]]:
-    """Return (name, value as YAML, source) of every setting; of receivers only their names."""
+    """Return (name, value as YAML, source) of every setting; for receivers only their names."""
     values = asdict(_plain(settings.values))
     values["alerts"] = [receiver.name for receiver in settings.values.alerts]
     return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]

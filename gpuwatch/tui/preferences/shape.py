@@ -36,7 +36,7 @@ USUAL = {
 SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
 """Table -> the columns that can sort it."""
 RENAMED = {"told": "step_age"}
-"""Old column names, which settings files may contain -> the new names."""
+"""Old names of columns, which settings files may contain -> the current names."""
 _KEY_TEXT = Text("a key such as f5, x or ctrl+x, or several separated by commas", r"[^\s,]+(?:,[^\s,]+)*")
 
 

@@ -14,7 +14,7 @@ _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _BRAILLE = tuple(
     tuple(chr(0x2800 + left + right) if left or right else " " for right in _RIGHT) for left in _LEFT
 )
-"""The character whose left column is filled to the first index and its right one to the second, 0 to 4."""
+"""The braille characters by the number of filled dots (0 to 4) in the left and in the right column."""
 _ASCII_STEPS = " .:-=+*#%@"
 _ASCII_LINE = ".-'"
 
@@ -129,7 +129,7 @@ def curve(
 
 
 def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
-    """Return one line of cells: the dots over `base` that lie within the span of each column."""
+    """Return one line of braille cells: dots at and above `base` within the span of each column."""
     bits = [
         (max(0, min(4, foot - 1 - base)), max(0, min(4, head - base))) if head else (0, 0)
         for foot, head in spans
@@ -142,7 +142,7 @@ def _braille_line(spans: Sequence[tuple[int, int]], base: int) -> str:
 
 
 def _ascii_line(spans: Sequence[tuple[int, int]], base: int) -> str:
-    """Return the same with one character per column; `|` where the line passes through."""
+    """Return one line like `_braille_line`, with one ASCII character per column; `|` for steep parts."""
     line = []
     for foot, head in spans:
         low, high = max(foot, base + 1), min(head, base + len(_ASCII_LINE))

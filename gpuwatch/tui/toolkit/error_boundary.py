@@ -22,7 +22,7 @@ STARTING = (events.Compose, events.Mount)
 
 
 class ErrorBoundary(MessagePump):
-    """A screen or widget that counts the exceptions of its message handlers instead of passing them on."""
+    """A base class that catches and counts the exceptions of its message handlers."""
 
     @property
     def part(self) -> str:

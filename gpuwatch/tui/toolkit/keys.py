@@ -35,11 +35,11 @@ def row(
     """Return one binding.
 
     Args:
-        name: Its unique id; a user's own keymap refers to it.
-        keys: By Textual's names, separated by commas.
-        action: A method `action_...` of the widget, the screen or the app.
-        label: In the line of key hints and the command palette.
-        tooltip: On the help page; by default the label in lower case.
+        name: Its unique id, which a user's own keymap refers to.
+        keys: Textual's names of the keys, separated by commas.
+        action: The name of a method `action_...` of the widget, the screen or the app.
+        label: The text in the line of key hints and the command palette.
+        tooltip: The text on the help page; by default the label in lower case.
         hint: Whether the line of key hints shows it.
         display: How the keys are written; by default punctuation keys show their symbol.
         priority: Whether it takes precedence over the focused widget.
@@ -262,7 +262,7 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]
-"""In the order of docs/keys.md; on the help screen the current screen's section comes first."""
+"""The sections of keys, in the order of docs/keys.md; the help screen shows the current screen's first."""
 SECTION_OF = {
     "fleet": "Fleet", "node": "Node", "gpu": "GPU", "logs": "Logs", "incidents": "Incidents",
     "waiting": "Hang analysis", "profile": "Profile", "links": "Links", "training": "Training",
@@ -314,7 +314,7 @@ def bound_together() -> list[list[Binding]]:
 
 
 def as_list(keys: str) -> list[str]:
-    """Return the keys of a comma-separated text by Textual's names (`?` is `question_mark`)."""
+    """Return the keys of a comma-separated text as Textual's names (`?` is `question_mark`)."""
     return [each.key for each in Binding.make_bindings([Binding(keys, "", "")])]
 
 

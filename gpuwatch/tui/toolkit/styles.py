@@ -21,7 +21,7 @@ from gpuwatch.probe.judging.text import grade_symbols
 from gpuwatch.tui.model.severity import Severity
 
 Colours: TypeAlias = Literal["many", "few", "none"]
-"""256 or more; the 16 of a simple terminal; none at all (NO_COLOR)."""
+"""The number of colours: 256 or more, the 16 of a simple terminal, or none at all (NO_COLOR)."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 """Unicode categories that control a terminal, change the reading direction, or have no reliable width."""
@@ -60,7 +60,7 @@ class Glyphs(Struct, frozen=True):
     stale: str
     missing: str
     bar: tuple[str, str, str]
-    """Full, half and empty piece of a bar."""
+    """The full, half and empty piece of a bar."""
     rule: str
     down: str
     up: str
@@ -71,7 +71,7 @@ class Glyphs(Struct, frozen=True):
     cursor: str
     slope: str
     link: grade_symbols.Marks
-    """For a link that is not ok, by its grade."""
+    """The signs of links by grade, for those that are not ok."""
     testing: str
     right: str
     wrong: str
@@ -133,7 +133,7 @@ class StyleSet(Struct, frozen=True):
     colours: Colours
     severity: Mapping[str, Style]
     badge: Mapping[str, Style]
-    """A severity as a filled badge."""
+    """Severity -> its style as a filled badge."""
     ramp: tuple[Style, ...]
     text: Style
     dim: Style
@@ -206,7 +206,7 @@ def _cursor(colours: Colours, *, dark: bool) -> Style:
 
 
 _CURSOR_GROUNDS = {True: "#26405c", False: "#cfe3f8"}
-"""The cursor's background where there are 256 colours or more, keyed by `dark`."""
+"""The cursor's background with 256 colours or more, keyed by `dark`."""
 _CURSOR_INKS = {
     "#26405c": {
         "#ff2a00": "#ffb09f",
@@ -218,7 +218,7 @@ _CURSOR_INKS = {
     "#cfe3f8": {"#6b6b6b": "#4a4a4a", "#5f6368": "#44484c", "#7a5c00": "#5e4600", "#c9ced6": "#7d8a98"},
     "blue": {"bright_red": "bright_white", "bright_cyan": "bright_white", "bright_black": "white"},
 }
-"""Background of the cursor -> colour of a text -> the one that is legible there."""
+"""Background of the cursor -> colour of a text -> the colour that replaces it to be legible there."""
 
 
 @lru_cache(maxsize=512)

@@ -30,7 +30,7 @@ def evidence_text(evidence: Evidence, late_s: float) -> str:
 
 
 def trouble_severity(gpu: Gpu) -> Severity:
-    """Return the severity of what `trouble_of` returns."""
+    """Return the severity of the state that `trouble_of` returns for the GPU."""
     return "unknown" if gpu.state == "unanswered" else "critical"
 
 
@@ -56,7 +56,7 @@ def attempt_words(node: Node, now: float) -> str:
 
 
 def link_words(node: Node, now: float) -> str:
-    """Return why a node is not live, and what happens next, in one sentence; "" if it is live and well."""
+    """Return why a node is not live and what happens next, as one sentence; "" if it is live and healthy."""
     parts = (
         node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
         attempt_words(node, now),

@@ -89,7 +89,7 @@ _IN_ASCII = str.maketrans(
         "●": "o", "•": "*", "·": ".", "→": ">", "°": " ", **dict.fromkeys("▁▂▃▄▅▆▇█▉▊▋▍▎▏▔▕", " "),
     }
 )  # fmt: skip
-"""What stands for the signs of Textual's own parts; the parts of a bar differ by their background."""
+"""ASCII substitutes for the signs in Textual's own parts; the pieces of a bar differ by background."""
 
 
 @lru_cache(maxsize=4096)

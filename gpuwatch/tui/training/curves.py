@@ -50,7 +50,7 @@ CURVES = (
     Curve("step s", lambda step: step.took_s),
     Curve("communication %", communication_pct),
 )
-"""In order of priority when space is short."""
+"""The curves, in order of priority when space is short."""
 
 
 def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:

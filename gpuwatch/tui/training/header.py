@@ -116,7 +116,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
 
         Args:
             view: The job.
-            turns: True if the screen's keys lead to other jobs.
+            turns: True if the screen has keys that show other jobs.
         """
         super().__init__(id="training-head")
         self.view, self._turns = view, turns

@@ -17,12 +17,12 @@ from gpuwatch.tui.model.view_state import ViewState
 EVERY_S, STALE_AFTER_S = 1.0, 3.0
 """Interval of the computation; data older than the second value was not shown for a while."""
 RANKS_IN_TIME = 2048
-"""A job with more ranks is computed less often, so that the work per second is limited."""
+"""With more ranks than this, a job is computed less often, so that the work per second is limited."""
 CODES = (
     "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
     "lone_gpu", "less_used_than_peers",
 )  # fmt: skip
-"""Alerts about how a job trains."""
+"""The codes of alerts about the progress of a training."""
 
 
 class TrainingView:

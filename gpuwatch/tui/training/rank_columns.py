@@ -81,9 +81,9 @@ SORTS = ("rank", *(column.name for column in COLUMNS))
 
 
 TRENDS = (("smclk", "SM clock", 0.4), ("power", "power", 0.0))
-"""GPU histories for a wide screen.
+"""The GPU histories that a wide table shows as plots.
 
-A series of `GpuHistory`, its title, and the start of its plot as a fraction of the scale's top.
+Each: a series of `GpuHistory`, its title, and the lower end of its plot as a fraction of the scale's top.
 """
 TREND_S = 120.0
 MIN_TREND_WIDTH, MAX_TREND_WIDTH = 14, 24

@@ -264,7 +264,7 @@ def severity_of(row: RankRow) -> Severity:
 def trouble_of(row: RankRow) -> str:
     """Return `lost` or `stuck` (its GPU), `ended` (its process) or `stale` (its values), else "".
 
-    The first that holds.
+    If several apply, the first one is returned.
     """
     if row.gpu_state in ("lost", "stuck"):
         return row.gpu_state

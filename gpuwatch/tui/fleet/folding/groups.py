@@ -1,4 +1,4 @@
-"""Groups of nodes, with what a line of the table states about one."""
+"""Groups of nodes, and the table cells that describe a group."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _of_live(
 ) -> Callable[[NodeGroup, float], Cell]:
     """Return a function that makes the cell of a quantity of a group.
 
-    Only live nodes count: the values of the others are old.
+    `read` returns the value of a node, and `combine` makes one of all. Only live nodes count: the values of
+    the others are old.
     """
 
     def cell(group: NodeGroup, _now: float) -> Cell:
@@ -94,7 +95,7 @@ def _of_live(
 
 
 def _trouble(group: NodeGroup, _now: float) -> tuple[str, Severity | None]:
-    """Return how many nodes are in which state, and how many have a problem."""
+    """Return the cell with the number of nodes in each state and of live nodes with a problem."""
     states = Counter("unreachable" if view.never_reached else view.state for view in group.views)
     words = [f"{number} {state}" for state, number in states.items() if state != "live" or len(states) > 1]
     troubled = len(group.troubled)

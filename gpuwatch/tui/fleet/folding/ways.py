@@ -11,15 +11,15 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import Plan
 
 RUN_NODES = 32
-"""Nodes of a group where only names can group them: about a rack, and a line of cells on a wide screen."""
+"""Number of nodes per group if only names can group them: about a rack, one line of a wide heat map."""
 MAX_PREFIX_NODES = 2 * RUN_NODES
-"""Names with the same beginning are one group up to this number; more are cut into runs."""
+"""Nodes whose names have the same beginning are one group up to this number; more are cut into runs."""
 NO_GROUP = "other"
-"""The name of the group of nodes without this label, or in no group."""
+"""The name of the group of nodes that have no such label or are in no group."""
 FIRST_LABELS = ("rack", "pod", "row", "block", "switch")
-"""Labels that fold first, in this order; then the groups of the hosts file, then other labels."""
+"""Labels that are offered first, in this order; then come the hosts file's groups, then other labels."""
 NOT_FOLDED = "kube_"
-"""Labels with this beginning describe single pods."""
+"""Labels with this beginning are never used for folding: they describe single pods."""
 
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 
@@ -28,7 +28,7 @@ class Folding(Struct, frozen=True):
     """One way to fold."""
 
     name: str
-    """What names the groups: a label, `group` or `name`."""
+    """The origin of the groups' names: the name of a label, `group` or `name`."""
     group_of: Mapping[str, str]
     """Node -> its group."""
 
@@ -61,7 +61,10 @@ def _by_group(plan: Plan) -> Folding:
 
 
 def _runs(names: Sequence[str]) -> dict[str, str]:
-    """Return node -> range of names: those that differ only in their last number, in runs if many."""
+    """Return node -> the name of its group, a range of names such as `gpu-[001-032]`.
+
+    Names that differ only in their last number are one range, or several if they are many.
+    """
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(_LAST_NUMBER.sub("#", name), []).append(name)

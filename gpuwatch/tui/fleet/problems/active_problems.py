@@ -319,7 +319,7 @@ class ActiveProblems(MultiLinePage):
 
 
 def first_step(incident: Incident) -> str:
-    """Return what to do first: what the ranks' own answers suggest, else the first step of the class."""
+    """Return the first step to take: the one that the hang query suggests, else that of the failure class."""
     for what, command in incident.hang_check.do if incident.hang_check is not None else ():
         return f"{what}: {command}"
     return next(iter(incident.do), "").replace("`", "")

@@ -16,7 +16,7 @@ RATE_S = 5.0
 
 
 class _Read:
-    """A requested page: where its lines go, and what was asked for."""
+    """A requested page: where its lines go in the buffer, and the request."""
 
     def __init__(
         self, stream: LogStream, where: str, time: float | None = None, offset: int | None = None
@@ -155,7 +155,7 @@ class Buffer(Window):
             )
 
     def close(self) -> None:
-        """Drop all requests; nothing is received any more."""
+        """Cancel all requests; nothing is received any more."""
         self._forget_read()
         if self._tail is not None:
             self._asker.drop(self._tail)

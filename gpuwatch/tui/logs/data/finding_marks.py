@@ -1,4 +1,4 @@
-"""The severity, and the time, of loaded lines that a rule has matched."""
+"""The severities and times of findings, for the loaded lines on which rules have matched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuwatch.tui.logs.data.rows import Feed
 from gpuwatch.wire import Severity
 
 MAX_READ_FINDINGS = 64
-"""Number of lines of a folded row that are checked, from its end."""
+"""Maximum number of a folded row's lines, from its last one up, whose findings are read."""
 
 
 class Marked:

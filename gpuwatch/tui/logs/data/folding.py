@@ -20,15 +20,15 @@ _CODES = re.compile(
     r"(?i)\b(?:xid(?: \([^)]{0,60}\))?|exit ?code|exit status|signal|errno|error|err|status|code|rc)"
     r"[ :=(]{0,4}(-?\d{1,6})\b"
 )
-"""Numbers that identify an event: lines that differ in them are not folded."""
+"""Matches codes that identify an event: lines with different codes are not folded."""
 _FAULTY_GPU = re.compile(r"(?i)\bgpu[ :#]{0,2}(\d{1,4})\b(?=.{0,80}(?:error|uncorrect|fail|lost|fell off))")
-"""The GPU that a line about a fault names."""
+"""Matches the GPU index in a line about a fault."""
 _RANK_MARK = re.compile(
     r"\s{0,8}(?:\[rank(\d{1,7})\]|\[\d{1,7},(\d{1,7})\]<|\(?rank (\d{1,7})\)|(\d{1,7}): )"
 )
-"""The rank in front of a line, as torchrun, mpirun and srun write it."""
+"""Matches the rank in front of a line, as torchrun, mpirun and srun write it."""
 TRACE = "Traceback (most recent call last)"
-"""The first line of a Python traceback."""
+"""Matches the first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
@@ -39,9 +39,9 @@ Failures follow one another for minutes.
 TRICKLE_S = 60.0
 """The same error of another rank is folded if the last one is at most this many seconds old."""
 MAX_RESUMED_ROWS = 256
-"""Number of rows of a continued list to which lines of further ranks may be added."""
+"""Number of the newest rows of a continued list that lines of further ranks may join."""
 _MAX_LENGTH_DIFFERENCE = 24
-"""Lines with the same message differ in length by a few digits at most."""
+"""Lines whose lengths differ by more characters than this are not compared: they are different messages."""
 
 
 def normal(line: LogLine, *, loose: bool = False) -> str:
@@ -86,7 +86,7 @@ class Fold:
     members: list[int] = field(default_factory=list, compare=False)
     """The numbers of its lines if there are several: lines of other rows may be between them."""
     whole: Fold | None = field(default=None, compare=False)
-    """The row from which this one was unfolded."""
+    """The folded row from which the user unfolded this one."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ MAX_PARTS = 10
 PREFIX_CHARS = 240
 """Number of characters of a line in which its prefix is searched."""
 MIN_MESSAGE_WIDTH = 16
-"""A shorter rest is no message; the text in brackets is."""
+"""If the text after the prefix is narrower than this, the bracketed text in the prefix is the message."""
 
 
 def message_at(text: str) -> int:

@@ -16,12 +16,13 @@ SLACK_CHARACTERS = KEPT_CHARACTERS // 10
 AHEAD_S = 60.0
 """A line's own time is ignored if it is this many seconds after its arrival."""
 UNKNOWN = float("-inf")
-"""The time of lines before the first line with a time."""
+"""The time of a line that has none itself and follows no line with a time."""
 
 
 Dated: TypeAlias = Callable[[int], "tuple[float, int] | None"]
-"""Byte offset of a line -> when a finding on it was seen (node's clock), and how many lines before it belong
-to it, as those of a traceback do; None without a finding."""
+"""A function: byte offset of a line -> (time of the finding on it by the node's clock, number of lines
+before it that belong to the finding, such as those of a traceback); None without a finding.
+"""
 
 
 def line_time(line: LogLine, before: float) -> float:

@@ -20,7 +20,7 @@ MOVED_S = 0.05
 Entry: TypeAlias = "tuple[float, int, int, LogLine]"
 """(time, buffer index, the line's number there, the line).
 
-No two have the same first three, so that sorting compares no lines.
+The first three values are unique, so that sorting never compares lines.
 """
 
 
@@ -113,7 +113,7 @@ class Merge:
         return min(self.base + index, max(self.base, self.end - 1))
 
     def earlier(self) -> None:
-        """Request earlier pages of the files whose first line limits what is shown of the others."""
+        """Request earlier pages of the files that limit how far back the merged view reaches."""
         for buffer in self.buffers:
             if buffer.lines and not buffer.at_start and buffer.time(buffer.base) >= self._since - 1.0:
                 buffer.earlier()
@@ -175,7 +175,10 @@ class Merge:
         self.epoch += 1
 
     def _mark_starts(self) -> None:
-        """Update `seams`: the starts of files whose earlier lines are not loaded, among lines of others."""
+        """Update `seams` with notes about files whose earlier lines are not loaded.
+
+        The key is the number of the first loaded line of the file.
+        """
         self.seams.clear()
         for buffer in self.buffers:
             if buffer.lines and not buffer.at_start and buffer.time(buffer.base) > self._since:

@@ -150,7 +150,7 @@ class RowModel:
         self._folder.resume(feed.line)
 
     def _clean_cut(self, cut: int) -> int:
-        """Return the index of the last row up to `cut` that begins after all lines of the rows before it."""
+        """Return the index of a row up to `cut`: the last one that begins after all lines of earlier rows."""
         if not self.across:
             return cut
         found, reached = 0, -1

@@ -1,4 +1,4 @@
-"""The available log files, their ranks, and which of them a text such as `0-7` or `failed` selects."""
+"""The available log files and their ranks, and the selection of some by a text such as `0-7` or `failed`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _rank_order(source: LogSource) -> tuple[bool, int, bool, str]:
 def node_sources(node: Node) -> list[LogSource]:
     """Return the log files of a node: those of ranks first, then launcher files, the kernel log last.
 
-    Files that another node reads are left out; files that a rank writes and nobody follows are included.
+    Files that another node reads are left out. Files that a rank writes are listed even if they are not
+    followed.
     """
     found = [_source(node, file) for file in node.logs if file.state != "elsewhere"]
     listed = {source.file for source in found}
@@ -144,7 +145,7 @@ _RANGE = re.compile(r"(?:r|rank)?(\d{1,9})(?:-(\d{1,9}))?$")
 
 
 Special: TypeAlias = Callable[[str], "Sequence[LogSource]"]
-"""Returns the sources for `failed`, `slowest` and `incident-1`."""
+"""A function that returns the sources for the words `failed`, `slowest` and `incident-1`."""
 
 
 def choose(text: str, fleet: Fleet, special: Special) -> list[LogSource]:
@@ -154,7 +155,7 @@ def choose(text: str, fleet: Fleet, special: Special) -> list[LogSource]:
         text: Words separated by commas or spaces: a rank, a range of ranks, a node (a shell pattern may match
             several), a part of a path with a slash or a star, `incident-1`, `failed`, `slowest`, `all`.
         fleet: The current state.
-        special: Returns the sources for `failed`, `slowest` and `incident-1`.
+        special: A function that returns the sources for `failed`, `slowest` and `incident-1`.
 
     Raises:
         ChoiceError: A word selects nothing.

@@ -77,7 +77,10 @@ class View:
     # ---- keeping up
 
     def sync(self) -> bool:
-        """Update rows and cursor from the feed; return True if a jump that other panes follow has arrived."""
+        """Update rows and cursor from the feed.
+
+        Returns True if the view has reached the line of a jump that the other panes follow.
+        """
         self.catch_up()
         landed, self._landed = self._landed, False
         return landed
@@ -225,7 +228,7 @@ class View:
     def unfold(self) -> bool:
         """Unfold the row under the cursor, or fold it again; return False if it has a single line.
 
-        A view that follows the end stops there: lines that have arrived since the last frame are not meant.
+        A view that follows the end stops following it, so that lines that have just arrived are not unfolded.
         """
         following, self.following = self.following, False
         self.catch_up()

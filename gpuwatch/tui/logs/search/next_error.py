@@ -17,7 +17,7 @@ from gpuwatch.wire import LogLine
 
 ERRORS = r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b"
 WARNINGS = r"\b(warn|warning|error|exception|traceback|fatal|critical|panic)\b"
-"""For lines without a finding; the agent's own levels take precedence."""
+"""A pattern for the words of warnings in lines without a finding; the agent's own levels precede it."""
 
 
 def is_bad(row: Fold, line: LogLine, *, warnings: bool) -> bool:

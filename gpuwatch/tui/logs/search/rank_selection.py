@@ -12,7 +12,10 @@ MAX_FIRST_LOGS = 4
 
 
 def failed_ranks(view_state: ViewState) -> list[int]:
-    """Return the ranks with errors in their logs, by the time of the first; ranks only affected come last."""
+    """Return the ranks with errors in their logs, in the order of their first error.
+
+    Ranks whose errors are only consequences or hints come last.
+    """
     found: dict[int, tuple[bool, float]] = {}
     for reported in view_state.fleet.findings.values():
         finding = reported.finding

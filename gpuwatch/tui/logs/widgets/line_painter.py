@@ -154,7 +154,10 @@ def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
 
 
 def _parts(spans: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int, bool]]:
-    """Return (start, end, True if matched) of every piece; one piece ends where the message begins."""
+    """Return (start, end, True if matched) for each piece of the text from `begin` to `end`.
+
+    A piece always ends where the message begins.
+    """
     edges = sorted({0, begin, end, *(edge for span in spans for edge in span)})
     return [(left, right, any(a <= left < b for a, b in spans)) for left, right in pairwise(edges)]
 

@@ -19,9 +19,9 @@ LEVELS: tuple[Floor | None, ...] = (None, "warning", "error")
 OPENED_AT_ONCE = 16
 """Number of files that are opened in one frame."""
 STILL_S = 0.25
-"""The cursor must rest this many seconds before other files are read at its time."""
+"""The cursor must rest for this many seconds before the other files are read at its time."""
 COMMON_LINE_CHARS = 4096
-"""A filter that sees fewer characters of a line than this is reported in `filter_note`."""
+"""If a filter searches fewer characters of a line than this, `filter_note` states so."""
 UNSURE_S = 1.0
 """A clock error above this many seconds is reported."""
 

@@ -12,7 +12,7 @@ from gpuwatch.tui.toolkit.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (PatternError, ChoiceError, TimeError)
-"""Raised by `try_out` and `enter`; the message explains what is wrong with the text."""
+"""Exceptions that `try_out` and `enter` raise; the message explains what is wrong with the text."""
 
 
 def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:

@@ -60,9 +60,9 @@ class LogWorkspace:
         """Create a workspace without logs.
 
         Args:
-            view_state: Where the logs are.
+            view_state: The state of the screens, with the fleet whose logs are shown.
             bookmarks: Where the bookmarks are saved; None: nowhere.
-            key_of: The current key of a binding, by its id.
+            key_of: Returns the current key of a binding from its id.
         """
         self.view_state = view_state
         self.text = ""
@@ -218,7 +218,7 @@ class LogWorkspace:
 
     @property
     def ink(self) -> tuple[int, int, bool]:
-        """A value that changes with the search, bookmarks or clocks: every line is then painted again."""
+        """A value that changes with the search, the bookmarks or the clocks; every line is then repainted."""
         return self.searching.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:

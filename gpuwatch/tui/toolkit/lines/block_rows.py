@@ -16,7 +16,7 @@ from gpuwatch.tui.toolkit.lines.rows import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 MAX_QUOTED_LINES = 3
-"""Lines shown of evidence that is not the cause's; Enter opens all of it."""
+"""Number of lines shown of evidence other than the cause's; Enter opens all of it."""
 CLOCK_COLUMNS = 8
 SINCE_COLUMNS = 7
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -74,7 +74,7 @@ def _item(item: Item, width: int, look: StyleSet, key: tuple[object, ...]) -> Pa
 
 
 def _head(item: Item, look: StyleSet) -> Row:
-    """Return what stands before an item: its sign, else its number."""
+    """Return the segments in front of an item: its sign, else its number."""
     match item.sign:
         case "pointer":
             return (Segment(f" {look.glyphs.slope} ", look.dim),)

@@ -117,7 +117,7 @@ class ItemPage(MultiLinePage):
         return rows
 
     def _find(self) -> None:
-        """Move the cursor to its item's new position; if that is gone, select the item now under it."""
+        """Move the cursor to the new position of its item; if that is gone, to the item now in its place."""
         self.at = max(0, min(self.at, len(self.page_items) - 1))
         if not self.page_items or self.page_items[self.at].key == self._on:
             return

@@ -35,7 +35,7 @@ def set_width(part: Widget, columns: int) -> None:
 
 
 def leave_hidden_part(screen: Screen[Any]) -> None:
-    """Move the focus to the next part that is shown if its own is hidden, as a closed text field is.
+    """Move the focus to the next visible part if the focused part is hidden, such as a closed text field.
 
     A hidden field would take every key.
     """
@@ -51,7 +51,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
     kind: ClassVar[str]
-    """Identifies the screen without importing it."""
+    """The name of the kind of screen; other modules identify the screen by it without an import."""
     column_table: ClassVar[Table | None] = None
     """The only table whose columns `C` selects, if any."""
     _hinted: tuple[frozenset[str], Mapping[str, str]] = (frozenset(), {})

@@ -16,7 +16,7 @@ Row: TypeAlias = "tuple[Segment, ...]"
 Cell: TypeAlias = "tuple[str, Style]"
 """A piece of a line before painting."""
 PARTING = "./_-,:="
-"""Characters after which a word that is longer than a line is parted: paths, modules, options."""
+"""Characters after which a word that is longer than a line is split: in paths, modules, options."""
 
 
 def text_of(row: Sequence[Segment]) -> str:
@@ -51,7 +51,7 @@ def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row
 
 
 def _breakable(text: str, room: int) -> str:
-    """Return the text with words longer than `room` parted, after punctuation where they have some."""
+    """Return the text with words longer than `room` split, after punctuation where possible."""
     if len(text) <= room:
         return text
     return " ".join(_parted(word, room) if len(word) > room else word for word in text.split(" "))

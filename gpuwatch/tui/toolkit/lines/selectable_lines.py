@@ -96,7 +96,7 @@ class SelectableLines(LineView, can_focus=True):
             self.post_message(self.Chosen(self))
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Select the item at a position; if it is selected and was clicked `twice`, choose it."""
+        """Select the item at a position. If it is already selected and `twice` is set, choose it."""
         item = self.item_at(line, x)
         if item is None or item >= self.items():
             return
@@ -139,7 +139,10 @@ class SortableTable(SelectableLines):
         self._keep_order()
 
     def take_order(self, text: str) -> None:
-        """Set the order as the settings have it: a column, with a leading `-` reversed; "": the default."""
+        """Set the sort order from its text in the settings; "" is the default.
+
+        The text is the name of a column; a leading `-` reverses the order.
+        """
         self.sort_name = text.removeprefix("-") or self.unsorted
         self.falling = (self.sort_name in self.falling_columns) != text.startswith("-")
 
