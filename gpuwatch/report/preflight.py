@@ -22,7 +22,7 @@ from gpuwatch.report.output.console import STYLES, console_on
 STATUS_STYLES: dict[Status, Style] = {"PASS": "ok", "WARN": "warning", "FAIL": "critical", "SKIP": "muted"}
 
 SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
-"""In the order of the last line."""
+"""The order of the statuses in the last line of the checklist."""
 
 
 class SavedProfile(msgspec.Struct):

@@ -11,7 +11,10 @@ POLICY = (
     "img-src 'self' data:; connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Content-Security-Policy: xterm.js creates style elements; Safari needs the websocket to be named."""
+"""The Content-Security-Policy of the page.
+
+xterm.js creates style elements; Safari needs the websocket to be named.
+"""
 HEADERS = {
     "Server": "gpuwatch",
     "Referrer-Policy": "no-referrer",  # the address holds the token

@@ -1,4 +1,7 @@
-"""The ledger: which receiver accepted what about each incident; on disk, so that restarts repeat nothing."""
+"""The ledger: which state of each incident every receiver has accepted; restarts repeat nothing.
+
+It is saved on disk.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _CLOSING = {"{": "}", "[": "]"}
 _GROUP = re.compile(rf"{_NAME}([\"']?\s{{0,8}}[:=]\s{{0,8}}[\[{{])([^\[\]{{}}]{{1,4096}})(?=[\]}}])")
 """Matches a name and a list or mapping on one line."""
 _TAIL_CHARS = 400
-"""Number of characters at the end of a line in which the name of an opened value is searched."""
+"""Number of characters at the beginning or end of a line in which the name of an opened value is searched."""
 
 
 def masked_lines(lines: Iterable[str], *, is_masked: bool = False) -> Iterator[str]:

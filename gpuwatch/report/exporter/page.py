@@ -15,7 +15,7 @@ from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.plain import plain
 
 MAX_SERIES = 200_000
-"""Most samples per page: about 4,000 GPUs. Prometheus's own limit is `sample_limit`."""
+"""Maximum number of samples per page, enough for about 4,000 GPUs; see also Prometheus's `sample_limit`."""
 MAX_LABEL_CHARS = 200
 KEPT_LABELS = 16_384
 """Number of labels that are cached: most are the same on every page, and making one takes 2 us."""

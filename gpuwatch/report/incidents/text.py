@@ -24,10 +24,10 @@ NOT_HERE = ("class", "job")
 SHOWN_EVIDENCE = 6
 SHOWN_MOMENTS = 14
 SHOWN_LAST_MOMENTS = 3
-"""Number of moments shown from the end of a long timeline; the middle is left out."""
+"""Number of events shown from the end of a long timeline; those in the middle are left out."""
 SHOWN_OUTSIDE = 12
 MAX_QUOTED_LINE, QUOTE_INDENT = 240, 10
-"""Characters shown of the log line of an alert outside of incidents, and its indentation."""
+"""Maximum length shown of the log line of an alert outside of incidents, and its indentation."""
 
 
 def incident_lines(incident: Incident, place: Place) -> list[Line]:
@@ -87,7 +87,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
 
 
 def went_on(alert: Alert) -> str:
-    """Return how the rank, file or job continued after a recovered alert."""
+    """Return how the rank, file or job continued after a recovered alert, as text."""
     if alert.recovered_at is not None:
         return f"continued at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"

@@ -92,9 +92,9 @@ def rows(facts: Facts) -> Iterator[list[object]]:
 
 
 def cell(value: object) -> str:
-    """Return a cell's text: empty for unknown; lists joined by spaces.
+    """Return the text of a cell: "" for unknown; lists are joined by spaces.
 
-    Spreadsheet formulas made inert by a quote.
+    A quote in front of a spreadsheet formula prevents its evaluation.
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""

@@ -14,7 +14,7 @@ from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 
 MAX_NAMED_JOBS = 4
-"""Jobs that are described individually."""
+"""Maximum number of ended jobs that are described individually."""
 
 
 def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now: float) -> str | None:

@@ -1,7 +1,7 @@
 """Decides when a first report is complete.
 
-Every node has reported everything twice (or cannot), and its logs are searched. Twice, because rates
-(throttle time, GPM activity, CPU, traffic) need two readings; once by a Prometheus, which holds rates.
+It is complete when every node has reported everything twice (or cannot) and its logs are searched. Rates
+(throttle time, GPM activity, CPU, traffic) need two readings; Prometheus holds rates, so one is enough.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gpuwatch.session import Session
 
 POLL_S = 0.05
 COLD_S = 10.0
-"""Seconds that a driver takes to start if no process holds it open; a report without --wait waits for it."""
+"""Seconds that a driver takes to start if no process holds it open; without --wait, a report waits for it."""
 PATIENT_S = 15.0
-"""With at least this wait, the report also waits for nodes that refuse at first.
+"""With at least this wait in seconds, the report also waits for nodes that refuse a connection at first.
 
-A shorter one reports them.
+With a shorter wait it reports them.
 """
 HANG_S = 15.0
-"""Further seconds without --wait for the answers of silent ranks, which take up to 10."""
+"""Further seconds to wait, without --wait, for the answers of silent ranks, which take up to 10 s."""
 LAST_POLLS = 50
-"""Most updates after the wait in which received facts are judged."""
+"""Maximum number of updates after the wait, in which received data is judged."""
 
 Progress: TypeAlias = Callable[[Sequence[Node], float], None]
-"""Called at every poll with the nodes that are waited for, and the remaining seconds."""
+"""A function that is called at every poll with the nodes still waited for and the seconds left."""
 
 
 def silent(_nodes: Sequence[Node], _left_s: float) -> None:
@@ -46,7 +46,10 @@ class FirstReport:
     """
 
     def __init__(self, until: float = 0.0) -> None:
-        """`until`: the report also waits for a lost node whose link is tried again before (monotonic)."""
+        """Create the check. It also waits for a lost node whose link is tried again before `until`.
+
+        `until`: monotonic seconds.
+        """
         self._first: dict[tuple[str, str], float] = {}
         self._until = until
 
@@ -55,7 +58,7 @@ class FirstReport:
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """Return True if the node is lost, or all of it has arrived and its logs are searched."""
+        """Return True if the node is lost, or if everything from it has arrived and its logs are searched."""
         if node.state(now) == "lost":
             return not self._comes_back(node, now)
         if node.state(now) == "stale":
@@ -73,7 +76,7 @@ class FirstReport:
         return all(parts)
 
     def _comes_back(self, node: Node, now: float) -> bool:
-        """Return True if a lost node is tried again before `until`, as one refused by sshd's MaxStartups.
+        """Return True if a lost node is tried again before `until`, as after a refusal by sshd's MaxStartups.
 
         Errors that need the operator (a wrong key) are retried too late to wait for.
         """
@@ -86,7 +89,7 @@ class FirstReport:
 
 
 def _has_scrape(node: Node) -> bool:
-    """Return True if a node of a Prometheus has its values; those of the host are the last to come."""
+    """Return True if a node of a Prometheus has its values; the values of its host arrive last."""
     answered = all(gpu.fast_at is not None or gpu.state == "lost" for gpu in node.gpus.values())
     return answered and (node.host_at is not None or has_no_host_values(node))
 

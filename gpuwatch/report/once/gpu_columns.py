@@ -105,4 +105,4 @@ COLUMNS = (
     GpuColumn("state", state_text, 0, right=False),
     GpuColumn("processes", holders_text, 0, right=False),
 )
-"""The last column takes the remaining width and is cut there."""
+"""All columns in order; the last one takes the remaining width and is cut there."""

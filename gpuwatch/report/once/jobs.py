@@ -17,7 +17,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
 
 MAX_JOBS_LISTED = 64
-"""Most jobs listed; running and large ones first."""
+"""Maximum number of jobs listed; running and large ones first."""
 WAITS = {"communication": "communication_share", "loading data": "data_share"}
 
 

@@ -24,9 +24,9 @@ from gpuwatch.report.once.problems.unseen import busy_unseen, processes_hidden
 from gpuwatch.wire import Notice, Severity
 
 NAMED_ALERTS = 12
-"""Kinds of alerts that are listed."""
+"""Maximum number of kinds of alerts that are listed."""
 NAMED_REMARKS = 4
-"""Remarks of one kind that are listed."""
+"""Maximum number of remarks of one kind that are listed."""
 
 
 def notice_lines(fleet: Fleet) -> list[Line]:
@@ -52,7 +52,10 @@ def notice_text(notice: Notice) -> str:
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:
-    """Return `ranks 0-3 (gpu-[001-002])` for ranks with the same report, else the name of each place."""
+    """Return the places of alerts as text.
+
+    `ranks 0-3 (gpu-[001-002])` if all alerts have a rank, else the names of the nodes or of each place.
+    """
     ranks = {alert.rank for alert in alerts if alert.rank is not None}
     nodes = {alert.node for alert in alerts if alert.node is not None}
     if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
@@ -63,7 +66,7 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
 
 
 def _whereabouts(alert: Alert) -> str:
-    """Return the place of an alert; its job if no node is known."""
+    """Return the place of one alert as text, with its job if no node is known."""
     who = place(alert.rank, alert.node, alert.gpu)
     job = alert.job or str(alert.fields.get("job", ""))
     if alert.node is not None or not job:
@@ -126,7 +129,7 @@ def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
 
 
 def reported_kinds(alerts: Sequence[Alert]) -> str:
-    """Return how many different alerts there are, by severity: `1 error, 2 warnings`."""
+    """Return the number of different alerts by severity, as text: `1 error, 2 warnings`."""
     kinds = {(alert.severity, alert.text) for alert in alerts}
     counts = Counter(severity for severity, _ in kinds)
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
@@ -150,7 +153,7 @@ def unreadable_lines(fleet: Fleet) -> list[Line]:
 
 
 def pending_lines(fleet: Fleet, now: float) -> list[Line]:
-    """Return what is still unknown, except nodes and logs; equal entries of several places are merged."""
+    """Return lines about what is still unknown, except nodes and logs; equal ones are merged."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet, now):
         if each.part not in ("node", "log", "unreadable_log"):
@@ -190,7 +193,7 @@ def silent_lines(stands: Standing) -> list[Line]:
 
 
 def _hang_text(job: SilentJob) -> str:
-    """Return what the ranks answered, with its confidence, else the command that asks them."""
+    """Return the hang verdict of the ranks' answers as text, else the command that queries the ranks."""
     check = job.hang_check
     if check is None or not check.verdict.wrong:
         return "run gpuwatch stacks to find the rank that they wait for"

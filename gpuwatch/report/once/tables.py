@@ -16,7 +16,7 @@ from gpuwatch.report.output.console import STYLES, console_on, show
 GAP = 2
 INDENT = 2
 MIN_LAST_WIDTH = 12
-"""Smallest useful width of the last column."""
+"""Minimum useful width of the last column, in cells."""
 
 
 def print_report(report: Report, out: TextIO) -> None:

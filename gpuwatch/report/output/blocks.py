@@ -17,12 +17,12 @@ from gpuwatch.report.output.console import STYLES, show
 from gpuwatch.report.output.terminal_plot import plot_lines
 
 PLOT_WIDTH = 100
-"""Columns if no terminal sets a width."""
+"""Columns of a plot if no terminal sets a width."""
 MAX_FOLDED_ROWS = 12
 
 
 def print_blocks(blocks: Iterable[Block], console: Console) -> None:
-    """Print a report; of folded tables only the first rows."""
+    """Print the blocks of a report; of folded tables only the first rows."""
     before: Block | None = None
     for block in blocks:
         match block:

@@ -26,7 +26,7 @@ STYLES = {
     "strong": "bold",
     "code": "#8a8a8a",
 }
-"""Colour-blind safe; a severity is always shown as a word too."""
+"""The style of each severity, safe for colour-blind readers; the severity is always shown as a word too."""
 PIPE_WIDTH = 10_000
 """Columns in a pipe: wide enough that nothing is cut or wrapped."""
 

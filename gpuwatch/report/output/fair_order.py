@@ -1,4 +1,4 @@
-"""Orders what nodes cause by turns, so that one with very much of it takes no other's place in a limit."""
+"""Orders items by turns of their owners, so that a node with many of them does not use up a limit alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def in_turn(items: Iterable[T], owner: Callable[[T], Hashable]) -> Iterator[T]:
-    """Yield the first item of each owner, then the second of each, and so on; each owner's keep their order.
+    """Yield the first item of each owner, then the second of each, and so on, in each owner's order.
 
-    Example: of a1 a2 a3 b1 c1 c2, whose owners are a, b and c: a1 b1 c1 a2 c2 a3.
+    Example: the items a1 a2 a3 b1 c1 c2 of the owners a, b and c become a1 b1 c1 a2 c2 a3.
     """
     owned: dict[Hashable, list[T]] = {}
     for item in items:

@@ -1,4 +1,4 @@
-"""Links as text: a line per node if there are many nodes, the slowest links, and errors of failed ones."""
+"""Formats links as text: a line per node if there are many nodes, the slowest links, and their errors."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def node_summary(
     marks: Marks,
     width: int | None,
 ) -> list[Line]:
-    """Return a line for each culprit and each other node with a slow link.
+    """Return a table with a row for each culprit and each other node with a slow link, as lines.
 
-    Slow links that start or end at one of `culprits` do not count. One line counts the remaining nodes.
+    Slow links that start or end at one of `culprits` do not count. The last line counts the remaining nodes.
     """
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
@@ -165,5 +165,5 @@ def error_lines(links: Iterable[MeasuredLink]) -> list[Line]:
 
 
 def which(links: Sequence[MeasuredLink]) -> str:
-    """Return the ends of the first link, and how many more there are."""
+    """Return the ends of the first link, and the number of further links, as text."""
     return ends_text(links[0]) + (f" and {len(links) - 1} more" if len(links) > 1 else "")

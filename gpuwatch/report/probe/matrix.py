@@ -33,7 +33,7 @@ class Cell(Struct, frozen=True):
 
 
 def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
-    """Return all lines about pairs: the matrix (of many nodes a summary), slowest links and errors."""
+    """Return all lines about pairs: the matrix (a summary if there are many nodes), slowest links, errors."""
     if not results.pairs:
         return []
     links = graded(results)
@@ -119,7 +119,7 @@ def field(cells: dict[tuple[int, int], Cell], row: int, column: int) -> Cell:
 
 
 def clipped(text: str) -> str:
-    """Return a name; a long one as its beginning and end, since nodes differ in the end."""
+    """Return a name; a long one is shortened in the middle, because names differ mostly at the end."""
     if cell_len(text) <= MAX_NAME_WIDTH:
         return text
     return f"{text[:6]}..{text[-(MAX_NAME_WIDTH - 8) :]}"

@@ -15,7 +15,7 @@ from gpuwatch.report.output.console import InertConsole
 from gpuwatch.report.probe.format import rank_name, slots_by_rank
 
 Report: TypeAlias = Callable[[Results], None]
-"""Called with the results after every change."""
+"""A function that is called with the results after every change."""
 
 WORDS: dict[Phase, str] = {
     "connecting": "connecting",
@@ -36,7 +36,7 @@ WIDE_COLUMNS = 120
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Report]:
-    """Show a temporary bar on stderr; yield a function to call with the results, which alone draws it."""
+    """Show temporary bars on stderr; yield a function to call with the results, which redraws them."""
     columns = (
         TextColumn("{task.elapsed:3.0f}s"),
         TextColumn("{task.description}"),

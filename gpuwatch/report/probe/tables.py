@@ -169,7 +169,7 @@ def values_of(row: GpuResult) -> tuple[float | None, ...]:
 
 
 def middle_of(rows: Sequence[GpuResult]) -> GpuResult:
-    """Return the median of every value, over the GPUs that have it."""
+    """Return the median of each value over the GPUs that have it."""
     known = [
         [value for value in values if value is not None] for values in zip(*map(values_of, rows), strict=True)
     ]

@@ -99,7 +99,7 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
 
 
 def _is_reported(note: str, verdict: ProbeVerdict | None) -> bool:
-    """Return True if the verdict gives the same reason."""
+    """Return True if the verdict already states the reason of a note."""
     culprits = verdict.culprits if verdict is not None else ()
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
@@ -145,7 +145,7 @@ def sentence_lines(verdict: ProbeVerdict) -> Iterator[Line]:
 
 
 def _states(sentence: str, evidence: str) -> bool:
-    """Return True if a sentence already contains this evidence, perhaps without the rank in front."""
+    """Return True if a sentence already contains this evidence, or the evidence without its leading rank."""
     who, _, what = evidence.partition(": ")
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 

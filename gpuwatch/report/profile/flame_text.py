@@ -13,7 +13,7 @@ from gpuwatch.report.output.console import STYLES
 
 OWN_STYLES = ("#000000 on #ffb454", "#000000 on #ff9a3c")
 LIBRARY_STYLES = ("#ffffff on #2f5d8a", "#ffffff on #3f6f9f")
-"""User code and libraries: two shades each, so that neighbours differ."""
+"""The styles of user code and of libraries: two shades each, so that neighbouring boxes differ."""
 MAX_DEPTH = 18
 BESIDE_COLUMNS = 110
 """Columns from which two flame graphs are shown side by side."""

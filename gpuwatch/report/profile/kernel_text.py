@@ -39,7 +39,7 @@ def print_kernels(profile: ProfiledRank, console: Console) -> None:
 
 
 def kernels_text(rank: int, kernels: ProcessKernels) -> str:
-    """Return how long the GPU of a rank was busy, and with what."""
+    """Return a sentence with the time that the GPU of a rank was busy, and with which kernels."""
     if kernels.why is not None:
         return f"Kernels of rank {rank}: {kernels.why}"
     span = "" if kernels.span_s is None else f" in {kernels.span_s:.2f} s"

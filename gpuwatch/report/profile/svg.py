@@ -13,7 +13,7 @@ from gpuwatch.diagnose.profiles.sentences import difference_row, measured_cost, 
 
 PANEL, GAP, MARGIN = 900, 20, 16
 ROW, FONT, CHARACTER = 18, 11, 6.4
-"""Pixels: row height, font size, and average character width at most."""
+"""Sizes in pixels: the height of a row, the font size, and the maximum average width of a character."""
 MAX_DEPTH = 100
 MIN_BOX_SHARE = 1.0 / PANEL
 OWN, LIBRARY = ("#ffb454", "#ff9a3c"), ("#9dc3e6", "#8ab4dc")

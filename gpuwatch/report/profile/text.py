@@ -26,7 +26,7 @@ from gpuwatch.report.profile.kernel_text import print_kernels
 MAX_ROWS = 12
 MAX_THREADS = 6
 PIPE_COLUMNS, MAX_COLUMNS = 100, 240
-"""Columns of a flame graph in a pipe, and at most."""
+"""Width of a flame graph in columns: in a pipe, and the maximum."""
 
 
 def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> None:

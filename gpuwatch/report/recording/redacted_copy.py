@@ -33,9 +33,9 @@ NAMING = frozenset(("hello", "ranks", "logs", "link"))
 FIELDS = {
     "host": "host", "hostname": "host", "user": "user", "owner": "user", "path": "path", "logs": "path",
 }  # fmt: skip
-"""Their fields with such names."""
+"""Field -> the kind of name in it."""
 UNREADABLE = b"?\n"
-"""A line in the place of one that cannot be read: the copy is as damaged as its source."""
+"""The line that replaces a record that cannot be read: the copy is as damaged as its source."""
 _json = msgspec.json.Encoder()
 
 

@@ -51,7 +51,7 @@ KEPT_FOLDERS = frozenset(
         "local",
     ]
 )
-"""Parts of paths that reveal nothing."""
+"""Names of folders that are kept because they reveal nothing."""
 _KEPT_PART = re.compile(
     r"(?:python\d?(?:\.\d+)?|rank[-_]?\d*|attempt[-_]?\d*|std(?:out|err)|step[-_]?\d*|global_step\d*|\d{1,6}|\.|\.\.)"
     r"(?:\.(?:log|txt|out|err|json|jsonl|pt|bin|py))?$"
@@ -71,24 +71,24 @@ _RELATIVE = re.compile(
     r"(?<![\w./~@:-])(?:\.{1,2}/(?:[\w.@+=,%-]{1,255}/){0,32}[\w.@+=,%-]{1,255}"
     r"|(?:[\w@+=,%-]{1,255}/){1,32}[\w@+=,%-]{1,255}\.[A-Za-z]{1,8})(?![\w/])"
 )
-"""A path from the working folder: from `./` on, or to a file with an ending."""
+"""Matches a relative path: from `./` on, or of a file with an ending."""
 _LOGIN = re.compile(
     r"(\b(?:user|userid|user_?name|login|logname|owner|[er]?uid)[\"']?[ \t]{0,2}[=:][ \t]{0,2}[\"']?)"
     r"([A-Za-z_][\w.-]{0,31})",
     re.IGNORECASE,
 )
 _AT_HOST = re.compile(r"(?<![\w.+-])([A-Za-z_][\w.+-]{0,63})@([A-Za-z][\w-]{1,62})(?![\w.@-])")
-"""`bob@login1`: an address without a domain."""
+"""Matches `bob@login1`: a user at a host without a domain."""
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _DOMAIN = re.compile(
     r"(?<![\w.@/-])(?:[a-z0-9-]{1,63}\.){1,8}"
     r"(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|de|uk|fr|cn|jp)(?![\w-])"
 )
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}$")
-"""The name of a field; other keys are ids, paths and names."""
+"""Matches a key that is the name of a field; in other keys (ids, paths, names) names are replaced."""
 _NAMED_HOST = re.compile(r"(?=[^A-Za-z]{0,255}[A-Za-z])[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _SERVERS = frozenset(("http", "https", "tcp", "udp", "ws", "wss", "grpc", "ssh", "ib", "unix"))
-"""Schemes whose URLs name a host; others name a bucket or an organisation in its place."""
+"""Schemes whose URLs name a host; other URLs name a bucket or an organisation in its place."""
 _LOOPBACK = ("127.", "0.0.0.0")  # noqa: S104 - addresses in text, none is bound
 STRUCTURAL = frozenset(
     [
@@ -123,15 +123,15 @@ STRUCTURAL = frozenset(
         "v",
     ]
 )
-"""Fields whose values are words of gpuwatch, drivers or devices, or names of processes and GPUs."""
+"""Fields whose values are kept: terms of gpuwatch, drivers and devices, names of processes and GPUs."""
 MIN_NAME = 3
-"""Shorter user names are not searched in text: they occur within other words."""
+"""Minimum length of a user name that is searched for in text; shorter ones occur within other words."""
 MIN_PART = 5
-"""Shorter parts of paths are not searched in text."""
+"""Minimum length of a part of a path that is searched for in text."""
 KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
 _NO_USERS = KEPT_USERS | {"none", "null", "unknown", "true", "false", "n", "user"}
 _NUMBERED = re.compile(r"(.*?[A-Za-z_-])\d+$")
-"""The name of a node with its number."""
+"""Matches the name of a node that ends in a number."""
 
 
 class Redaction:
@@ -251,7 +251,10 @@ class Redaction:
 
 
 def _any_of(words: Iterable[str], ahead: str = "") -> re.Pattern[str] | None:
-    """Return the pattern of the words in any case, with `_` for `-`; None: there are none."""
+    """Return a pattern that matches one of the words in any case, with `_` for `-`, followed by `ahead`.
+
+    None if there are no words.
+    """
     found = sorted(words, key=len, reverse=True)
     either = "|".join(
         re.escape(word).replace(r"\-", "[-_]") + (r"(?!\d)" if word[-1:].isdecimal() else r"(?![A-Za-z0-9])")

@@ -158,7 +158,10 @@ def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
 
 
 def _records(recording: Recording) -> Iterator[tuple[int, StreamRecord]]:
-    """Yield (wall clock minus recorded time in microseconds, record); a leading key frame comes first."""
+    """Yield (wall clock minus recorded time in microseconds, record).
+
+    The records of the first key frame come first.
+    """
     _, _, records = recording.key_frame(recording.first)
     shift = recording.wall_shift(recording.first)
     yield from ((shift, record) for record in records)

@@ -33,7 +33,7 @@ from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.scan.result import Scan
 
 Lines = Mapping[tuple[str, int], int]
-"""(file, offset) -> line number from 1."""
+"""(file, byte offset) -> line number from 1."""
 
 
 class ScanReport(Struct, frozen=True):
@@ -41,16 +41,16 @@ class ScanReport(Struct, frozen=True):
 
     scan: Scan
     incidents: tuple[Incident, ...]
-    """In the order of their causes."""
+    """The incidents, in the order of their causes."""
     outside: tuple[Alert, ...]
     """Alerts that belong to no incident."""
     lines: Lines
-    """Line numbers of the evidence."""
+    """The line numbers of the evidence."""
     time: float
     seconds: float
     end: JobEnd = UNKNOWN_END
     jobs: tuple[NamedEnd, ...] = ()
-    """How each of several jobs ended; empty: there is one job."""
+    """The outcome of each job; empty if the logs are of one job."""
     checkpoint: Checkpoint | None = None
     """The last checkpoint in the logs."""
 

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.runs.scan.result import Scan
 
 MAX_LISTED = 1_024
-"""Most ranks listed in JSON."""
+"""Maximum number of ranks listed in JSON."""
 
 
 def ranks_with_empty_logs(scan: Scan) -> tuple[int, ...]:

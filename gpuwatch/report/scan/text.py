@@ -99,7 +99,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
 
 
 def found_text(report: ScanReport) -> str:
-    """Return how many incidents were found, else how many kinds of warnings, else of notes."""
+    """Return as text how many incidents were found, else how many kinds of warnings, else of notes."""
     if report.incidents:
         return plural(len(report.incidents), "incident")
     warnings = {alert.code for alert in report.outside if alert.severity != "info"}
@@ -112,7 +112,7 @@ def found_text(report: ScanReport) -> str:
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:
-    """Return `12 skipped (9 data, 3 picture)`."""
+    """Return the skipped files as text: `12 skipped (9 data, 3 picture)`."""
     kinds = Counter(each.why for each in skipped)
     return (
         f"{kinds.total()} skipped ({', '.join(f'{number} {kind}' for kind, number in kinds.most_common(4))})"

@@ -21,9 +21,9 @@ TITLES = {
     "eval_loss": "Evaluation loss",
 }
 MAX_SERIES = 16
-"""Most lines per chart; beyond that, those with the lowest and highest means are drawn."""
+"""Maximum number of lines per chart; of more, those with the lowest and highest means are drawn."""
 MAX_BUCKETS = 300
-"""Buckets of a long line; the lowest and highest point of each are drawn."""
+"""Number of buckets of a long line; the lowest and highest point of each are drawn."""
 
 
 PER_WRITER = ("gpu_utilization_pct", "gpu_memory_pct", "communication_s")

@@ -45,9 +45,9 @@ def communication_lines(report: CommunicationReport) -> Iterator[Line]:
 
 
 def megabytes(count: float | None) -> str:
-    """Return bytes as megabytes (10**6), so that lines compare: `3025.35MB`.
+    """Return bytes as text in megabytes (10**6), so that lines compare: `3025.35MB`.
 
-    Smaller sizes in their own unit.
+    Sizes below a megabyte have their own unit.
     """
     return size(count) if count is None or count < 10**6 else f"{count / 10**6:.2f}MB"
 

@@ -15,7 +15,7 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionProfile, SessionSummary
 
 MAX_ROWS = 40
-"""Most list entries in the text; the JSON contains all."""
+"""Maximum number of list entries in the text; the JSON contains all."""
 
 
 def detail_lines(session: TrainingSession) -> Iterator[Line]:
@@ -116,7 +116,7 @@ def training_rows(one: SessionSummary) -> Rows:
 
 
 def steps_text(one: SessionSummary) -> str:
-    """Return `50/1000`, without a known end `50`; empty if unknown."""
+    """Return the steps as text: `50/1000`, or `50` if the last step is unknown; "" if none is known."""
     if one.last_step is None:
         return ""
     return f"{one.last_step}/{one.total_steps}" if one.total_steps else str(one.last_step)
@@ -150,7 +150,7 @@ def known(rows: Rows) -> Rows:
 
 
 def gpu_row(line: str) -> tuple[str, str]:
-    """Return a line of `gpu_line` as name and value."""
+    """Return a line made by `gpu_line` as its name and value."""
     name, _, value = line.partition(": ")
     return name, value
 

@@ -30,7 +30,7 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 SIGNS = {"for": "yes", "against": "no", "unknown": "?"}
-"""Sign of a reason -> its cell."""
+"""The sign of a reason -> the text of its table cell."""
 MAX_ROWS = 1_000
 
 

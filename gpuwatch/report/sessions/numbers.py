@@ -8,11 +8,11 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 DASH = "-"
 HALF_UP = 1 + 1e-12
-"""Binary fractions of averages such as 81.95 are slightly too low; this rounds them up."""
+"""A factor that raises averages such as 81.95, whose binary fraction is slightly too low, for rounding."""
 SMALL_LOSS = 0.01
-"""Four decimals show little of a loss below this."""
+"""A smaller loss is shown with significant digits, because four decimals would show little of it."""
 UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
-"""Powers of ten, as in the logs of a session."""
+"""(bytes, unit) in powers of ten, as in the logs of a session."""
 
 
 def fixed(value: float | None, digits: int, unit: str = "") -> str:
@@ -26,7 +26,7 @@ def loss_cell(summary: SessionSummary) -> str:
 
 
 def loss_words(summary: SessionSummary) -> str:
-    """Return the last loss, or since which step the loss is not finite."""
+    """Return the last loss as text, or since which step the loss is not finite."""
     since = summary.non_finite_loss_step
     if summary.has_non_finite_loss:
         return "NaN or Inf" if since is None else f"NaN or Inf since step {since}"

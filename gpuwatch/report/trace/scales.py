@@ -1,4 +1,4 @@
-"""A step at several scales, side by side: as a table, as lines and as data."""
+"""Formats the time of a step at several scales, side by side: as a table, as lines and as data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scale_table(scales: Sequence[ScaleTimes]) -> Table:
 
 
 def scale_lines(scales: Sequence[ScaleTimes]) -> Iterator[Line]:
-    """Yield what makes a step longer on more ranks."""
+    """Yield a line for each part that makes a step longer on more ranks, in milliseconds."""
     if any(not each.steps for each in scales):
         yield Line(NO_STEPS, "warning", hang=2)
     for each in growth(scales):

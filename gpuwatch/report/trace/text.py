@@ -31,7 +31,7 @@ from gpuwatch.runs.traces.trace_files import FoundTraces
 
 MAX_SHOWN_RANKS = 64
 MAX_SHOWN_FLAGS = 4
-"""Flags of one kind that are listed."""
+"""Maximum number of flags of one kind that are listed."""
 MAX_SHOWN_SECTIONS = 12
 MAX_SHOWN_OLDER = 8
 NAME_COLUMNS = 48
@@ -53,9 +53,9 @@ def print_trace(
 
     Args:
         found: The traces.
-        verdict: What they show.
+        verdict: The findings from the traces.
         chosen: The rank whose tables are shown; None: no rank has a trace.
-        out: Where to.
+        out: The stream to write to.
         scales: The times of a step of these traces and of their baselines; empty without baselines.
     """
     with console_on(out) as console:
@@ -167,7 +167,7 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Line
 
 
 def older_lines(found: FoundTraces) -> Iterator[Line]:
-    """Yield older traces of the same ranks; their times are shown but not compared."""
+    """Yield a line for each older trace of the same ranks; their times are not compared."""
     if not found.older:
         return
     yield Line("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
@@ -210,7 +210,7 @@ def spread_text(spread: RankSpread) -> str:
 
 
 def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
-    """Yield the tables of one rank with their headings."""
+    """Yield the heading and the table of each part of one rank's profile."""
     label, tables = plain(profile.label), profile.tables
     collectives = _table("collective", "calls", "total ms", "exposed ms", "MB a call")
     for each in profile.breakdown.collectives:

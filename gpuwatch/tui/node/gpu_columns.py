@@ -28,7 +28,7 @@ class GpuValue(Struct, frozen=True):
     text: Callable[[Subject], str]
     """A function that returns the value as text with its unit; MHz is left out."""
     scale: Callable[[Subject], tuple[float, float]]
-    """(low, high) of the scale of the history."""
+    """A function that returns (low, high) of the scale of the history."""
     bar: int = 0
     """Width of the bar in a line, in cells."""
     optional: bool = False

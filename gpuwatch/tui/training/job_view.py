@@ -22,7 +22,7 @@ CODES = (
     "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
     "lone_gpu", "less_used_than_peers",
 )  # fmt: skip
-"""The codes of alerts about the progress of a training."""
+"""Codes, and beginnings of codes, of alerts about the progress of a training."""
 
 
 class TrainingView:

@@ -27,9 +27,9 @@ class Standing(Struct, frozen=True):
     """Current problems besides conditions, and what is unknown."""
 
     incidents: tuple[Incident, ...] = ()
-    """In the order of their causes."""
+    """The active incidents, in the order of their causes."""
     alerts: tuple[Alert, ...] = ()
-    """Alerts from lines and events, most severe first; those from values are conditions."""
+    """The alerts from log lines and events, most severe first; those from values are conditions."""
     unread: tuple[tuple[Node, LogFile], ...] = ()
     """Files that their agents have not reported as searched."""
     silent: tuple[SilentJob, ...] = ()
@@ -41,7 +41,7 @@ class Standing(Struct, frozen=True):
     ended: tuple[EndedJob, ...] = ()
     """Jobs that ended before gpuwatch connected, newest first."""
     of_ended: tuple[Incident, ...] = ()
-    """The incidents of these jobs, including those closed because a job was started since."""
+    """The incidents of the ended jobs, including those closed because another job was started since."""
     damaged: int = 0
     """Unreadable parts of a recording, whose content is unknown."""
 

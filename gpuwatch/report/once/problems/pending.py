@@ -33,7 +33,7 @@ Part: TypeAlias = Literal[
     "server",
 ]
 BEHIND_BYTES = 1 << 20
-"""Bytes that may be unread at any moment in a growing file, which is read in pieces."""
+"""Maximum number of bytes that may be unread at any moment in a growing file, which is read in pieces."""
 GROWS_S = 3.0
 """A file that grew this recently may have an unfinished line that is not searched yet (seconds)."""
 
@@ -42,13 +42,13 @@ class Pending(Struct, frozen=True):
     """A part of a node that is due and has not answered."""
 
     node: str
-    """Or the inference server: `server llama`."""
+    """The name of the node, or of the inference server: `server llama`."""
     part: Part
     text: str
     gpu: Gpu | None = None
     file: LogFile | None = None
     waited_s: float | None = None
-    """Seconds that it has been waited for."""
+    """Seconds for which the part has been waited for."""
 
     @property
     def may_answer(self) -> bool:
@@ -172,8 +172,8 @@ def lists_processes(node: Node) -> bool:
 
 
 def waited_for(gpu: Gpu) -> bool:
-    """Return True if a GPU has reported no values yet and still may.
+    """Return True if a GPU has reported no values yet and is not lost.
 
-    It may be `stuck`: a cold driver looks so at start.
+    The state may be `stuck`, which a driver that starts without persistence mode looks like.
     """
     return gpu.fast_at is None and gpu.state != "lost"

@@ -7,7 +7,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu
 
 IDLE_PCT = 5.0
-"""Utilization in percent above which a GPU works, whether its processes are visible or not."""
+"""Utilization in percent above which a GPU counts as busy."""
 
 
 def busy_unseen(fleet: Fleet) -> dict[str, list[int]]:

@@ -28,7 +28,7 @@ _RANK_MARK = re.compile(
 )
 """Matches the rank in front of a line, as torchrun, mpirun and srun write it."""
 TRACE = "Traceback (most recent call last)"
-"""Matches the first line of a Python traceback."""
+"""The first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
