@@ -21,7 +21,7 @@ COLLECTIVES: tuple[Collective, ...] = (
 )
 MIB = 1 << 20
 SIZES = (1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
-"""Sizes of the whole buffer, as in nccl-tests: a rank's share x ranks if every rank has a share."""
+"""Sizes of the whole buffer in bytes, as in nccl-tests: a rank's share times the number of ranks."""
 
 
 class ProbeRequest(Struct, frozen=True):
@@ -32,20 +32,20 @@ class ProbeRequest(Struct, frozen=True):
     pairs: PairMode = "full"
     """full: every pair of nodes and, within a node, of ranks; quick: two rounds, which find nodes only."""
     gpu_checks: bool = True
-    """Matrix multiplication, device copy and host copies of every GPU (nothing on CPU ranks)."""
+    """True for matrix multiplication, device copy and host copies on every GPU (nothing on CPU ranks)."""
     ranks_per_node: int | None = None
-    """None: one per GPU; on a node without GPUs one per core, at most 4."""
+    """Number of ranks per node; None: one per GPU, and without GPUs one per core, at most 4."""
     budget_s: float = 180.0
-    """Seconds after which the probe stops measuring and judges what it has."""
+    """Seconds after which the probe stops measuring and judges the results so far."""
     iface: str | None = None
     """The network interface on every node; overrides the choice by subnets."""
     backend: Literal["nccl", "gloo"] | None = None
-    """None: nccl if every rank has a GPU and torch has it, gloo otherwise."""
+    """The backend; None: nccl if every rank has a GPU and torch has it, gloo otherwise."""
     busy_too: bool = False
     """True to run although processes use the GPUs, which it disturbs."""
     iterations: int | None = None
-    """Timed iterations of every collective and size; None: as many as fit into a second, 3 to 50."""
+    """Number of timed iterations of every collective and size; None: as many as fit into 1 s, 3 to 50."""
     warmup: int = 10
-    """Iterations before them; only with `iterations`."""
+    """Number of warm-up iterations before the timed ones; used only with `iterations`."""
     timeout_s: float = 30.0
     """Seconds for one collective or pair; a hang is reported after this time."""

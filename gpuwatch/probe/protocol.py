@@ -35,7 +35,7 @@ class InventoryGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     name: str | None = None
     bus_id: str | None = None
     pci_path: str | None = None
-    """Its path under /sys/devices: the root complex, and every bridge down to it."""
+    """Path of the GPU under /sys/devices: the root complex, and every bridge down to it."""
     numa: int | None = None
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
@@ -48,11 +48,11 @@ class InventoryNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     name: str
     address: str
-    """IPv4 or IPv6, without the prefix length."""
+    """The IPv4 or IPv6 address, without the prefix length."""
     prefix: int
     up: bool = True
     speed_bps: float | None = None
-    """Bytes per second, as in `wire.Nic`."""
+    """Speed in bytes per second, as in `wire.Nic`."""
 
 
 class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -63,7 +63,7 @@ class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     state: str | None = None
     link_layer: str | None = None
     rate_gbps: float | None = None
-    """Giga*bits* per second, as the kernel prints it."""
+    """Rate in giga*bits* per second, as the kernel prints it."""
     pci_path: str | None = None
     """PCI path in /sys, as `pci_path` of a GPU."""
     numa: int | None = None
@@ -81,14 +81,14 @@ class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
 
     host: str
     boot_id: str | None = None
-    """Equal for two names of one machine; no other machine can see it."""
+    """The boot id, equal for two names of one machine; no other machine can see it."""
     pid: int
     python: str | None = None
     """The interpreter that will run the ranks; None if none has torch."""
     python_from: str | None = None
-    """Why this one: "hosts file", "activate", "process 4711 (train.py)", "PATH"."""
+    """Why this interpreter was chosen: "hosts file", "activate", "process 4711 (train.py)", "PATH"."""
     torch: str | None = None
-    """Its version by the package's metadata; nothing was imported."""
+    """The version of torch from the package's metadata; torch was not imported."""
     tried: list[str] = []
     """Interpreters that were rejected, and why."""
     cpus: int | None = None
@@ -96,7 +96,7 @@ class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
     nics: Few[InventoryNic] = []
     ports: Few[InventoryPort] = []
     nccl: dict[str, str] = {}
-    """NCCL's settings for the ranks that select its ports, such as NCCL_IB_HCA."""
+    """NCCL's settings that select its ports, such as NCCL_IB_HCA."""
     notes: list[str] = []
     """What could not be read."""
 
@@ -116,7 +116,7 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ok: bool
     connect_s: float | None = None
     error: str | None = None
-    """In words: refused, no answer within 5 s (a firewall drops it), no route, ..."""
+    """The error in words: refused, no answer within 5 s (a firewall drops it), no route, ..."""
 
 
 class Reached(NodeMessage, tag="reached", frozen=True, kw_only=True):
@@ -165,18 +165,18 @@ class Done(NodeMessage, tag="done", frozen=True, kw_only=True):
     step: int
     rank: int
     peer: int | None = None
-    """For a pair step: the other rank. Both ends answer."""
+    """The other rank, for a pair step, which both ends answer."""
     times_s: list[float] = []
     """Times of the timed iterations, as this rank measured them, without warm-up."""
     correct: bool | None = None
     """True if the result was correct; None if it was not checked."""
     value: float | None = None
-    """For a GPU check: FLOP/s of a matmul, bytes per second of a copy."""
+    """The result of a GPU check: FLOP/s of a matmul, bytes per second of a copy."""
     error: str | None = None
     absent: list[int] = []
-    """For a collective: ranks that did not reach the barrier before it.
+    """For a collective: the ranks that did not reach the barrier before it.
 
-    All ranks that did get the same list.
+    All ranks that reached it get the same list.
     """
 
 
@@ -185,7 +185,7 @@ class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
 
     rank: int | None = None
     reason: str
-    """Exit code or signal in words, and its last lines on stderr."""
+    """The exit code or signal in words, and the last lines on stderr."""
 
 
 class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
@@ -272,7 +272,7 @@ class NodeSlot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
-    """Import torch, fork the ranks, join the group. Every rank answers with a `Ready`."""
+    """Import torch, fork the ranks and join the group; every rank answers with a `Ready`."""
 
     backend: Literal["nccl", "gloo"]
     world_size: int
@@ -282,35 +282,35 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     store_here: bool = False
     """True if the store is on this node: the first slot hosts it, on the socket of `Listen`."""
     iface: str | None = None
-    """For NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
+    """The interface for NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0
     join_s: float = 30.0
-    """Seconds that the ranks wait for each other to arrive: one node may import torch slowly."""
+    """Seconds for which the ranks wait for each other to arrive: one node may import torch slowly."""
     pairs_only: bool = False
     """True if some pair of nodes cannot communicate: make groups of two only, none of all ranks."""
     secret: str = ""
-    """The secret of this probe: hides and signs what the ranks write to the store."""
+    """The secret of this probe, which hides and signs what the ranks write to the store."""
 
 
 class Step(Order, tag="step", frozen=True, kw_only=True):
-    """One measurement. Every rank in it answers with `Done`; the others continue to read."""
+    """One measurement. Every rank that takes part answers with `Done`; the others continue to read."""
 
     id: int
     what: Literal["collective", "bandwidth", "latency", "matmul", "copy", "h2d", "d2h"]
     collective: Collective | None = None
     pairs: list[tuple[int, int]] = []
-    """Of bandwidth and latency: (source, destination), no rank in two of them.
+    """(source rank, destination rank) of bandwidth and latency; no rank is in two pairs.
 
     Data flows in one direction.
     """
     ranks: list[int] = []
     """The ranks of a GPU check; empty: all."""
     bytes: int = 0
-    """Size of the whole buffer, as in `probe_request.SIZES`; for a pair: of one message."""
+    """Size in bytes of the whole buffer, as in `probe_request.SIZES`; for a pair: of one message."""
     warmup: int = 1
     iterations: int = 5
     check: bool = False
-    """Compare the result (outside of the timed iterations)."""
+    """True to compare the result with the expected one, outside of the timed iterations."""
     timeout_s: float = 30.0
 
 

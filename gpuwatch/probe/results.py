@@ -27,7 +27,7 @@ Phase: TypeAlias = Literal[
 ENDED: frozenset[Phase] = frozenset({"done", "refused", "failed", "cancelled"})
 
 LinkClass: TypeAlias = Literal["same_node", "same_rail", "cross_rail"]
-"""Only links of one class are compared. same_rail: equal local ranks on two nodes."""
+"""The class of a link; only links of one class are compared. same_rail: equal local ranks on two nodes."""
 
 
 class RankSlot(Struct, frozen=True):
@@ -45,7 +45,7 @@ class RankSlot(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """`gpu-003 GPU 4`, or `gpu-003 rank 12` for a CPU rank."""
+        """The name of the slot: `gpu-003 GPU 4`, or `gpu-003 rank 12` for a CPU rank."""
         return f"{self.node} rank {self.rank}" if self.gpu is None else f"{self.node} GPU {self.gpu}"
 
 
@@ -79,7 +79,7 @@ class PairResult(Struct, frozen=True):
     bandwidth_gb_per_s: float | None = None
     latency_us: float | None = None
     spread: float | None = None
-    """(max - min) / median of its repeats."""
+    """(max - min) / median of the repeats."""
     retested: bool = False
     """True if this is the result of a second measurement, alone."""
     error: str | None = None
@@ -125,7 +125,7 @@ class Estimate(Struct, frozen=True):
     rounds: int
     pairs: int
     interface: str
-    """In words: "ib0 (10.1.0.0/16)", "eth0 on 3 nodes, ens5 on 1"."""
+    """A description of the interfaces: "ib0 (10.1.0.0/16)", "eth0 on 3 nodes, ens5 on 1"."""
 
 
 class ProbedNode(Struct, frozen=True):
@@ -151,24 +151,24 @@ class Results(Struct):
     version: int = 0
     nodes: list[ProbedNode] = field(default_factory=list)
     busy: dict[str, list[GpuUser]] = field(default_factory=dict)
-    """Node -> processes on its GPUs."""
+    """Node -> the processes on its GPUs."""
     estimate: Estimate | None = None
     backend: str | None = None
     torch: str | None = None
     nccl: str | None = None
     slots: list[RankSlot] = field(default_factory=list)
     gone: dict[int, str] = field(default_factory=dict)
-    """Rank -> why it takes no further part: it crashed, missed a barrier, its node was lost."""
+    """Rank -> why it takes no further part: it crashed, missed a barrier, or its node was lost."""
     unreachable: list[Unreachable] = field(default_factory=list)
     collectives: list[CollectiveResult] = field(default_factory=list)
     pairs: dict[tuple[int, int], PairResult] = field(default_factory=dict)
     gpus: dict[int, GpuResult] = field(default_factory=dict)
     counters: list[CounterChange] = field(default_factory=list)
     transports: dict[str, list[int]] = field(default_factory=dict)
-    """Transport -> ranks that use it."""
+    """Transport -> the ranks that use it."""
     notes: list[str] = field(default_factory=list)
     verdict: ProbeVerdict | None = None
-    """Preliminary while the probe runs, final after its end."""
+    """The verdict: preliminary while the probe runs, final after its end."""
     done_steps: int = 0
     all_steps: int = 0
     left_s: float | None = None

@@ -15,13 +15,13 @@ class Culprit(Struct, frozen=True):
 
     kind: CulpritKind
     name: str
-    """gpu-003, gpu-003 mlx5_2, gpu-003 egress, gpu-001 -> gpu-006, gpu-003 GPU 4."""
+    """The name: gpu-003, gpu-003 mlx5_2, gpu-003 egress, gpu-001 -> gpu-006, gpu-003 GPU 4."""
     ratio: float | None
-    """Fraction of what peers of the same link class reach (their 90th percentile); None: see `state`."""
+    """The rate as a fraction of the 90th percentile of its link class; None: see `state`."""
     evidence: tuple[str, ...]
     """Sentences with numbers, the strongest first."""
     state: str = ""
-    """Its state if it has no ratio: dead, took no part, did not start."""
+    """The state if there is no ratio: dead, took no part, did not start."""
 
 
 class ProbeVerdict(Struct, frozen=True):
@@ -31,8 +31,8 @@ class ProbeVerdict(Struct, frozen=True):
     sentence: str
     culprits: tuple[Culprit, ...] = ()
     evidence: tuple[str, ...] = ()
-    """Statements about the whole: 12 of 56 links under 0.7 of the best tenth."""
+    """Sentences about all links, such as "12 of 56 links under 0.7 of the best tenth"."""
     alerts: tuple[str, ...] = ()
-    """TCP instead of IB, counters that increased, regressions against the baseline."""
+    """Sentences about TCP instead of IB, counters that increased, regressions against the baseline."""
     advice: tuple[str, ...] = ()
-    """The comparison with the expected-bandwidth table, and what to do next."""
+    """Sentences that compare with the expected-bandwidth table, and next steps."""

@@ -1,6 +1,6 @@
 """RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks one rank per slot, passes lines on.
 
-The only file that imports torch. The launcher sends it the `PrepareFields`, `Step` and `Stop` lines; it
+It is the only file that imports torch. The launcher sends it the `PrepareFields`, `Step` and `Stop` lines; it
 returns the lines of its ranks. It exits on order, or when its stdin ends; the ranks never outlive it.
 """
 

@@ -34,7 +34,7 @@ from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import ProbeVerdict, Status
 
 MAX_SAMPLE_LINKS = 4
-"""Number of a culprit's links that are measured again alone, as a sample."""
+"""Number of a culprit's links that are measured again as a sample, each alone."""
 MAX_SUSPECTS = 64
 MAX_STATEMENTS = 2
 """Number of statements in the sentence; the others are counted."""
@@ -89,7 +89,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> ProbeVerdict:
 
 
 def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
-    """Add the counters of the culprit's own nodes as evidence."""
+    """Return the culprit with the counters of its own nodes added to its evidence."""
     if attribution.part.scope in {"rail", "groups"}:
         return one
     nodes = {attribution.part.where[0]}
@@ -102,8 +102,8 @@ def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[N
 def suspects(results: Results) -> list[tuple[int, int]]:
     """Return the links to measure again alone, the most distinctive first, without those already retested.
 
-    Of a culprit with many links a few are a sample. Rounds of many pairs can be slow because of congestion
-    alone.
+    For a culprit with many links they are a sample. Rounds of many pairs can be slow because of congestion
+    alone, so a culprit is confirmed by single links.
     """
     case = make_case(results)
     each = [_samples(attribution) for attribution in case.attributions]

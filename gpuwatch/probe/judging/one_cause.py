@@ -13,11 +13,13 @@ from gpuwatch.probe.results import RankSlot
 
 
 def one_each(found: Iterable[NamedCulprit], slots: Iterable[RankSlot]) -> list[NamedCulprit]:
-    """Return every culprit once with all its evidence; a NIC whose GPU is a culprit becomes its evidence.
+    """Return each culprit once with all its evidence.
+
+    A NIC whose GPU is a culprit becomes evidence of the GPU.
 
     Args:
         found: Culprits, the most distinctive first.
-        slots: Which NIC belongs to which GPU.
+        slots: The slots of all ranks, which state the NIC of each GPU.
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for slot in slots:

@@ -14,9 +14,9 @@ from gpuwatch.probe.judging.text.verdict_text import named, numbers
 from gpuwatch.probe.results import LinkClass, Results
 
 TOO_FEW = 2
-"""The links of two ranks: too few for a best tenth."""
+"""Maximum number of links of a probe with two ranks: too few for a best tenth."""
 MAX_EVIDENCE = 3
-"""Attributions of one kind that are shown with their numbers; the others are counted."""
+"""Maximum number of attributions of one kind that are shown with their numbers; the others are counted."""
 
 
 def class_name(link: LinkClass) -> str:

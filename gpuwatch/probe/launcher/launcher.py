@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, NoReturn
 
 DEADLINE_S = 3600.0
-"""The default if the config has none."""
+"""Seconds after which everything on the node is killed, if the config has no deadline."""
 STOP_S = 4.0
 """Seconds for the ranks to exit in order; then they are killed."""
 _POLL_S = 0.5
 _BEAT_S = 5.0
 """Interval of the heartbeats to the conductor and to the worker."""
 _STOPPED_BEATS = 4
-"""A worker that is found stopped in this many consecutive heartbeats is given up."""
+"""Number of consecutive heartbeats after which a stopped worker is killed."""
 _WORKER_PATIENCE = 2
-"""The worker kills everything after this many times the silence that the launcher allows the conductor."""
+"""The worker kills everything after the launcher's silence limit times this factor without any line."""
 
 
 def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> "NoReturn":
@@ -223,7 +223,7 @@ class Launcher(object):
                 self._lifeline.cut("the connection is closed")
 
     def _beside(self, work: "Callable[[], None]") -> None:
-        """Run a function in a separate thread; a failure is reported."""
+        """Run a function in a separate thread; a failure is reported to the conductor."""
 
         def attempt() -> None:
             try:

@@ -7,7 +7,7 @@ import threading
 import time
 
 _BACKLOG = 4096
-"""All nodes connect at once; the kernel cuts this to its own limit."""
+"""Length of the queue of connections: all nodes connect at once. The kernel may limit it further."""
 _PAUSE_S = 0.05
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _RESERVED_DESCRIPTORS = 64
-"""Descriptors that are kept free."""
+"""Number of file descriptors that are not used for connection attempts."""
 
 _WORDS = {
     errno.ECONNREFUSED: "refused: nothing listens there any more, or a firewall rejects it",
@@ -115,7 +115,7 @@ def _close(one: "_Try") -> None:
 
 
 def _room(wanted: int) -> int:
-    """Return how many sockets may be open at once; raise the soft limit if necessary and possible."""
+    """Return how many of the `wanted` sockets may be open at once; raise the soft limit if necessary."""
     try:
         import resource  # noqa: PLC0415 - not on every system
 

@@ -29,7 +29,7 @@ NEEDED = (ENTRY, "gpuwatch.probe.ranks")
 """Prefixes of the modules that are sent to the worker."""
 LAST_LINES = 8
 _DRAIN_S = 1.0
-"""Seconds to read the rest of its pipes after its end."""
+"""Seconds for which the rest of the worker's pipes is read after its end."""
 
 # An entry of sys.path that is empty is the working folder, where a torch.py may lie.
 _LOADER = (
@@ -39,12 +39,15 @@ _LOADER = (
 
 
 class WorkerProcess(object):
-    """The worker. The launcher's main thread starts it: the kernel ends it together with that."""
+    """The worker's process.
+
+    The launcher's main thread starts it, because the kernel ends it together with that thread.
+    """
 
     def __init__(
         self, outlet: "LineWriter", interpreter: "Interpreter", config: "dict[str, Any]", store: "Any"
     ) -> None:
-        """Start it.
+        """Start the worker.
 
         Args:
             outlet: Receives its lines.
@@ -136,7 +139,7 @@ class WorkerProcess(object):
                     self._outlet.write(line)
 
     def _see_it_end(self) -> None:
-        """Wait for its end, kill leftover ranks, pass on the last lines, and report an unexpected end."""
+        """Wait for the worker's end, kill leftover ranks, pass on the last lines, and report a failure."""
         status = self.process.wait()
         end_others()
         self._lines.join(_DRAIN_S)
@@ -152,7 +155,7 @@ class WorkerProcess(object):
         return ("the worker ended: {}".format(ending(status)) + message)[: 8 * MAX_TEXT]
 
     def _listen(self) -> None:
-        """Collect its last lines on stderr; torch's warnings must not block it."""
+        """Collect the worker's last lines on stderr; torch's warnings must not block it."""
         while True:
             line = self._stderr.readline(1 << 14)
             if not line:

@@ -38,7 +38,7 @@ STOP_S = 2.0
 CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
 RETEST_ROUNDS = 3
-"""A link that is fine alone may turn the suspicion to others, which are then measured alone as well."""
+"""Maximum number of rounds of retests; a link that is fine alone makes others suspect."""
 MAX_LEFT_OUT = 8
 
 
@@ -46,7 +46,7 @@ class Judging(NamedTuple):
     """How a probe is judged: the verdict on its results, and the pairs to measure again, alone."""
 
     verdict: Judge = judge
-    """Compares with a baseline, if there is one."""
+    """A function that returns the verdict on results and a baseline, which may be None."""
     suspects: Suspects = suspects
 
 
@@ -72,10 +72,10 @@ class Conductor:
 
         Args:
             nodes: The connections to the nodes, in the order of the plan.
-            request: What to measure.
+            request: The options of the probe.
             judging: How the results are judged.
-            baseline: What they are compared with.
-            clock: Of the session.
+            baseline: The baseline that the results are compared with; None: none.
+            clock: Returns the session's monotonic seconds.
             ended: Called once when all connections are closed.
         """
         self.results = Results(request=request, started=clock.wall())
@@ -208,7 +208,7 @@ class Conductor:
         self._over.set()
 
     def _idle(self, pairs: Pairs) -> None:
-        """Keep the ranks for a while, in case the user requests a retest."""
+        """Keep the ranks for at most `IDLE_S` seconds, in case the user requests a retest."""
         until = self._clock() + IDLE_S
         while (item := self._pool.wait_for_user(until)) is not None:
             if isinstance(item, RetestAsked):
@@ -230,7 +230,7 @@ class Conductor:
         self._finish()
 
     def _links(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Return the pairs of two existing ranks, each once."""
+        """Return the pairs that consist of two different existing ranks, each pair once."""
         return [pair for pair in dict.fromkeys(pairs) if self._run.is_link(pair)]
 
     def _judge_so_far(self) -> None:

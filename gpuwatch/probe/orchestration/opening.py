@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.nodes.simulated import Simulation
 
 SPARE_S = 300.0
-"""Seconds beside the user's time to confirm and the budget: for connecting, importing torch, retests."""
+"""Seconds of a probe besides the time to confirm and the budget: connecting, importing torch, retests."""
 
 
 def open_probe(
@@ -44,7 +44,7 @@ def node_lines(
     Args:
         plan: The nodes.
         dialer: Returns what opens a carrier to a node; None for a simulated one.
-        request: Its time limits.
+        request: The options of the probe, with its time limits.
         connect_workers: Maximum number of simultaneous logins.
     """
     simulation = _simulation(plan)

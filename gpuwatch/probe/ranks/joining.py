@@ -20,11 +20,14 @@ from gpuwatch.probe.ranks.shared.store_barrier import roll_call
 from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 _WATCHDOG_S = 15.0
-"""Longer than the probe's own time limits: NCCL's watchdog ends the process, which is the last resort."""
+"""Seconds by which NCCL's watchdog is later than the probe's own time limits.
+
+It ends the process, which is the last resort.
+"""
 
 
 _GRACE_S = 5.0
-"""Longer than torch's own limit, whose message has more detail."""
+"""Seconds by which the probe's limit exceeds torch's own, whose message has more detail."""
 
 
 class CannotJoinError(RuntimeError):
@@ -39,7 +42,7 @@ class JoinedRank(NamedTuple):
     store: SealedStore
     pairs: Union[GlooPairs, NcclPairs]
     collectives: Optional[CollectiveRunner]
-    """None without a group of all ranks."""
+    """The runner of collectives; None without a group of all ranks."""
     notes: List[str]
 
 
@@ -80,7 +83,7 @@ def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callab
     Args:
         torch: The module.
         prepare: The order to all ranks.
-        slot: Of this rank.
+        slot: The slot of this rank.
         arrived: Called when the store is reached, before the others are waited for.
 
     Raises:
@@ -203,14 +206,14 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
 def ready(
     torch: Torch, member: JoinedRank, prepare: PrepareFields, slot: SlotFields, import_s: float, began: float
 ) -> Dict[str, Any]:
-    """Return the fields of `protocol.Ready`.
+    """Return the fields of `protocol.Ready` for a rank that has joined.
 
     Args:
         torch: The module.
         member: The joined rank.
         prepare: The order to all ranks.
-        slot: Of this rank.
-        import_s: Seconds of importing torch, once for all ranks of the node.
+        slot: The slot of this rank.
+        import_s: Seconds that importing torch took, once for all ranks of the node.
         began: `time.perf_counter()` when this rank began to join.
     """
     message: Dict[str, Any] = {
@@ -232,7 +235,7 @@ def ready(
 
 
 def _implementation(torch: Torch) -> str:
-    """Return the NCCL implementation that torch selected for the name: "nccl" if it has only one."""
+    """Return the name of the NCCL implementation that torch selected; "nccl" if torch has only one."""
     dist = torch.distributed
     if not hasattr(dist, "get_backend_impl") or not dist.is_initialized():
         return "nccl"

@@ -34,6 +34,6 @@ class LauncherWatchdog:
 
 
 def _end_all() -> NoReturn:
-    """Kill the process group, which the launcher made for itself and what it starts."""
+    """Kill the process group, which contains the launcher and everything that it started."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)

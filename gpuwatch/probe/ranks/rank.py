@@ -30,7 +30,7 @@ class ProbeRank:
         prepare: The order to all ranks.
         slot: Of this rank.
         orders_fd: A descriptor with the orders for this rank; it exits at their end.
-        message: Receives its messages.
+        message: Called with each message of this rank.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProbeRank:
     def _obey(self) -> "Queue[Raw]":
         """Return a queue of orders, which a thread fills.
 
-        When they end, the worker is gone, and this rank exits.
+        The end of the orders means that the worker is gone; this rank then exits.
         """
         orders: "Queue[Raw]" = Queue()
 
@@ -85,7 +85,7 @@ class ProbeRank:
     def _answers(self, member: JoinedRank, step: StepFields) -> Iterator[Raw]:
         """Yield the messages for one step, `done` last.
 
-        Whatever happens, the rank answers and continues to read.
+        An exception becomes the answer of the rank, which then continues to read orders.
         """
         try:
             done: Raw = {"error": self._stuck} if self._stuck else self._do(member, step)

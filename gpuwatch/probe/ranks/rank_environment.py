@@ -34,14 +34,14 @@ _FOREIGN = (
     "TORCH_FR_DUMP_TEMP_FILE",
     "TORCH_WORKER_SERVER_SOCKET",
 )
-"""Settings of the job whose environment is used that must not be inherited; its other NCCL settings stay."""
+"""Settings of the user's job that the ranks must not inherit; its other NCCL settings stay."""
 
 
 def settle(environ: MutableMapping[str, str], iface: Optional[str]) -> None:
-    """Change the environment for the ranks.
+    """Set the environment variables of the ranks.
 
     Args:
-        environ: `os.environ`.
+        environ: `os.environ`, which is changed.
         iface: The network interface for NCCL and gloo; None: they choose.
     """
     for name in _FOREIGN:

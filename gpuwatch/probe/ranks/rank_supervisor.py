@@ -70,7 +70,7 @@ class RankSupervisor:
         """Fork one rank; call this before `listen`, which starts a thread.
 
         Args:
-            slot: Its node-local rank and GPU.
+            slot: The node-local rank and GPU of the rank.
             enter: Called in the child with its ends of the pipes for orders and messages; returns its exit
                 status.
         """
@@ -122,7 +122,10 @@ class RankSupervisor:
         self._funnel.join(1.0)
 
     def _become(self, place: RankProcess, parent: int, enter: Callable[[int, int], int]) -> None:
-        """In the child: close all but its own pipes, die with the parent, and never return."""
+        """Run the rank in the child process, without other pipes; the kernel kills it with its parent.
+
+        It never returns.
+        """
         status = 1
         try:
             if sys.platform == "linux":

@@ -1,6 +1,6 @@
-"""Finds facts that explain slow links without a measurement.
+"""Finds problems that explain slow links without a measurement.
 
-TCP instead of RDMA, ports that are down or slow, counters that increased, PCIe links that run slowly.
+They are: TCP instead of RDMA, ports that are down or slow, counters that increased, slow PCIe links.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _pcie(results: Results) -> Iterator[NodeAlert]:
 
 
 def _usual(values: Iterable[float | None]) -> float | None:
-    """Return the value that more than half of the values have, or None."""
+    """Return the value that more than half of the values are equal to; None if there is none."""
     every = list(values)
     value, count = Counter(every).most_common(1)[0]
     return value if count * 2 > len(every) else None

@@ -17,7 +17,7 @@ from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.whole_file import read_bounded, write_whole
 
 MAX_BASELINE_BYTES = 64 << 20
-"""Enough for a baseline of a thousand nodes."""
+"""Maximum size of a baseline file, enough for a thousand nodes."""
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
 REGRESSION_SHARE = 0.05
@@ -54,7 +54,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
-        """The fields that should be equal (torch, NCCL); a difference is reported."""
+        """The versions of torch and NCCL, which should be equal; a difference is reported."""
         return self.torch, self.nccl
 
 
@@ -161,7 +161,7 @@ def _write(path: Path, content: _BaselineFile) -> None:
 
 
 class Change(Struct, frozen=True):
-    """A rate of this run, and the same of the baseline."""
+    """The rate of a collective or link class in this run, and in the baseline."""
 
     now: BaselineEntry
     before: BaselineEntry
@@ -191,7 +191,7 @@ class Comparison(Struct, frozen=True):
 
     changes: tuple[Change, ...] = ()
     remarks: tuple[str, ...] = ()
-    """A different torch or NCCL, or nothing to compare with."""
+    """Remarks on the comparison: a different torch or NCCL, or nothing to compare with."""
 
     @property
     def floors(self) -> dict[LinkClass, float]:

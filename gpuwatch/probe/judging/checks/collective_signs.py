@@ -16,10 +16,10 @@ from gpuwatch.probe.results import CollectiveResult, Results
 from gpuwatch.probe.verdict import Culprit
 
 SYMMETRIC = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
-"""Collectives in which all ranks do the same; the root of a broadcast waits least by design."""
+"""Collectives in which all ranks do the same; in a broadcast, the root waits least by design."""
 MIN_SHARE = 0.75
 MIN_RESULTS = 4
-"""Results that must name the same rank; fewer may be chance."""
+"""Minimum number of results that must name the same rank; fewer may be chance."""
 
 
 def wrong(results: Results) -> list[str]:

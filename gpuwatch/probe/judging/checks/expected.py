@@ -17,7 +17,7 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.results import LinkClass, RankSlot, Results
 
 FLOOR_SHARE = 0.8
-"""Fraction of the data sheet that a pair with large messages should reach."""
+"""Fraction of the data-sheet rate that a pair with large messages should reach."""
 GBIT = 0.125
 """10^9 bytes in 10^9 bits."""
 
@@ -40,20 +40,20 @@ NVLINK: tuple[tuple[str, Expected], ...] = (
     (r"G?B200|G?B300", Expected("NVLink 5", 900, 682, "ml-engineering, ring; NCCL's model 722")),
     (r"MI3(00|25)X", Expected("xGMI", 64, 47.7, "ml-engineering, two GPUs")),
 )
-"""Pattern of a GPU's name -> its links to the other GPUs of its node."""
+"""(pattern of a GPU's name, expected rate of its links to the other GPUs of its node)."""
 PCIE: tuple[tuple[str, Expected], ...] = (
     (r"P100|V100|\bT4\b|RTX 20", Expected("PCIe 3 x16", 16, 12, "NCCL's model; Azure accepts 9")),
     (r"A100|A10\b|A40\b|RTX 30|\bL40", Expected("PCIe 4 x16", 31, 24, "NCCL's model; Azure accepts 21")),
     (r"H100|H200", Expected("PCIe 5 x16", 63, 55, "ml-engineering; Azure accepts 48")),
 )
-"""Pattern of a GPU's name -> its link to the host."""
+"""(pattern of a GPU's name, expected rate of its link to the host)."""
 PORTS: tuple[tuple[float, Expected], ...] = (
     (100, Expected("EDR InfiniBand", 12.5, 12.0, "NCCL's model")),
     (200, Expected("HDR InfiniBand", 25, 22.5, "Azure accepts 180 Gb/s")),
     (400, Expected("NDR InfiniBand", 50, 47.5, "Azure accepts 380 Gb/s on H100, 360 on H200")),
     (800, Expected("XDR InfiniBand", 100, 96, "NCCL's model; no measurement is published")),
 )
-"""Gb/s of a port -> the link."""
+"""Rate of a port in Gb/s -> the expected rate of its links."""
 ETHERNET = "a rough guide: one TCP connection rarely carries more than 30 to 50 Gb/s"
 
 
@@ -110,7 +110,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 
 
 def _port(results: Results) -> Expected | None:
-    """Return the row of the slowest active port that ranks use, or of any active port if that is unknown."""
+    """Return the row of the slowest active port that ranks use; if that is unknown, of any active one."""
     nics = {slot.nic for slot in results.slots}
     ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]

@@ -15,14 +15,14 @@ from gpuwatch.probe.results import RankSlot, Results
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 MIN_GPUS = 4
-"""A GPU and three peers; with fewer, the best tenth means nothing."""
+"""Minimum number of GPUs for a comparison: one and three peers; with fewer, the best tenth means nothing."""
 CHECKS = (
     ("matmul_flops", "matrix multiplication", 1e12, "TFLOP/s", "its clock, power limit and temperature"),
     ("copy_bps", "copy in its own memory", 1e9, "GB/s", "its memory clock and ECC errors"),
     ("h2d_bps", "copy from the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
     ("d2h_bps", "copy to the host", 1e9, "GB/s", "its PCIe link, NUMA binding and host memory"),
 )
-"""Field of `GpuResult`, its name, unit, and what to check if it is slow."""
+"""(field of `GpuResult`, name of the check, units per display unit, display unit, what to check if slow)."""
 
 
 class Slow(Struct, frozen=True):

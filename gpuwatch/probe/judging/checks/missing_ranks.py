@@ -43,7 +43,7 @@ def missing_alerts(results: Results) -> list[NamedCulprit]:
 def _of_node(
     node: str, lost: Sequence[RankSlot], every: Sequence[RankSlot], reasons: Mapping[int, str]
 ) -> list[NamedCulprit]:
-    """Return one culprit if all ranks of a node are gone, else one per rank."""
+    """Return one culprit for a node whose ranks are all gone, else one per rank."""
     if len(lost) == len(every):
         first = lost[0].rank
         who = f"rank {first} on {node}" if len(lost) == 1 else f"all {plural(len(lost), 'rank')} of {node}"
@@ -64,7 +64,7 @@ def _of_node(
 
 
 def _state(reason: str) -> str:
-    """Return the reason in two or three words; the full text is evidence."""
+    """Return the state that a reason stands for, in two or three words; the full reason is evidence."""
     words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
     reported = next((message for start, message in words.items() if reason.startswith(start)), None)
     if reported is None:

@@ -1,4 +1,4 @@
-"""Finds the components that explain the bad links: the one with most of them first, then the next.
+"""Finds the components that explain the bad links: the one that explains most of them first, then the next.
 
 A node, a NIC or a direction is the culprit if at least 75 % of its links are bad, to at least two neighbours.
 Links that no such component explains are attributed to the connection of their two ends (`pair_faults.py`).
@@ -26,9 +26,9 @@ Direction: TypeAlias = Literal["both", "out", "in"]
 MIN_BAD_SHARE = 0.75
 """Fraction of a component's links that must be bad before it is the culprit."""
 MIN_NEIGHBOURS = 2
-"""One bad link to a single neighbour does not show which of its two ends is at fault."""
+"""Minimum number of neighbours of a culprit: with one, either end of the bad link may be at fault."""
 BREADTH: tuple[Scope, ...] = ("rail", "node", "slot", "nic", "gpu")
-"""Broadest first: of components that explain equally many links the broader one is the culprit."""
+"""Scopes from broad to narrow: of components that explain equally many links the broadest is the culprit."""
 
 
 class Component(NamedTuple):
@@ -36,12 +36,14 @@ class Component(NamedTuple):
 
     scope: Scope
     where: tuple[str, ...]
-    """The rail; node; node and NIC; node and slot; or two groups, nodes or ranks.
+    """The names that identify the component, by its scope.
 
-    For a slot, scope `slot` is all its links, `gpu` those within its node.
+    They are: the rail; the node; node and NIC; node and slot; or the two groups, nodes or ranks. For a slot,
+    scope
+    `slot` is all its links, `gpu` those within its node.
     """
     way: Direction = "both"
-    """Seen from the node, NIC or GPU; for two ends, `out` is from the first to the second."""
+    """The direction of the links, seen from the node, NIC or GPU; for two ends, `out` is first to second."""
 
 
 class Attribution(Struct, frozen=True):
@@ -175,13 +177,13 @@ def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
 
 
 def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[MeasuredLink]]:
-    """Return the links within nodes, and those between nodes."""
+    """Return (links within nodes, links between nodes)."""
     inside = [link for link in links if link.link == "same_node"]
     return inside, [link for link in links if link.link != "same_node"]
 
 
 def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
-    """Return the nodes whose traffic to others uses several NICs; for others the node is precise enough."""
+    """Return the nodes whose traffic to others uses several NICs; only for these a culprit may be a NIC."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
     for slot in _outward(links):
         nics[slot.node].add(nic(slot))

@@ -26,15 +26,15 @@ class LinkAssessment(Struct, frozen=True):
     low: tuple[Attribution, ...]
     """Components that explain links between `BAD_RATIO` and `OK_RATIO`; no culprits yet."""
     noisy: tuple[MeasuredLink, ...]
-    """Links that would be bad if they varied less."""
+    """Links that would be graded bad if their repeats varied less."""
     congested: tuple[MeasuredLink, ...]
-    """Slow only under load; similar links were fine alone."""
+    """Links that are slow only under load; similar links were fine alone."""
     inside: tuple[Attribution, ...]
     """Pairs of GPUs of one node that are slow in both directions, which the node's layout may explain."""
     all_bad: Mapping[LinkClass, tuple[MeasuredLink, ...]]
-    """Classes in which nearly all links are bad.
+    """Link classes in which nearly all links are bad.
 
-    Compared with a baseline, or because nothing gets through.
+    They are bad compared with a baseline, or because nothing gets through.
     """
     fast_outliers: Mapping[LinkClass, tuple[MeasuredLink, ...]]
     """The few links that are so fast that all others would be bad in comparison."""
@@ -79,7 +79,10 @@ def _doubtful(link: MeasuredLink) -> bool:
 
 
 def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
-    """Return True if a link failed because an end no longer took part, which is reported separately."""
+    """Return True if a link failed because a rank at its end had stopped taking part.
+
+    The loss of the rank is reported separately.
+    """
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
     return link.grade == "dead" and any(slot.rank in results.gone or slot.node in out for slot in ends)

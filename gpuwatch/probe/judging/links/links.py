@@ -19,11 +19,11 @@ OK_RATIO = 0.9
 BAD_RATIO = 0.7
 """Below this fraction it is bad: NVRx flags a rank below 0.75 (0.7 in its Lightning callback)."""
 NOISY_SPREAD = 0.2
-"""If a link's repeats vary by more than this fraction of their median, one median proves nothing."""
+"""If a link's repeats vary by more than this fraction of their median, the median alone proves nothing."""
 ENOUGH_NODES = 3
 """From this number of nodes on, a link within a node is compared with the same link of the other nodes."""
 NO_RANK = -1
-"""The rank of a node without a slot."""
+"""The rank that stands for a node without a slot."""
 
 Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 """The group that a link is compared with: its class, and within many nodes the two local ranks."""
@@ -129,7 +129,7 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
 
 
 def _unreached(results: Results) -> list[MeasuredLink]:
-    """Return a dead link for every two nodes that could not connect, if no pair result shows the same."""
+    """Return a dead link for every two nodes that could not connect, unless a pair result shows it."""
     first: dict[str, RankSlot] = {}
     for slot in results.slots:
         first.setdefault(slot.node, slot)

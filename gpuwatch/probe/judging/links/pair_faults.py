@@ -33,7 +33,10 @@ def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> lis
 
 
 def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> list[Attribution]:
-    """Return the attribution for groups of nodes that are fine within and bad to each other; else nothing."""
+    """Return the attribution for groups of nodes whose links are fine within and bad between them.
+
+    Empty if there are no such groups.
+    """
     bad_pairs = {_nodes(link) for link in outside if link in failing}
     if len(bad_pairs) < 2:
         return []

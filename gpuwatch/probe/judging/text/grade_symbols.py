@@ -8,8 +8,8 @@ from typing import TypeAlias
 from gpuwatch.probe.judging.links.links import Grade
 
 Marks: TypeAlias = Mapping[Grade, str]
-"""Grade -> one character; an ok link has none."""
+"""Grade -> its character; an ok link has none."""
 
 UNICODE: Marks = {"low": "▲", "noisy": "≈", "bad": "✖", "dead": "∅"}
-"""Low and bad use the same signs as a warning and a critical problem elsewhere."""
+"""The marks in Unicode: low and bad have the same signs as a warning and a critical problem elsewhere."""
 ASCII: Marks = {"low": "!", "noisy": "~", "bad": "x", "dead": "X"}

@@ -30,7 +30,7 @@ DEAD = "check firewall, route and interface"
 
 
 class NamedCulprit(Struct, frozen=True):
-    """A culprit and the sentence that starts the verdict with it."""
+    """A culprit, and the sentence about it that begins the verdict."""
 
     culprit: Culprit
     sentence: str
@@ -60,9 +60,9 @@ def reported(attribution: Attribution, links: Mapping[tuple[int, int], MeasuredL
 
 
 def _reach(attribution: Attribution, ratio: float, back: str, every: int) -> str:
-    """Return the rate of the component at fault's links in words.
+    """Return the sentence with the rate of an attribution's bad links relative to their peers.
 
-    If two ranks have only these two links, the rate is relative to the other link.
+    If two ranks have only these two links, the rate is relative to the other direction.
     """
     if len(attribution.bad) == 1 and every == 2:
         return (
@@ -87,14 +87,14 @@ def named(part: Component) -> tuple[CulpritKind, str]:
 
 
 def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
-    """Return the median of their ratios; None if at least half of the links let nothing through."""
+    """Return the median ratio of the links to their reference; None if at least half let nothing through."""
     every = list(bad)
     ratios = [link.ratio for link in every if link.ratio is not None]
     return median_low(ratios) if len(ratios) * 2 > len(every) else None
 
 
 def _count(attribution: Attribution) -> str:
-    """Return the number of bad links: `all 14 of its links`, `6 of 7 links out of h3`, `both directions`."""
+    """Return the number of bad links as text: `all 14 of its links`, `6 of 7 links out of h3`."""
     part, bad, every = attribution.part, len(attribution.bad), len(attribution.links)
     if part.scope in TWO_ENDS:
         return {1: "it", 2: "both directions"}.get(every, some(bad, every, "link"))
@@ -130,13 +130,13 @@ def _through(part: Component) -> str:
 
 
 def _why(links: Iterable[MeasuredLink]) -> str:
-    """Return the most frequent error in brackets; "" if none is known."""
+    """Return the most frequent error of the links in brackets; "" if none is known."""
     errors = Counter(link.error for link in links if link.error)
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 
 
 def _other_way(attribution: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
-    """Return the state of the opposite direction, if only one is bad; else ""."""
+    """Return the state of the opposite direction as text if only one direction is bad; else ""."""
     if attribution.part.way == "both":
         return ""
     back = [links.get((link.dst.rank, link.src.rank)) for link in attribution.bad]

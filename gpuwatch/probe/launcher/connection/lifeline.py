@@ -77,7 +77,7 @@ class Lifeline(object):
         os._exit(1)
 
     def leave(self, reason: str) -> "NoReturn":
-        """Exit in order: kill the rest of the group, send the reason, and exit with 0."""
+        """Leave in order: kill the rest of the process group, send the reason, and exit with status 0."""
         end_others()
         self._outlet.last_word(reason)
         os._exit(0)
@@ -126,7 +126,7 @@ def _wait_until_gone(members: "list[int]") -> None:
 
 
 def _remove_shared_memory(members: "list[int]") -> None:
-    """Remove the shared-memory segments that these NCCL ranks have not unlinked."""
+    """Remove the shared-memory segments of NCCL that these ranks have not unlinked."""
 
     def remove() -> None:
         for pid in members:

@@ -48,7 +48,7 @@ class LineWriter(object):
                 view = view[os.write(self._descriptor, view) :]
 
     def last_word(self, reason: str) -> None:
-        """Send the reason for leaving, if that is possible without blocking."""
+        """Send the reason for leaving as the last line, if that is possible without blocking."""
         line = _line("leaving", {"reason": reason[:MAX_TEXT]})
         if not self._lock.acquire(timeout=_LAST_WORD_S):
             return

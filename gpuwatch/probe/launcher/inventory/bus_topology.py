@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NCCL_SETTINGS = ("NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_TOPO_FILE")
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
-"""Files that NCCL reads, the later one over the earlier; the environment takes precedence over both."""
+"""Files that NCCL reads; later ones override earlier ones, and the environment overrides both."""
 _BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])$")
 
 
@@ -26,7 +26,7 @@ def of_gpu(bus_id: "str | None", sys: str = "/sys") -> "dict[str, Any]":
 
 
 def of_port(device: str, sys: str = "/sys") -> "dict[str, Any]":
-    """Return the same for an RDMA device; empty for one without PCI (a software device)."""
+    """Return `pci_path` and `numa` of an RDMA device; empty for one without PCI (a software device)."""
     return _place(os.path.join(sys, "class/infiniband", device, "device"), sys)
 
 

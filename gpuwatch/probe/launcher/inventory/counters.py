@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.launcher.inventory.gpus import Gpus
 
 PATIENCE_S = 3.0
-"""Seconds to wait for the cards' firmware, which may hang."""
+"""Seconds to wait for the firmware of the GPUs, which may hang."""
 MAX_NICS = 64
 _NIC = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
 _TCP = {

@@ -13,11 +13,11 @@ SETTINGS = {
     "PYTHONIOENCODING": "utf-8:replace",
 }
 REMOVED = ("PYTHONSTARTUP", "PYTHONINSPECT", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE")
-"""Variables that write files, or keep an interpreter from ending."""
+"""Variables that are removed: they write files, or keep an interpreter from ending."""
 
 _PLACES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
 _FABRIC = ("NCCL_", "FI_", "UCX_", "SHARP_")
-"""Settings of how the job's ranks communicate, which the probe must measure."""
+"""Prefixes of the variables that decide how the job's ranks communicate, which the probe must measure."""
 
 
 def of_process(environ: bytes, folder: "str | None") -> "dict[str, str]":

@@ -59,7 +59,7 @@ class Card(object):
         return found if isinstance(found, dict) else None
 
     def trouble(self) -> str:
-        """Return the reason why there is no answer."""
+        """Return why the GPU does not answer, as a sentence."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
         stuck = self.asker.slot.in_call_for(time.monotonic())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OLDEST = (3, 8)
 """The oldest Python for the ranks; the launcher itself runs on 3.6."""
 ASK_S = 10.0
-"""Seconds per interpreter: a cold network file system is slow."""
+"""Seconds that an interpreter may take to answer: a cold network file system is slow."""
 ASK_ALL_S = 25.0
 MAX_TRIED = 32
 _MARK = "GPUWATCHP torch "
@@ -86,8 +86,8 @@ class Interpreter(object):
     def argv(self, code: str, streams: "tuple[int, int]") -> "list[str]":
         """Return the argv that runs a Python text; `streams` are descriptors for its stdin and stdout.
 
-        The shell line uses the shell's own stdin and stdout. The settings are made again after it, so that it
-        cannot change them.
+        The activation line uses the shell's own stdin and stdout. The environment is set again after it, so
+        that it cannot change that.
         """
         if self.activate is None:
             return bound([self.python, "-u", "-c", code])

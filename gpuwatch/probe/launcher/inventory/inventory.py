@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.launcher.inventory.interpreters import Interpreter
 
 NVML_S = 12.0
-"""Seconds for NVML and all GPUs together.
+"""Timeout in seconds for NVML and all GPUs together.
 
 Without persistence mode the driver initialises each of them first.
 """

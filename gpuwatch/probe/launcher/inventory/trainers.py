@@ -40,7 +40,10 @@ def interpreters(proc: str, rows: "list[dict[str, Any]]", tried: "list[str]") ->
 
 
 def script(proc: str, pid: int) -> str:
-    """Return `train.py` of `python -u train.py`, the module of `python -m`, else the first word or name."""
+    """Return the name of a training script from the command line of a process.
+
+    `train.py` of `python -u train.py`, the module of `python -m`, else the first word or the process name.
+    """
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]
     for before, name in zip(names, names[1:]):  # noqa: B905 - strict= needs 3.10

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from gpuwatch.probe.results import RankSlot
 
 IMPORT_S = 120.0
-"""Seconds: importing torch from a cold network file system takes a minute."""
+"""Seconds allowed for importing torch: from a cold network file system it takes a minute."""
 MARGIN_S = 5.0
-"""Seconds beyond the limit of the ranks themselves, which report better who is missing."""
+"""Seconds to wait beyond the limit of the ranks themselves, which report better which rank is missing."""
 JOIN_S = 120.0
 """Seconds for the group of all ranks and its first collective, each within the time limit of a step."""
 RANKS_WAIT_S = 2 * IMPORT_S
-"""Seconds that the ranks wait for each other.
+"""Seconds for which the ranks wait for each other.
 
-Longer than the conductor does, so that a late rank is named.
+It is longer than the conductor waits, so that a late rank is reported by name.
 """
 WAITS_FOR_DISK = "D"
 """The process state in /proc of a worker that waits for a disk."""
@@ -29,7 +29,7 @@ class Arrivals:
 
         Args:
             slots: All ranks.
-            began: The current time of the conductor's clock.
+            began: The current time by the conductor's clock (seconds).
             timeout_s: Seconds for one collective or pair.
         """
         self._nodes = {slot.rank: slot.node for slot in slots}

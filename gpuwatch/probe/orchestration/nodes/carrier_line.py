@@ -25,7 +25,10 @@ from gpuwatch.wire.codec import decode_strictly
 READ_BYTES = 64 * 1024
 LINES_PER_S = 2_000.0
 LINES_BURST = 20_000.0
-"""Limit: a node with 16 ranks sends about 200 lines per second if every step takes 0.1 s."""
+"""Number of lines that a node may send at once.
+
+A node with 16 ranks sends about 200 lines per second if every step takes 0.1 s.
+"""
 BAD_LINES = 20
 """A node is given up after this many invalid lines."""
 CLOSE_S = 2.0
@@ -35,14 +38,14 @@ BEAT_S = 5.0
 SILENCE_S = 30.0
 """The launcher ends everything after this many seconds without any line (an unplugged cable)."""
 SILENT_BEATS = 9
-"""A started launcher sends a line every 5 s.
+"""Number of heartbeats without a line after which a started launcher, which sends one every 5 s, is lost.
 
-Counted in heartbeats, because a process that was suspended has not listened.
+Heartbeats are counted, not seconds, because a suspended process of gpuwatch has not read anything.
 """
 MAX_LINE_BYTES = 1 << 20
-"""A preflight of a node with 16 GPUs and their processes is about 10 kB."""
+"""Maximum length of a line; a preflight of a node with 16 GPUs and their processes has about 10 kB."""
 SENTENCES = ("error", "reason", "text")
-"""Fields of messages that may quote a traceback, or the last lines of a process."""
+"""Fields of messages that may quote a traceback or the last lines of a process, which may hold secrets."""
 
 
 class TalkError(ValueError):

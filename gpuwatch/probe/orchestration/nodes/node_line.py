@@ -19,7 +19,7 @@ class Lost(Struct, frozen=True):
 
 Received: TypeAlias = AnyNodeMessage | Lost
 OnMessage: TypeAlias = Callable[[str, Received], None]
-"""Called with (node, message), from any thread; must not block."""
+"""A function that is called with (node, message), from any thread; it must not block."""
 
 
 class NodeLine(Protocol):

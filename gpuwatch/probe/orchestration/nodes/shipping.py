@@ -27,11 +27,11 @@ _LOG_READER = "gpuwatch.agent.logs"
 
 
 class ProbeWay(Struct, frozen=True):
-    """How the launcher is started on a node, and the nonce by which its start is recognised."""
+    """How the launcher is started on a node: its command, the first input, and a nonce for its start."""
 
     command: str
     first: bytes
-    """What the command reads before the orders."""
+    """The bytes that the command reads before the orders."""
     nonce: str
     mark: str = START_MARK
 
@@ -50,7 +50,8 @@ def probe_way(
         python: The node's interpreter in the hosts file; None: the first that is found.
         activate: The shell line in the hosts file that makes torch's Python available.
         deadline_s: Everything on the node is killed after this many seconds.
-        silence_s: The same after this many seconds without any line, even an empty one; None: never.
+        silence_s: Everything is also killed after this many seconds without any line, even an empty one;
+            None: never.
         modules: Module name -> source text that is sent instead of or beside the installed one (tests).
 
     Raises:

@@ -52,13 +52,13 @@ NVLINK, RAIL, ACROSS = 368e9, 48.6e9, 46.8e9
 """Bytes per second of one pair: within a node, on the same rail, across rails."""
 NVLINK_US, IB_US = 6.2, 11.4
 HALF_BYTES = 12 << 20
-"""A collective of this size reaches half of its peak."""
+"""Size in bytes of a collective that reaches half of its peak rate."""
 HOP_S = 9e-6
 PEAK: dict[Collective, float] = {
     "all_reduce": 345e9, "all_gather": 331e9, "reduce_scatter": 327e9, "broadcast": 290e9, "all_to_all": 43e9,
     "send_recv": 47e9,
 }  # fmt: skip
-"""Bus bandwidth over healthy links, bytes per second."""
+"""The bus bandwidth of each collective over healthy links, in bytes per second."""
 CHECKS = {"matmul": 6.92e14, "copy": 2.61e12, "h2d": 5.52e10, "d2h": 5.31e10}
 SYMBOL_ERRORS = 418.0
 
@@ -307,7 +307,7 @@ class SimulatedLine:
         )
 
     def _counters(self) -> dict[str, float]:
-        """Return totals since boot; those of the bad port grow with every reading."""
+        """Return the counters as totals since boot; those of the bad port grow with every reading."""
         self._counted += 1
         found = {}
         for gpu in range(GPUS_PER_NODE):

@@ -27,14 +27,11 @@ class SlotAssignment(Struct, frozen=True):
     slots: tuple[RankSlot, ...]
     notes: tuple[str, ...] = ()
     without: dict[str, str] = field(default_factory=dict)
-    """Nodes that cannot take part -> why."""
+    """Node that cannot take part -> the reason."""
 
 
 def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) -> Literal["nccl", "gloo"]:
-    """Return the requested backend; else nccl if every node has GPUs and a torch built for them.
-
-    Else gloo.
-    """
+    """Return the requested backend, else nccl if every node has GPUs and a torch with NCCL, else gloo."""
     if request.backend is not None:
         return request.backend
     fits = all(
@@ -86,11 +83,11 @@ def _uuids(inventory: NodeInventory) -> frozenset[str]:
 
 
 def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
-    """Return nodes whose GPUs another machine lists as well -> the contradiction.
+    """Return node -> the contradiction, for nodes whose GPUs another machine lists as well.
 
-    Two names of one machine list the same GPUs and the same boot id, which only that machine can see. Of
-    other nodes that share some, those with most contradictions are left out until none is left; on a tie
-    both, because nothing shows which of two nodes lists the GPUs of the other one.
+    Two names of one machine list the same GPUs and the same boot id, which only that machine can see. Among
+    other nodes that share GPUs, the one with the most contradictions is left out until none is left; on a tie
+    both nodes are, because nothing shows which of them has the GPUs.
     """
     lists = {node: _uuids(inventory) for node, inventory in inventories.items()}
     holders: defaultdict[str, list[str]] = defaultdict(list)
@@ -137,7 +134,10 @@ def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alo
 
 
 def _nic(inventory: NodeInventory, gpu: InventoryGpu | None, choice: AddressChoice, node: str) -> str | None:
-    """Return what the traffic uses: for a GPU an RDMA device if there is any, else the interface."""
+    """Return the device that a rank's traffic uses: an RDMA device of its GPU, else the interface.
+
+    None if several RDMA devices are possible.
+    """
     if gpu is not None and usable_ports(inventory):
         return device_of(inventory, gpu)
     address = choice.of.get(node)

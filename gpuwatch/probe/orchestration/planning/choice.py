@@ -17,9 +17,12 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 LOOPBACK = "lo"
 MAX_NAMED_INTERFACES = 12
-"""Interfaces that are named if the wanted one is missing; the most common first."""
+"""Maximum number of interfaces named in the error if the wanted one is missing; the most common first."""
 INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscale|podman")
-"""Interfaces that seldom lead to another node; they are used only if nothing else is common."""
+"""Matches the names of interfaces that seldom lead to another node.
+
+They are used only if nothing else is common.
+"""
 
 
 class NoNetworkError(Exception):
@@ -39,9 +42,9 @@ class AddressChoice(Struct, frozen=True):
 
     of: dict[str, NodeAddress]
     words: str
-    """`eth0 (10.1.0.0/16)`, `eth0 on 3 nodes, ens5 on 1 (10.1.0.0/16)`."""
+    """A description of the interfaces: `eth0 (10.1.0.0/16)`, `eth0 on 3 nodes, ens5 on 1 (10.1.0.0/16)`."""
     without: dict[str, str] = field(default_factory=dict)
-    """Nodes that cannot take part -> why."""
+    """Node that cannot take part -> the reason."""
     note: str | None = None
 
     @property
@@ -52,7 +55,9 @@ class AddressChoice(Struct, frozen=True):
 
 
 def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
-    """Return the addresses: of the interface `override`, of loopback on one machine, or of a common network.
+    """Return the address of each node for the probe.
+
+    It is on the interface `override` if given, on loopback for one machine, else on a common network.
 
     Raises:
         NoNetworkError: the nodes have no network in common.
@@ -149,7 +154,7 @@ def _preference(nic: InventoryNic) -> tuple[bool, float, str]:
 def _shared(
     usable: Mapping[str, list[InventoryNic]], *, inward_too: bool
 ) -> tuple[Network, dict[str, InventoryNic]] | None:
-    """Return the network with the most nodes, the fastest of several, with each node's interface in it.
+    """Return the network with the most nodes and each node's interface in it; of several the fastest.
 
     None if there is none. A bridge with the same address everywhere is ignored. `inward_too`: include
     interfaces that seldom lead to another node (`INWARD`).

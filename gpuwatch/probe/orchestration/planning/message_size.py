@@ -6,7 +6,10 @@ from msgspec import Struct
 
 MIB = 1 << 20
 TRIAL_BYTES = 2 * MIB
-"""Eight times the burst of the usual token bucket (256 kb): a message that fits into the burst looks fast."""
+"""Size of the trial message: eight times the burst of a usual token bucket (256 kb).
+
+A message that fits into the burst looks fast.
+"""
 LARGEST_BYTES = {"gloo": 32 * MIB, "nccl": 256 * MIB}
 MESSAGE_S = 0.06
 """Target duration of one message in seconds, at the rate of the trial."""
@@ -16,7 +19,7 @@ ITERATIONS = (3, 12)
 
 
 class PairLoad(Struct, frozen=True):
-    """What each pair of one link class sends: equal for all of them, so that their rates can be compared."""
+    """The messages of each pair of one link class, equal for all so that their rates can be compared."""
 
     bytes: int
     iterations: int

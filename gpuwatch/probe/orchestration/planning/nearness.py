@@ -12,11 +12,11 @@ from typing import TypeAlias
 from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 
 SOCKETS = "socket"
-"""The NCCL_NET of a job that uses TCP."""
+"""The value of NCCL_NET in a job that uses TCP."""
 ONE_SWITCH = 2
-"""Behind one switch, two devices are at most this many steps below their common ancestor.
+"""Two devices behind one PCIe switch are at most this many steps below their common ancestor.
 
-A port of it, a device.
+The steps are a port of the switch and the device.
 """
 Distance: TypeAlias = int
 PIX, PXB, PHB, SYS = range(4)
@@ -63,7 +63,10 @@ def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
 
 
 def _chosen(port: InventoryPort, setting: str) -> bool:
-    """Return True if NCCL_IB_HCA selects a port: names are prefixes, `=` wants whole ones, `^` excludes."""
+    """Return True if the setting NCCL_IB_HCA selects a port.
+
+    Its names are prefixes; a leading `=` requires whole names, a leading `^` excludes them.
+    """
     names = setting.lstrip("^=")
     if not names:
         return True

@@ -15,20 +15,20 @@ GpuCheck = Literal["matmul", "copy", "h2d", "d2h"]
 GPU_CHECKS: tuple[GpuCheck, ...] = ("matmul", "copy", "h2d", "d2h")
 
 ROW_S = 1.0
-"""Seconds for a row of the table; its iterations are chosen accordingly."""
+"""Target seconds for a row of the table of collectives; its iterations are chosen accordingly."""
 MAX_ITERATIONS = 50
 ROUND_S = {"gloo": 0.5, "nccl": 0.6}
 """Seconds of one round of pairs, both directions and the latency; NCCL also creates a connection."""
 START_S = {"gloo": 4.0, "nccl": 12.0}
-"""Seconds for importing torch and joining the group.
+"""Seconds assumed for importing torch and joining the group.
 
-The import took 1.2..3 s, more from a cold network file system.
+The import took 1.2 to 3 s when measured; it takes longer from a cold network file system.
 """
 CHECK_S = 0.3
 GPU_CHECK_S = 1.5
 RETEST_S = 5.0
 RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
-"""Assumed rate of a link of unknown speed; on loopback gloo reaches 1..4 GB/s."""
+"""Rate assumed for a link of unknown speed (bytes/s); over loopback, gloo reaches 1 to 4 GB/s."""
 
 
 class ProbePlan(Struct, frozen=True):
@@ -36,10 +36,10 @@ class ProbePlan(Struct, frozen=True):
 
     backend: Literal["nccl", "gloo"]
     checks: tuple[Collective, ...]
-    """Correctness checks, which come first."""
+    """The correctness checks, which run first."""
     rows: tuple[tuple[Collective, int], ...]
     rounds: tuple[PairRound, ...]
-    """In quick mode only the first: the second depends on its result."""
+    """The rounds of pairs; in quick mode only the first, because the second depends on its result."""
     quick: bool
     gpu_checks: tuple[GpuCheck, ...]
     seconds: float

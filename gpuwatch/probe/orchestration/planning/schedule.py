@@ -121,9 +121,9 @@ def ranks_by_node(slots: Sequence[RankSlot]) -> dict[str, list[int]]:
 
 
 def _fast_with_slow(order: Sequence[Unit], met: set[frozenset[Unit]]) -> list[tuple[Unit, Unit]]:
-    """Return pairs from both ends of the order inwards.
+    """Return pairs of a slow and a fast unit, from both ends of the order inwards.
 
-    The partner of the first round is avoided if possible.
+    A pair that met in the first round is avoided if possible.
     """
     left = list(order)
     pairs = []

@@ -11,15 +11,15 @@ from gpuwatch.probe.results import CollectiveResult
 
 GB = 1e9
 WAITS_ALIKE: frozenset[Collective] = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Collectives in which every rank waits for every other; the root of a broadcast finishes first by design."""
+"""Collectives in which each rank waits for all others; in a broadcast, the root finishes first by design."""
 MIN_RATIO = 0.5
-"""The rank waited for spends less than this fraction of the others' median inside the collective."""
+"""The suspect spends less than this fraction of the other ranks' median time inside the collective."""
 MIN_GAP_S = 0.001
-"""Minimum difference in seconds: a smaller one is scheduling noise."""
+"""Minimum difference to that median in seconds: a smaller one is scheduling noise."""
 ALIKE_RATIO = 0.7
-"""The next rank must spend at least this fraction of that median.
+"""The next rank must spend at least this fraction of the median.
 
-Two that wait little give no single suspect.
+If two ranks wait little, neither is a single suspect.
 """
 
 

@@ -20,11 +20,11 @@ MIN_ITERATIONS = 3
 LATENCY_SIZE_FACTOR = 16
 """A small message is dominated by latency: it predicts only sizes up to this many times its own."""
 MAX_ROW_S = 15.0
-"""A row that would take more seconds is left out, and so are larger sizes."""
+"""A row of the table that is predicted to take more seconds is left out, and so are larger sizes."""
 COLLECTIVES_SHARE = 0.45
-"""Fraction of the budget, if pairs are to be measured too."""
+"""Fraction of the budget for collectives if pairs are to be measured too."""
 BAD_OPS = 2
-"""After this many failed operations in a row, the group is considered broken."""
+"""After this many failed operations in a row, the group of all ranks is considered broken."""
 
 
 class CollectiveStage:
@@ -41,7 +41,7 @@ class CollectiveStage:
         self._bad = 0
 
     def measure(self) -> None:
-        """Fill `results.collectives`.
+        """Measure all collectives and add them to `results.collectives`.
 
         Raises:
             FailedError: a rank hangs or died, a node was lost, or nothing works any more.
@@ -110,7 +110,10 @@ class CollectiveStage:
         self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
 
     def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
-        """Return iterations, warm-up, and the predicted seconds, by the known results of the operation."""
+        """Return the number of iterations, of warm-up iterations, and the predicted seconds.
+
+        They follow from the known results of the operation.
+        """
         known, took_s = self._known.get(op, (size, ROW_S / MAX_ITERATIONS))
         one_s = max(took_s * size / known, 1e-6)
         request = self._run.results.request
@@ -148,7 +151,7 @@ class CollectiveStage:
         return self._ranks.step(step, self._all)
 
     def _refuse(self, op: Collective, size: int, outcome: StepOutcome) -> bool:
-        """Return True if a step failed; the row then states why.
+        """Return True if a step failed; the row of the table then states why.
 
         Raises:
             FailedError: the ranks cannot go on together.

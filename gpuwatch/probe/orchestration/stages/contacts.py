@@ -8,11 +8,11 @@ from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.orchestration.stages.run import ProbeRun
 
 DEAD_PEERS = 3
-"""A rank that has reached none of this many ranks on other nodes is not waited for again."""
+"""A rank that failed to reach this many ranks on other nodes, and none succeeded, is not waited for again."""
 
 
 class Contacts:
-    """Which nodes can reach each other, updated by every first contact of two ranks."""
+    """Records which nodes can reach each other, from the first contact of each pair of ranks."""
 
     def __init__(self, run: ProbeRun) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""The stage of the single GPUs: a slow one needs no network to be slow."""
+"""The stage that tests each GPU alone, since a GPU may be slow without the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COPY_BYTES = 256 << 20
 
 
 def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
-    """Fill `results.gpus`.
+    """Test each GPU alone and add the results to `results.gpus`.
 
     Raises:
         FailedError: a rank died, or a node was lost.

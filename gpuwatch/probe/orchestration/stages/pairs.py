@@ -21,15 +21,15 @@ from gpuwatch.probe.results import PairResult
 LATENCY_BYTES = 8
 LATENCY_ITERATIONS = 20
 CONTACT_S = 15.0
-"""Seconds for the first contact of a pair, which carries 8 bytes: longer means dead."""
+"""Seconds allowed for the first contact of a pair, which carries 8 bytes: after them the pair is dead."""
 SLOW_S = 8.0
 """Seconds for one direction of a round over gloo: a very slow link must not delay the others.
 
-Alone it has more.
+A pair that is measured alone has more time.
 """
 RESERVE_SHARE = 0.1
 RESERVE_S = 6.0
-"""Fraction of the budget for suspects and GPU checks, and its maximum in seconds."""
+"""Time kept for suspects and GPU checks: its fraction of the budget, and its maximum in seconds."""
 JUDGE_EVERY_S = 3.0
 JUDGE_SHARE = 0.05
 """Maximum fraction of the time for preliminary verdicts: for 100,000 pairs each takes a second."""
@@ -55,7 +55,7 @@ class Pairs:
         self._contacts = Contacts(run)
 
     def measure(self) -> None:
-        """Fill `results.pairs`.
+        """Measure all pairs and add them to `results.pairs`.
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
@@ -250,7 +250,7 @@ class Pairs:
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
 
     def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
-        """Return why nothing got through, in the words of the end that knows more; None if it worked."""
+        """Return why nothing got through, as reported by the end that knows more; None if data arrived."""
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]

@@ -20,7 +20,10 @@ SLOW_NODES_TIMEOUT_S = 20.0
 """Seconds once half of the nodes have answered: one slow node must not delay the others."""
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
-"""A container hides other users' processes; a driver alone uses less than 1 GiB."""
+"""Used memory above which an invisible process is assumed; a driver alone uses less than 1 GiB.
+
+A container hides other users' processes.
+"""
 MAX_NAMED_NODES = 6
 
 

@@ -18,9 +18,9 @@ from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 STEP_MARGIN_S = 5.0
 """Seconds beyond a step's own timeout: ranks report a timeout themselves, with more detail."""
 AFTER_DEATH_S = 1.0
-"""Seconds during which the others may still report what they saw."""
+"""Seconds after a rank's death for which the others' reports are still received."""
 LOAD_BYTES = 1 << 20
-"""A step with at least this much data lasts until the counters are read: PCIe slows down on an idle GPU."""
+"""A step with at least this many bytes lasts until the counters are read: PCIe slows on an idle GPU."""
 RANKS_NAMED = 6
 
 
@@ -136,7 +136,7 @@ class RankControl:
         return outcome
 
     def _name_lost(self, step: Step, outcome: StepOutcome) -> None:
-        """Determine which ranks were absent, and mark those that failed the step as gone."""
+        """Set `outcome.absent`, and mark as lost the ranks that did not join the step or did not answer."""
         run = self._run
         outcome.absent = sorted(outcome.reported_absent(run.node_of))
         run.lose(outcome.absent, f"did not join it within {step.timeout_s:.0f} s")
@@ -148,7 +148,7 @@ class RankControl:
         run.lose(outcome.silent(run.node_of), f"did not answer within {step.timeout_s:.0f} s")
 
     def names(self, ranks: Collection[int]) -> str:
-        """Return ranks as text, the first few by name."""
+        """Return ranks as text, with the names of the first few."""
         known = sorted(ranks)
         named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
         return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"
@@ -201,10 +201,12 @@ class RankControl:
 
 
 def _refuse_tampering(node: str, reason: str) -> None:
-    """End the probe, without blaming a rank, if a rank of this node reports that the store was changed.
+    """End the probe if a rank of this node reports that the store was changed.
+
+    No rank is named as the culprit.
 
     Raises:
-        FailedError: it did.
+        FailedError: a rank reports it.
     """
     if TAMPERED in reason:
         raise FailedError(f"{TAMPERED}, as {node} reports; nothing is known of any rank or node")

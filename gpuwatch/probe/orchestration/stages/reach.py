@@ -28,7 +28,7 @@ class Rendezvous(Struct, frozen=True):
 
 
 def reach(run: ProbeRun) -> Rendezvous:
-    """Let every node listen and try to connect to every other; return where the store is.
+    """Make every node listen and connect to every other; return the node and address of the store.
 
     Nodes that cannot take part are left out.
 

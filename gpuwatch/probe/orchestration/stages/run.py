@@ -34,21 +34,21 @@ class ProbeRun:
     choice: AddressChoice | None = None
     plan: ProbePlan | None = None
     dead: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Ordered pairs of nodes that cannot communicate -> why."""
+    """Ordered pair of nodes that cannot communicate -> the reason."""
     stuck: dict[int, str] = field(default_factory=dict)
-    """Ranks that get no more steps -> why."""
+    """Rank that gets no more steps -> the reason."""
     lacks: dict[str, set[str]] = field(default_factory=dict)
     """Collective -> the nodes whose torch does not support it."""
     counters: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    """Node -> readings in order."""
+    """Node -> its readings of the counters, in order."""
     deadline: float = float("inf")
-    """When the budget is used up (conductor's clock)."""
+    """The end of the budget, by the conductor's clock (seconds)."""
     states: dict[str, str | None] = field(default_factory=dict)
     """Node -> the last reported state of its worker (`Alive.worker`)."""
     left_out: list[str] = field(default_factory=list)
-    """What the budget did not allow."""
+    """Measurements that were left out because of the budget."""
     began: float | None = None
-    """When measuring began (conductor's clock)."""
+    """The start of the measurements, by the conductor's clock (seconds)."""
 
     def enter(self, phase: Phase) -> None:
         """Set the phase of the probe in its results, and increase their version."""
@@ -134,7 +134,7 @@ class ProbeRun:
         return None
 
     def lose(self, ranks: Iterable[int], why: str) -> None:
-        """Mark ranks as gone, for the verdict; the first reason is kept."""
+        """Mark ranks as lost, for the verdict; the first reason is kept."""
         for rank in ranks:
             self.results.gone.setdefault(rank, why)
         self.changed()

@@ -18,13 +18,16 @@ from gpuwatch.probe.protocol import Done, Step
 NodeOf = Callable[[int], str]
 
 MIN_TIME_S = 1e-7
-"""Seconds: a message or kernel takes at least a microsecond on any hardware."""
+"""Minimum plausible time in seconds: a message or kernel takes at least a microsecond on any hardware."""
 MAX_BPS = 1e14
-"""Bytes per second: 50 times the rate of all links of one GPU together (NVLink 5: 1.8e12)."""
+"""Maximum plausible rate of a pair or collective, bytes per second.
+
+It is 50 times the rate of all links of one GPU together (NVLink 5: 1.8e12).
+"""
 MAX_TIMEOUTS = 100
-"""A rank gives an iteration up after one time limit."""
+"""Maximum plausible time of an iteration, in time limits of the step: a rank gives up after one."""
 MAX_VALUE = 1e18
-"""FLOP/s or bytes per second of one GPU: a hundred times any current one."""
+"""Maximum plausible result of one GPU's test, FLOP/s or bytes per second: a hundred times any current one."""
 
 _LOCAL_FAULT = re.compile(
     r"out of memory|CUDA(?: driver)? error|cannot allocate memory|no GPU", re.IGNORECASE
@@ -42,12 +45,12 @@ class StepOutcome:
     ranks: frozenset[int]
     """The ranks that take part."""
     collective: bool
-    """True if one rank can delay all the others."""
+    """True if one rank can delay all others in this step."""
     done: dict[int, Done] = field(default_factory=dict)
     absent: list[int] = field(default_factory=list)
-    """Ranks that did not reach the barrier before it."""
+    """Ranks that did not reach the barrier before the step."""
     died: dict[int | None, str] = field(default_factory=dict)
-    """Rank (None: a node's worker) -> why, with the name."""
+    """Rank (None: the worker of a node) -> the reason of its death, with its name."""
     missing: list[int] = field(default_factory=list)
     """Ranks without an answer at the end."""
     excused: set[int] = field(default_factory=set)
@@ -91,15 +94,19 @@ class StepOutcome:
         return {rank: by[rank] for rank in by if node_of(rank) in by[rank] or 2 * len(by[rank]) > others}
 
     def confirmed_absent(self, node_of: NodeOf) -> set[int]:
-        """Return those of `reported_absent` that their own node or two others report; they won't answer."""
+        """Return the ranks of `reported_absent` that their own node or two others report.
+
+        They will not answer.
+        """
         reported = self.reported_absent(node_of).items()
         return {rank for rank, by in reported if len(by) > 1 or node_of(rank) in by}
 
     def silent(self, node_of: NodeOf) -> list[int]:
-        """Return the missing ranks that no failed rank excuses.
+        """Return the ranks without an answer that no failed rank excuses.
 
-        For a collective, none if they are on more nodes than the answers: otherwise one node that answers at
-        once and delays all others could have them named.
+        For a collective, the list is empty if they are on more nodes than the answers: otherwise one node
+        that
+        answers at once and delays all others could cause them to be named.
         """
         unexcused = [rank for rank in self.missing if rank not in self.excused]
         answered = {node_of(rank) for rank in self.done}
@@ -108,7 +115,7 @@ class StepOutcome:
 
 
 def possible(done: Done, step: Step) -> Done:
-    """Return the answer, or a failure of its rank if its numbers are impossible on any hardware.
+    """Return the answer; if its numbers are impossible on any hardware, a failure of its rank instead.
 
     Impossibly fast rates would make every other link look slow.
     """

@@ -14,11 +14,14 @@ from gpuwatch.probe.ranks.shared.torch_types import Device, Tensor, Torch
 PERIOD = 251
 _RANK, _BLOCK = 13, 29
 _ROWS = 4096
-"""Rows compared at a time, which limits the memory of a check to some MB."""
+"""Number of periods that are compared at a time, which limits the memory of a check to some MB."""
 
 
 class DataPattern:
-    """Makes, writes and compares the test data. A wave is one period of it, a tensor of `PERIOD` elements."""
+    """Makes, writes and compares the test data.
+
+    A wave is one period of the data, a tensor of `PERIOD` elements.
+    """
 
     def __init__(self, torch: Torch, device: Device) -> None:
         self._torch = torch

@@ -16,7 +16,7 @@ class GpuStuckError(TimeoutError):
 
 
 class Clock(Protocol):
-    """The interface of both clocks."""
+    """The interface of `CpuClock` and `CudaClock`."""
 
     def times(
         self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float, /
@@ -28,7 +28,7 @@ class Clock(Protocol):
 
 
 class CpuClock:
-    """The clock for gloo: every rank starts after a barrier, and the call returns when it has its result."""
+    """The clock for gloo: a barrier starts all ranks together, and a call returns when it has its result."""
 
     def __init__(self, barrier: Callable[[], object]) -> None:
         self._barrier = barrier
@@ -38,7 +38,7 @@ class CpuClock:
     ) -> List[float]:
         """Return the seconds of every timed iteration.
 
-        Gloo raises if one takes longer than the group allows.
+        Gloo raises an exception if one takes longer than the group allows.
         """
         for _ in range(warmup):
             call()
@@ -85,7 +85,7 @@ class CudaClock:
         """Wait until the GPU has done all its work.
 
         Raises:
-            GpuStuckError: it did not within `timeout_s`.
+            GpuStuckError: the GPU did not finish within `timeout_s`.
         """
         event = self._torch.cuda.Event()
         event.record()
@@ -96,7 +96,7 @@ class CudaClock:
         """Poll the event until it is reached: `synchronize` has no time limit.
 
         Raises:
-            GpuStuckError: it was not within `timeout_s`.
+            GpuStuckError: the event was not reached within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s
         while not event.query():

@@ -1,4 +1,4 @@
-"""The collectives: which ones this torch and backend support, their buffers, inputs and correct results.
+"""The collectives: the supported ones, their buffers, inputs and correct results.
 
 Sizes count as in nccl-tests: `bytes` is the whole buffer, a rank's share is 1 / world size of it for
 all_gather, reduce_scatter and all_to_all.
@@ -20,7 +20,7 @@ _CANNOT = re.compile(
     r"not? (?:been )?(?:implement|support)|unsupported|n't support|only supports|invalid backend",
     re.IGNORECASE,
 )
-"""torch's message if a backend lacks an operation; anything else is a fault of this run."""
+"""Matches torch's message for an operation that a backend lacks; any other message is a fault of this run."""
 
 CALLS: Dict[str, Tuple[str, ...]] = {
     "all_reduce": ("all_reduce",),
@@ -30,7 +30,7 @@ CALLS: Dict[str, Tuple[str, ...]] = {
     "all_to_all": ("all_to_all_single",),
     "send_recv": ("batch_isend_irecv",),
 }
-"""Names in torch.distributed, best first.
+"""Collective -> names of its functions in torch.distributed, the best first.
 
 Newer ones accept single tensors, older ones warn or are missing.
 """
@@ -41,13 +41,13 @@ class CollectiveRun(NamedTuple):
 
     call: Callable[[], object]
     fill: Callable[[], None]
-    """Writes the inputs of a check."""
+    """A function that writes the inputs of a check."""
     wrong: Callable[[], Tuple[int, Optional[int]]]
-    """Compares the result: the number of wrong elements, and the position of the first."""
+    """A function that checks the result: the number of wrong elements, and the position of the first."""
 
 
 class Shares(NamedTuple):
-    """Two views into the buffers of a rank: what it sends, and what it receives."""
+    """Two views into the buffers of a rank: the elements that it sends, and those that it receives."""
 
     give: Any
     take: Any
@@ -61,9 +61,9 @@ class Buffers:
         self._flat = [torch.zeros(0, device=device), torch.zeros(0, device=device)]
 
     def shares(self, give: int, take: int) -> Shares:
-        """Return views of the given numbers of elements; their memory has been written to.
+        """Return views of `give` elements to send and `take` elements to receive.
 
-        Pages that were never touched would be read for free.
+        All their memory was written once: pages that were never touched would be read for free.
         """
         counts = (give, take)
         for i in range(2):
@@ -79,8 +79,8 @@ class CollectiveRunner:
     Args:
         torch: The module, with `torch.distributed` initialized.
         buffers: Shared with the pairs.
-        clock: See `clocks`.
-        rank: Of this process.
+        clock: Measures the iterations (`clocks`).
+        rank: The rank of this process.
         world_size: Number of ranks in the group.
     """
 
@@ -93,12 +93,12 @@ class CollectiveRunner:
         self.lacks: List[str] = []
 
     def learn(self, timeout_s: float) -> None:
-        """Find the supported collectives by running each one with a tiny size; set `lacks`.
+        """Find the unsupported collectives by running each one with a tiny size; set `lacks`.
 
         The first one also connects the ranks.
 
         Raises:
-            RuntimeError: one failed for another reason than that it is not supported.
+            RuntimeError: a collective failed for another reason than that it is not supported.
         """
         self._names, self.lacks = {}, []
         for op, names in CALLS.items():
@@ -153,7 +153,7 @@ class CollectiveRunner:
         return message
 
     def _counts(self, op: str, size: int) -> Tuple[int, int]:
-        """Return the number of elements sent and received."""
+        """Return the number of elements that a rank sends and receives in a collective of `size` bytes."""
         whole, share = max(1, size // _ELEMENT), max(1, size // _ELEMENT // self._world)
         total = share * self._world
         return {

@@ -11,7 +11,7 @@ from gpuwatch.probe.ranks.shared.torch_types import Torch
 
 _SIDE = 8192
 _COPIED = 256 << 20
-"""Size in bytes if the step has none."""
+"""Bytes that are copied if the step states no size."""
 
 
 def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:

@@ -21,14 +21,14 @@ from gpuwatch.probe.ranks.shared.sealed_store import SealedStore
 from gpuwatch.probe.ranks.shared.torch_types import Group, Store, Tensor, Torch, Work
 
 Answer = Dict[str, Any]
-"""Fields of `protocol.Done`."""
+"""The fields of `protocol.Done` for one end of a pair."""
 MAX_GROUPS = 16
 """Maximum number of groups of two that stay connected; each costs three threads and some buffers."""
 CONNECT_S = 10.0
 _GO, _DATA, _PING = 0, 1, 2
 _SIGNAL_MORE, _SIGNAL_DONE = 1.0, 0.0
 _SHARE_OF_TIME = 0.5
-"""A slow link stops after this fraction of its time, with the iterations completed so far."""
+"""A slow link stops after this fraction of its time limit, with the iterations completed so far."""
 _ELEMENT = 4
 
 
@@ -55,7 +55,7 @@ class GlooPairs:
         torch: The module; `torch.distributed` need not be initialized.
         new_store: Makes a client of the store for a group.
         store: The store through which the ranks meet.
-        rank: Of this process.
+        rank: The rank of this process.
         buffers: Shared with the collectives.
     """
 
@@ -73,7 +73,7 @@ class GlooPairs:
         """Return the fields of `protocol.Done` for this end of a pair.
 
         Raises:
-            RuntimeError, TimeoutError: it failed; the next step of this pair connects anew.
+            RuntimeError, TimeoutError: the measurement failed; the next step of this pair connects anew.
         """
         peer = destination if source == self._rank else source
         deadline = Deadline(step.timeout_s)

@@ -28,8 +28,8 @@ class NcclPairs:
     Args:
         torch: The module.
         store: The store through which the ranks meet.
-        rank: Of this process.
-        buffers: On the GPU, shared with the collectives.
+        rank: The rank of this process.
+        buffers: Buffers on the GPU, shared with the collectives.
         alone: True if there is no group of all ranks.
     """
 
@@ -47,7 +47,7 @@ class NcclPairs:
         The destination times bandwidth, the source latency.
 
         Raises:
-            RuntimeError, TimeoutError: it failed.
+            RuntimeError, TimeoutError: the measurement failed.
         """
         peer = destination if source == self._rank else source
         held = f"{min(self._rank, peer)}-{max(self._rank, peer)}" if self._with == peer else ""

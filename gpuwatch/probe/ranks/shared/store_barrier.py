@@ -16,17 +16,20 @@ from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError, StoreTamperedError
 
 _COUNTED_BEFORE_S = 1.0
-"""A rank that was counted at least this many seconds before the answer is not absent.
+"""Seconds: a rank that was counted at least this long before the answer cannot be absent.
 
-Its count was removed.
+If it is listed as absent, its count was removed.
 """
 _READINGS, _READ_AGAIN_S = 20, 0.05
 GRACE_S = 5.0
-"""Seconds: the first to arrive writes the list at its timeout; the others arrived later, and wait for it."""
+"""Seconds by which ranks wait longer than the timeout for the list of absent ranks.
+
+The first rank to arrive writes the list at its timeout; the others arrived later and wait for it.
+"""
 
 
 def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
-    """Wait until every rank has reached `name`; return the ranks that did not within `timeout_s`.
+    """Wait until every rank has reached `name`; return the ranks that did not within `timeout_s` seconds.
 
     All get the same answer, which is written once: a rank that arrives later learns that the others have
     continued without it.
@@ -55,7 +58,7 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
     """Count this rank; return its position in the order of arrival.
 
     Raises:
-        StoreTamperedError: it is counted already.
+        StoreTamperedError: the rank was counted already.
     """
     own, place = store.add(f"{name}/{rank}", 1), store.add(f"{name}/here", 1)
     if own != 1 or not 1 <= place <= world_size:
@@ -84,7 +87,7 @@ def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
 
 
 def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
-    """Write the answer unless another rank has.
+    """Write the list of absent ranks unless another rank has written one.
 
     Torch 2.1 wakes no waiter for a key made by compare and set.
     """

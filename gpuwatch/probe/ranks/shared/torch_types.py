@@ -6,7 +6,7 @@ Torch = Any
 """The module `torch`, with `torch.distributed` imported."""
 Tensor = Any
 Device = Any
-"""A `torch.device`, or its name."""
+"""A `torch.device`, or the name of one."""
 Store = Any
 """A client of the TCPStore."""
 Group = Any

@@ -14,7 +14,7 @@ Time limits of the store are TimeoutError in torch 2.1.
 """
 _UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
 _WHERE = re.compile(r"^(?:what\(\):\s*)?\[(?:/|\.\.|enforce fail at )[^\]]*\]\s*")
-"""gloo prefixes its messages with the file and line of its own source."""
+"""Matches the file and line of gloo's own source, with which gloo begins its messages."""
 _ADVICE = re.compile(r"\. (?:This is typically caused by|Is there a distributed collective mismatch).*")
 _TRANSPORT = re.compile(r"NCCL INFO .* via ([A-Z][A-Za-z0-9]+)(?:/([\w ]+))?(/\S*)?")
 _NOISE = (
