@@ -42,12 +42,12 @@ _HOMES = {
     "setup_distributed_logging": "logs.rank_logging",
     "setup_rank_logging": "logs.rank_logging",
 }
-"""Name -> its module, which is imported when the name is first used."""
+"""Public name -> the module that defines it, which is imported when the name is first used."""
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part of the library when a script uses it."""
+    """Return a public name of the library, whose module is imported at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 CONTAINED_ERRORS = (ArithmeticError, ValueError, OSError, RecursionError)
-"""What values and files of a training cause; a wrong name or type in a call is raised."""
+"""Exceptions that values and files of a training cause; others, as for a wrong argument, are raised."""
 F = TypeVar("F", bound="Callable[..., Any]")
 _seen: dict[str, int] = {}
 

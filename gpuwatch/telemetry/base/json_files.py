@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 MAX_INTEGER = 10**300
-"""A larger number has no float, and one of over 4,300 digits no text."""
+"""Largest integer written as a number; larger ones exceed a float, and above 4,300 digits have no text."""
 MAX_AMOUNT = 1e18
 MAX_TEXT = 2000
-"""Maximum characters of a value that JSON has no type for."""
+"""Maximum length of the text of a value that JSON has no type for."""
 MAX_DEPTH = 20
 """Maximum depth of nested collections: a configuration may contain itself."""
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)  # not on Windows

@@ -49,7 +49,7 @@ def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | Non
 
 @record(frozen=True)
 class LogLevels:
-    """The lowest level that is written: to the multi-GPU log, and to the two others."""
+    """The minimum levels of records that are written: to the multi-GPU log, and to the two other logs."""
 
     training: int = logging.INFO
     multigpu: int = logging.INFO

@@ -11,14 +11,14 @@ from .secret_names import LONE_NAMES, WORDS, is_secret_name, name_below, paired_
 from .secret_phrases import mask_phrases
 
 MAX_DEPTH = 20
-"""Of collections in collections: a configuration may hold itself."""
+"""Maximum depth of nested collections: a configuration may contain itself."""
 MAX_TEXT = 65_536
-"""Characters of a text that are kept."""
+"""Maximum length of a text; the rest is dropped."""
 MASK = "***"
 _TEXT_LIKE = re.compile(
     r"(?:<[^<>]{0,40}>|\[[A-Za-z_]{1,20}\]|none|null|true|false|\$.{1,200}|\*{1,99})$", re.IGNORECASE
 )
-"""Values that are no secret: `<pad>`, `[PAD]`, `None`, `$TOKEN`."""
+"""Matches values that are not secret: `<pad>`, `[PAD]`, `None`, `$TOKEN`."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z -]{0,80}|\Z)", re.DOTALL
 )
@@ -57,7 +57,7 @@ _STRONG_NAMES = re.compile(
     r"(?!\*\*\*|none\b|null\b)([^\s\"'\[{$<*][^\s\"']{0,4095})",
     re.IGNORECASE,
 )
-"""Names whose value goes on to the next blank or quote, whatever stands in it."""
+"""Matches strong names of secrets with their values, which extend to the next blank or quote."""
 _OPTION = re.compile(
     r"(?<![\w-])(--?[A-Za-z][\w.-]{1,80})([\"']?,?[ \t]{1,8}[\"']?)([^\s\"'-][^\s\"']{0,4095})"
 )
@@ -73,16 +73,19 @@ _PAIR = re.compile(
     r"|[\"'],\s{0,8}(?=[\"']))[\"']?)([^\s\"',;{}]{1,4096})",
     re.IGNORECASE,
 )
-"""`name: DB_PASSWORD, value: x`, also on two lines; `("DB_PASSWORD", "x")`."""
+"""Matches a name with the value beside it: `name: DB_PASSWORD, value: x`; `("DB_PASSWORD", "x")`.
+
+They may be on two lines.
+"""
 _CONNECTION = re.compile(r"(;[ \t]{0,3}(?:pwd|pass|key)=)([^\s;\"']{4,4096})(?=;|$)", re.IGNORECASE)
 _ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{1,80})([^<>]{0,200}>[ \t]{0,20})([^<>\s][^<>\n]{0,4095})(?=</)")
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters that cannot be seen: a name that holds one looks like the name without it."""
+"""Matches invisible characters: a name that contains one looks like the name without it."""
 _VAGUE_NAMES = frozenset((*LONE_NAMES, "pwd"))
-"""Names that mean something else in a text."""
+"""Names of secrets that mean something else in a text, and are not masked there."""
 _DIGIT = re.compile("[0-9]")
 _LONG_WORD = re.compile(r"[A-Za-z0-9]{24,4096}")
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
@@ -147,7 +150,7 @@ def mask_text(text: str) -> str:
 
 
 def _random(found: re.Match[str]) -> str:
-    """Return `MASK` for a word of random base64, other words as they are.
+    """Return `MASK` for a word of random base64; other words are unchanged.
 
     In random base64 two of three neighbours differ in kind; in other words one of four.
     """

@@ -15,10 +15,13 @@ from .records import record
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""torchrun's come first: under srun with one task per node, Slurm counts nodes."""
+"""Variables with the world size; torchrun's comes first.
+
+Under srun with one task per node, Slurm counts nodes instead of ranks.
+"""
 
 MAX_DIGITS = 7
-"""A greater rank or world size is a mistake, and no loop or sum is to meet it."""
+"""Maximum number of digits of a rank or world size; a longer number is a mistake."""
 
 
 @record(frozen=True)

@@ -12,7 +12,7 @@ _SECRET_WORDS = frozenset((
     "credentials", "creds", "cookie", "cookies", "dsn", "apikey", "apikeys", "authorization", "pat",
     "passcode",
 ))  # fmt: skip
-"""Words that make a name a secret's wherever they stand in it."""
+"""Words that make a name that of a secret, at any position."""
 _ENDS = (
     "password",
     "passwd",
@@ -31,7 +31,7 @@ _TEXT_TOKENS = frozenset((
     "audio", "next", "last", "first", "special", "stop", "end", "start", "num", "max", "min", "per",
     "begin", "fim", "decoder",
 ))  # fmt: skip
-"""Words before `token` that make it a piece of text."""
+"""Words that, before `token`, mean a piece of text: `pad_token`."""
 _KEY_OF = frozenset((
     "api", "access", "private", "auth", "secret", "account", "storage", "ssh", "encryption", "signing",
     "hf", "wandb", "openai", "anthropic", "ngc", "comet", "neptune", "mlflow", "aws", "azure", "gcp",
@@ -42,30 +42,30 @@ _KEY_OF = frozenset((
     "clearml", "cohere", "dagshub", "encrypt", "gemini", "groq", "jwt", "langsmith", "mistral", "openrouter",
     "pinecone", "rediscli", "roboflow", "security", "sign", "swanlab",
 ))  # fmt: skip
-"""Words before `key` or `auth` that make it a secret."""
+"""Words that, before `key` or `auth`, mean a secret."""
 _PASSES = frozenset((
     "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
     "last", "next", "per", "eval", "train", "bypass", "by", "num", "max", "min", "data", "image",
 ))  # fmt: skip
-"""Words before `pass` that make it a pass over data."""
+"""Words that, before `pass`, mean a pass over data."""
 _PAIRS = frozenset(("apikey", "privatekey", "accesskey", "secretkey"))
-"""Two words that make a name a secret's wherever they stand in it."""
+"""Two words, joined, that make a name that of a secret, at any position."""
 LONE_NAMES = frozenset(("token", "key", "auth", "pass", "pw", "sig"))
-"""Names that are a secret's where they are the whole name."""
+"""Names that mean a secret only if they are the whole name."""
 _GROUPS = re.compile(r"(?:.{0,80}[_.-])?(?:token|key|pass)s$", re.IGNORECASE)
-"""Names of mappings from owners to their secrets: `tokens: {hf: ...}`."""
+"""Matches names of mappings from owners to their secrets: `tokens: {hf: ...}`."""
 _NAME_KEYS = re.compile(
     r"[a-z]{0,20}[_-]?(?:name|key)|env|var|variable|field|parameter|option|kind", re.IGNORECASE
 )
-"""Keys whose value is the name of what stands beside: `{name: DB_PASSWORD, value: x}`."""
+"""Matches keys whose value is the name of the value beside: `{name: DB_PASSWORD, value: x}`."""
 _VALUE_KEYS = re.compile(
     r"[a-z]{0,20}[_-]?value|val|data|raw|plain|plaintext|text|content|string|default", re.IGNORECASE
 )
-"""Keys that hold the secret itself, beside its name or below it."""
+"""Matches keys whose value is the secret itself, beside its name or below it."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]{0,98}$")
 _NAME = re.compile(r"[A-Za-z][\w.-]{2,80}$")
 _LETTERS = frozenset(("-p", "-P", "-a", "-w", "-pw"))
-"""Options that are a password in some programs; a port, a partition or a path in others."""
+"""Options that take a password in some programs, and a port, a partition or a path in others."""
 _MIN_OPAQUE = 8
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
 
@@ -90,9 +90,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def name_below(name: str, key: str, paired: str = "") -> str:
-    """Return the name to judge the value of `key` by: a secret's name also holds for all keys below it.
+    """Return the name by which the value of `key` is judged; the name of a secret also holds for keys below.
 
-    `name`: of the mapping. `paired`: the secret name that stands beside, by `paired_name`.
+    `name`: the name of the mapping. `paired`: the name of a secret beside the value, from `paired_name`.
     """
     if paired and _VALUE_KEYS.fullmatch(key):
         return paired
@@ -112,9 +112,9 @@ def _is_owner(name: str) -> bool:
 
 
 def paired_name(pairs: Iterable[tuple[str, Optional[str]]]) -> str:  # noqa: UP045 - Python 3.8
-    """Return the secret name that a mapping states for the value beside it; empty: none.
+    """Return the name of a secret that a mapping states for the value beside it; "" if there is none.
 
-    `pairs`: its keys, and the values that are texts.
+    `pairs`: the keys of the mapping, and those values that are texts.
     """
     for key, value in pairs:
         if value is not None and _NAME_KEYS.fullmatch(key) and is_secret_name(value):
@@ -123,7 +123,7 @@ def paired_name(pairs: Iterable[tuple[str, Optional[str]]]) -> str:  # noqa: UP0
 
 
 def secret_items(texts: Sequence[Optional[str]]) -> set[int]:  # noqa: UP045 - Python 3.8
-    """Return the positions of items that are secrets by the item before them.
+    """Return the positions of items that are secrets because of the item before them.
 
     `["--api-key", "x"]`, `["run", "-p", "Zx9tQ4wLm27R"]`, and a list of a name and a value with digits.
     """
@@ -145,7 +145,7 @@ def _is_pair(name: str, value: str) -> bool:
 
 
 def _is_opaque(value: str) -> bool:
-    """Return True for letters and digits that change as often as in a random password."""
+    """Return True if a text alternates between letters and digits as often as a random password."""
     kinds = (value.lower() != value) + (value.upper() != value) + any(each.isdecimal() for each in value)
     changes = len(_CLASSES.findall(value))
     return value.isalnum() and len(value) >= _MIN_OPAQUE and kinds == 3 and changes * 5 >= len(value) * 2

@@ -34,9 +34,9 @@ _PHRASES = (
         re.IGNORECASE,
     ),
 )
-"""Of database clients, logins, registries, pipes, HTTP clients, netrc files, pairs and sentences.
+"""Patterns of database clients, logins, registries, pipes, HTTP clients, netrc files and sentences.
 
-Each has two groups: what stands before the secret, and the secret.
+Each has two groups: the text before the secret, and the secret.
 """
 
 

@@ -16,16 +16,18 @@ SECTIONS = ("training", "telemetry", "profiler")
 
 @record
 class TelemetrySettings:
-    """What is collected, and how often it is logged; steps are optimizer steps.
+    """The settings of the library: the collected values, and how often they are logged.
+
+    Steps are optimizer steps.
 
     Raises:
         ValueError: a value is not possible; the message names the setting.
     """
 
     logging_steps: int | None = None
-    """Same as `log_interval_steps`, and takes precedence over it."""
+    """Number of steps between logged ones, as `log_interval_steps`, over which it takes precedence."""
     logging_strategy: str = "steps"
-    """`steps`; `epoch`: at the end of an epoch; `no`."""
+    """The moments of logging: `steps`; `epoch`, at the end of an epoch; `no`."""
     logging_first_step: bool = False
     log_level: str | int = "info"
     dep_log_level: str | int = "warning"
@@ -83,7 +85,7 @@ class TelemetrySettings:
 
     @property
     def is_rank_0_only(self) -> bool:
-        """True if other ranks collect nothing."""
+        """True if only rank 0 collects values."""
         if self.world_process_zero_only is not None:
             return self.world_process_zero_only
         return not self.collect_telemetry_for_all_ranks

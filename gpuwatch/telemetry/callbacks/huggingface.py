@@ -1,4 +1,4 @@
-"""`TelemetryCallback` for the Trainer of Hugging Face transformers and what is built on it."""
+"""`TelemetryCallback` for the Trainer of Hugging Face transformers and its subclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the GPUs of this rank; a thread reads them while the training runs."""
+"""Finds the GPUs that this rank reads, and reads them in a thread while the training runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OwnGpu:
     library: NvmlLibrary
     handle: Any
     identity: Mapping[str, Any]
-    """`index` (the driver's), `uuid`, `name`."""
+    """`index` (by the driver), `uuid` and `name`."""
 
     def reading(self) -> dict[str, Any]:
         """Return the identity and the current values."""

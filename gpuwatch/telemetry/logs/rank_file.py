@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 NO_FILE = frozenset((errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR))
-"""What opening something other than a regular file fails with."""
+"""Error numbers (errno) from opening something other than a regular file."""
 
 
 class RankFileHandler(RotatingFileHandler):

@@ -20,7 +20,7 @@ DEPENDENCIES = (
     "accelerate", "datasets", "deepspeed", "filelock", "fsspec", "huggingface_hub", "lightning", "peft",
     "pytorch_lightning", "tokenizers", "torch", "transformers", "trl", "urllib3", "wandb",
 )  # fmt: skip
-"""Loggers whose records from `dep_log_level` on are written to the rank's file."""
+"""Names of loggers whose records from `dep_log_level` on are written to the rank's file."""
 MULTIGPU_CHILD = "multigpu"
 """The child logger of process groups and communication; `MULTIGPU_LOG_LEVEL` is its level."""
 
@@ -101,7 +101,7 @@ setup_distributed_logging = setup_rank_logging
 def _training_level(
     log_level: str | int | None, settings: TelemetrySettings | None, env: Mapping[str, str]
 ) -> int | None:
-    """Return the level of the variable, else the given one, else that of the settings; None: the defaults."""
+    """Return the level of the variable, else `log_level`, else that of `settings`; None: use the defaults."""
     stated = variable_level(TRAINING_VARIABLE, env)
     if stated is not None:
         return stated
@@ -152,7 +152,7 @@ def _folder(log_dir: str | os.PathLike[str] | None, env: Mapping[str, str]) -> P
 
 
 def _release(logger: logging.Logger) -> None:
-    """Remove the handlers of an earlier call, also from the dependencies' loggers."""
+    """Remove the handlers that an earlier call added, also from the dependencies' loggers."""
     for handler in [each for each in logger.handlers if any(isinstance(f, RankFilter) for f in each.filters)]:
         for each in (logger, *map(logging.getLogger, DEPENDENCIES)):
             each.removeHandler(handler)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 RESERVOIR_SIZE = 1024
-"""Numbers kept for the median and the percentiles: exact up to this number, else from a uniform sample."""
+"""Size of the sample for the median and the percentiles, which are exact up to this many numbers."""
 
 
 class Distribution:

@@ -15,11 +15,11 @@ from .distribution import Distribution
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_PENDING_EVENTS = 512
-"""Maximum pairs of events that the GPU has not reached; beyond it the oldest is waited for."""
+"""Maximum number of event pairs that the GPU has not reached; beyond it the oldest is waited for."""
 
 
 class Timer(ContextDecorator):
-    """Times a block, or each call of a function, on the host's clock; also if it raises."""
+    """Times a block, or each call of a function, on the host's clock, even if it raises."""
 
     __slots__ = ("_add", "_start")
 
@@ -49,7 +49,7 @@ class NoTimer(ContextDecorator):
 
 
 class DeviceTimer(ContextDecorator):
-    """Times what a block puts on the GPU's stream, by two events; the host does not wait for the GPU."""
+    """Times the work that a block queues on the GPU's stream, by two events; the host does not wait."""
 
     def __init__(self, events: DeviceEvents, numbers: Distribution) -> None:
         self._events = events
@@ -94,7 +94,7 @@ class DeviceEvents:
         self.drain(wait=len(self._pending) > self._max_pending, most=2)
 
     def drain(self, *, wait: bool = False, most: int | None = None) -> None:
-        """Read the pairs that the GPU has passed, at most `most`; `wait`: wait for them."""
+        """Read at most `most` pairs of events that the GPU has passed; with `wait`, wait for the GPU."""
         while self._pending and (most is None or most > 0):
             start, end, take = self._pending[0]
             try:
@@ -124,14 +124,14 @@ class Timers:
         self._events: DeviceEvents | None = None
 
     def timer(self, name: str) -> Timer:
-        """Return a timer for a block on the host's clock."""
+        """Return a timer on the host's clock, for a block or as a decorator."""
         numbers = self.host.get(name)
         if numbers is None:
             numbers = self.host.setdefault(name, Distribution())
         return Timer(numbers.add)
 
     def device_timer(self, name: str) -> Timer | DeviceTimer:
-        """Return a timer for a block on the GPU; on the host's clock if the script uses no GPU."""
+        """Return a timer for a block's work on the GPU; on the host's clock if the script uses no GPU."""
         if self._events is None:
             new_event = self._new_event or device_event()
             if new_event is None:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 from ..measures.distribution import Distribution
 
 MAX_EXAMPLE = 500
-"""Maximum characters of an example."""
+"""Maximum length of an example of a warning."""
 MAX_OPERATIONS = 200
 SEVERITIES: Mapping[str, str] = {
     "num.nan_loss": "error", "num.nan_grad": "error", "ranks.params_differ": "error", "comm.timeout": "error",

@@ -55,7 +55,7 @@ def command() -> list[str]:
 
 
 def _line_of(path: str, key: str) -> str | None:
-    """Return the value of `key` in a file of `key: value` or `key=value` lines; None: not there."""
+    """Return the value of `key` in a file of `key: value` or `key=value` lines; None if it is missing."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - /proc
             for line in file:

@@ -12,11 +12,11 @@ from pathlib import Path
 from ..base.records import record
 
 DIRECTORY_VARIABLE, RUN_VARIABLE = "GPUWATCH_RUN_DIR", "GPUWATCH_RUN_ID"
-"""Set by `gpuwatch run`: the session folder that a script writes into, and the id of the run."""
+"""Variables that `gpuwatch run` sets: the session folder for a script, and the id of the run."""
 MAX_SAME_SECOND = 1000
 NAME_FORMAT = "training_%Y%m%d_%H%M%S"
 SESSION_NAME = re.compile(r"training_[0-9]{8}_[0-9]{6}(?:_[0-9]{1,4})?")
-"""The name of a session folder; a number follows where several sessions start in one second."""
+"""Matches the name of a session folder; a number follows if several sessions start in one second."""
 
 
 @record(frozen=True)
@@ -38,7 +38,7 @@ class SessionFolder:
 
     @property
     def id(self) -> str:
-        """The session id: the folder's name."""
+        """The id of the session, which is the name of its folder."""
         return self.path.name
 
     def file(self, ending: str) -> Path:
@@ -72,7 +72,7 @@ class SessionFolder:
 
     @property
     def parts(self) -> Path:
-        """The folder of what other ranks and nodes add to the summary; created when used."""
+        """The folder of the parts that other ranks and nodes add to the summary; created when used."""
         return self.path / "parts"
 
     @property

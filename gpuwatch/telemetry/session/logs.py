@@ -53,7 +53,7 @@ class SessionLogs:
         return bool(self._files)
 
     def claim(self, *, is_restart: bool = False) -> bool:
-        """Become the writer, unless another process is; return True if this process is the writer.
+        """Become the writer of the logs unless another process is; return True if this process is the writer.
 
         The process that creates the main log owns all three.
 
@@ -199,7 +199,7 @@ def _opened(path: Path, flags: int = 0) -> TextIO:
 
 
 def _locked(file: TextIO) -> bool:
-    """Lock the file as long as it is open; return True also if the file system has no locks."""
+    """Lock the file while it is open; return True if that succeeds, or if the file system has no locks."""
     if fcntl is None:
         return True
     try:

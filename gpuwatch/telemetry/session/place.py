@@ -1,4 +1,4 @@
-"""Finds the folder that a rank writes into: of `gpuwatch run`, a new one, or the one of rank 0."""
+"""Finds the folder that a rank writes into: that of `gpuwatch run`, a new one, or the one of rank 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ An older pointer belongs to another run.
 """
 
 MAX_POINTER_BYTES = 255
-"""A pointer holds the name of a folder."""
+"""Maximum size of a pointer, which contains the name of a folder."""
 MAX_SUMMARY_BYTES = 8 << 20
 ENDED = frozenset(("completed", "failed", "interrupted"))
 """The states of a session that is over."""
@@ -56,14 +56,14 @@ class SessionPlace:
 
     @property
     def is_wanted(self) -> bool:
-        """True if this rank writes into a session folder."""
+        """True if this rank is to write into a session folder."""
         return self.is_of_gpuwatch_run or self._logs is not None
 
     def make(self) -> SessionFolder | None:
-        """Return the folder, created if this is rank 0 and none was given; None on other ranks.
+        """Return the session folder; rank 0 creates one if none was given. None on other ranks.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the folder cannot be made.
         """
         if self._folder is None and self._logs is not None and self._facts.rank == 0:
             self._folder = create_session_folder(self._logs, self._began)
@@ -89,7 +89,10 @@ class SessionPlace:
 
 
 def ended_before(folder: SessionFolder, start: float) -> bool:
-    """Return True if the summary states an end before `start` (unix seconds): of an earlier run there."""
+    """Return True if the summary in a folder states an end before `start` (unix seconds).
+
+    The folder then contains an earlier run.
+    """
     try:
         with os.fdopen(open_regular(folder.summary_json, os.O_RDONLY), "rb") as file:
             summary = json.loads(file.read(MAX_SUMMARY_BYTES))

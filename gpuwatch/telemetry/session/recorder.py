@@ -18,7 +18,7 @@ from .summary import merge_parts, write_part, write_summary
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_ERROR = 2000
-"""Maximum characters of the error in a summary."""
+"""Maximum length of the error text in a summary."""
 WRITE_EVERY_S, WRITE_AT_LINE_S = 15.0, 5.0
 """Seconds between writes of the summary or part: while steps arrive, and at a performance line."""
 
@@ -41,9 +41,9 @@ class SessionRecorder:
         """Create a recorder; nothing is written before `start`.
 
         Args:
-            place: Where the folder is.
+            place: Finds the session folder.
             facts: The rank.
-            wall: Unix seconds.
+            wall: Returns the time in unix seconds.
             before: A recorder whose counts are continued.
         """
         self.logs: SessionLogs | None = None
@@ -150,7 +150,7 @@ class SessionRecorder:
             self._report(error)
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
-        """Write the final state, and close the logs. `error`: why it failed; secrets are masked."""
+        """Write the final state and close the logs. `error`: why the session failed; secrets are masked."""
         from ..base.masks import mask_text  # noqa: PLC0415 - compiles 30 patterns: the import stays light
 
         error = None if error is None else mask_text(error)

@@ -30,7 +30,7 @@ OBJECTS: Mapping[str, tuple[str, ...]] = {
     "profile": ("step", "computation_ms", "communication_ms", "other_ms"),
     "evaluation": (), "timers": (), "configuration": (), "environment": (), "packages": (),
 }  # fmt: skip
-"""Objects, with the keys that are always present."""
+"""The objects of a summary -> the keys that are always present in them."""
 LISTS: Mapping[str, tuple[str, ...]] = {
     "evaluations": (),
     "gpus": ("node", "index"),
@@ -40,7 +40,7 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "warnings": ("class",),
     "parts": (),
 }
-"""Lists, with the keys that identify an entry."""
+"""The lists of a summary -> the keys that identify an entry."""
 
 
 OF_A_PEER = re.compile(
@@ -48,9 +48,9 @@ OF_A_PEER = re.compile(
     r"|broken pipe|\bgloo\b|nccl|time[d ]?-?out|Dist(?:Backend|Network|Store)Error|ChildFailedError",
     re.IGNORECASE,
 )
-"""An error of this form is a consequence of the end of another rank, or of a launched rank."""
+"""Matches an error that follows from the end of another rank, or of a process that was launched."""
 LOSS = ("final_loss", "non_finite_loss_step")
-"""Keys that are always taken from the same rank.
+"""Keys of the loss that are always taken from the same rank.
 
 A loss that is NaN is not replaced by another rank's loss.
 """
@@ -118,7 +118,10 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
 
 
 def first_error(sources: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the error that ended a run, or None: the earliest, one about a peer only if no other exists."""
+    """Return the error that ended a run; None if there is none.
+
+    It is the earliest error that is not a consequence of another rank's end, else the earliest.
+    """
     found = [source for source in sources if isinstance(source.get("error"), str) and source["error"]]
     return min(found, key=_error_order)["error"] if found else None
 
@@ -132,7 +135,7 @@ def _error_order(source: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def _rank_of(part: Mapping[str, Any]) -> tuple[bool, int]:
-    """Return a sort key: by rank; parts of nodes, which have none, last."""
+    """Return a sort key for parts: by rank; those of nodes, which have none, come last."""
     rank = part.get("rank")
     return (not isinstance(rank, int), rank if isinstance(rank, int) else _whole(part.get("node_rank")))
 
@@ -151,7 +154,7 @@ def _entries(name: str, *sources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _joined(keys: tuple[str, ...], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one entry per identity, each value from the first entry that has it."""
+    """Return one entry for each identity (`keys`), with each value from the first entry that has it."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in entries:
         kept = found.setdefault(tuple(str(entry.get(key)) for key in keys), {})
@@ -164,7 +167,7 @@ def _sortable(value: Any) -> tuple[str, float]:
 
 
 def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one entry per operation, with overall means; bytes and times of the entries that have them."""
+    """Return one entry per operation: sums, and the means over all; unknown bytes and times are left out."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("operation"))

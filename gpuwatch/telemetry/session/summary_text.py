@@ -7,9 +7,9 @@ from typing import Any
 
 RULE = "=" * 60
 SMALL_LOSS = 0.01
-"""Four decimals show little of a loss below this."""
+"""A smaller loss is shown with significant digits, because four decimals would show little of it."""
 LARGEST_NUMBER = 1e30
-"""JSON has numbers that no float can hold."""
+"""Largest number that is shown; JSON allows numbers that no float can hold."""
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def _facts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _loss(value: Any) -> str:
-    """Return a loss with four decimals, a small one with four digits."""
+    """Return a loss as text with four decimals; a small one with four significant digits."""
     is_small = isinstance(value, (int, float)) and 0 < abs(value) < SMALL_LOSS
     return shown(value, "{:.4g}" if is_small else "{:.4f}")
 

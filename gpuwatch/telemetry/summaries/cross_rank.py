@@ -1,4 +1,4 @@
-"""Statistics across ranks of each rank's statistics: the slowest, the hottest, the fullest rank."""
+"""Statistics across ranks of each rank's statistics, which show the slowest, hottest or fullest rank."""
 
 from __future__ import annotations
 

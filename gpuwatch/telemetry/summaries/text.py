@@ -11,12 +11,15 @@ INDEX_OF = {"min": "min_index", "max": "max_index"}
 
 
 def seconds(value: float) -> str:
-    """Return `3600.0s`, `897.5s`, `0.18s`, `0.000123s`: one decimal from 100 on, three digits below."""
+    """Return seconds as text: `3600.0s`, `897.5s`, `0.18s`, `0.000123s`.
+
+    One decimal from 100 s on, three significant digits below.
+    """
     return f"{value:.1f}s" if value >= 100 else f"{value:.3g}s"
 
 
 def short_seconds(value: float) -> str:
-    """Return `0.096s`: three decimals, for small times three digits."""
+    """Return seconds as text with three decimals: `0.096s`; small times with three significant digits."""
     return f"{value:.3f}s" if value >= 0.01 or value == 0 else f"{value:.3g}s"
 
 

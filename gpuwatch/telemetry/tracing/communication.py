@@ -19,7 +19,7 @@ OPERATIONS = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
     "broadcast", "reduce", "all_to_all", "all_to_all_single", "gather", "scatter", "send", "recv", "barrier",
 )  # fmt: skip
-"""Functions of torch.distributed that `attach` measures."""
+"""Names of the functions of torch.distributed that `attach` measures."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class CommunicationStats:
 
     rank: int
     operations: list[dict[str, Any]]
-    """One entry per operation.
+    """A list with one entry per operation.
 
-    `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s`, `bandwidth_avg_bps`; None
-    if unknown.
+    The keys are `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s` and
+    `bandwidth_avg_bps`; None if unknown.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,9 +186,9 @@ class CommunicationProfiler:
 
 
 def watch_gradients(tracker: Any, model: Any) -> CommunicationProfiler | None:
-    """Measure the gradient synchronization of a DDP module for a tracker's session; return what measures.
+    """Measure the gradient synchronization of a DDP module for a tracker; return the profiler.
 
-    None, with no effect: the module is none, has a communication hook of its own, or
+    None, with no effect, if the model is no DDP module or has a communication hook of its own, or if
     `detailed_communication_logs` is off.
     """
     torch = loaded_torch()
@@ -223,7 +223,7 @@ def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
 
 
 def bytes_of(values: Any) -> float | None:
-    """Return the bytes of the first tensor, or list of tensors, among the arguments of a call; None: none."""
+    """Return the bytes of the first tensor, or list of tensors, in the arguments of a call; None if none."""
     for value in values:
         tensors = value if isinstance(value, (list, tuple)) else [value]
         if tensors and all(hasattr(each, "element_size") for each in tensors):

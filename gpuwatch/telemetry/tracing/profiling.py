@@ -19,7 +19,7 @@ COMPUTATION = re.compile(
     r"gemm|matmul|conv|aten::(?:mm|bmm|addmm|linear|baddbmm)\b|attention|cutlass|triton", re.IGNORECASE
 )
 ANNOTATION = re.compile(r"^ProfilerStep|^Optimizer\.|^DistributedDataParallel\.")
-"""Ranges around operations: their time is that of the operations inside."""
+"""Matches ranges around operations, whose time is that of the operations inside."""
 TABLE_ROWS = 20
 HIGH_OVERHEAD = 0.3
 """Ratio of communication to computation above which the training waits for the network."""
@@ -39,7 +39,7 @@ class ProfilerSettings:
     save_dir: str = "log"
     """The parent of each rank's folder: `log/rank_0`."""
     enable_schedule: bool = True
-    """False: all steps of the block are recorded."""
+    """True to follow the schedule; False: all steps of the block are recorded."""
     skip_first: int = 5
     wait: int = 1
     warmup: int = 1
@@ -131,7 +131,7 @@ class TrainingProfiler:
         """Create a profiler.
 
         Args:
-            settings: What is profiled, and when.
+            settings: The options of torch.profiler and its schedule.
             tracker: A `TelemetryTracker`, which records the breakdown in the session.
             logger: Receives the breakdown; by default that of `setup_rank_logging`.
             enabled: False: profile nothing, at no cost.

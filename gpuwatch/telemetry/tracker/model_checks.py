@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..training.masks import MaskReport
 
 MAX_NAMES = 5
-"""Maximum names in the text of a warning; the result has all."""
+"""Maximum number of names in the text of a warning; the result has all."""
 
 
 class ModelChecks(RankTracker):
@@ -32,7 +32,7 @@ class ModelChecks(RankTracker):
     def check_gradients(
         self, model: Any, *, per_layer: bool = False, is_sharded: bool = False
     ) -> GradientReport:
-        """Return the gradient norm and problems of the gradients, which also become warnings.
+        """Return the gradient norm and the problems of the gradients; the problems also become warnings.
 
         Call it after `backward` and before `zero_grad`.
 
@@ -96,7 +96,7 @@ class ModelChecks(RankTracker):
         return found
 
     def check_data_sharding(self, sample_ids: Iterable[Any]) -> ShardingReport:
-        """Return which samples several ranks have read; warn of them.
+        """Return the samples that several ranks have read; warn of them.
 
         A collective: every rank calls it with the ids of its own samples.
         """
@@ -119,7 +119,7 @@ class ModelChecks(RankTracker):
         pad_id: int | None = None,
         ignored_label: int = -100,
     ) -> MaskReport:
-        """Return what the masks of a batch do, see `training.masks.check_masks`; warn of its problems."""
+        """Return the effect of the masks of a batch (`training.masks.check_masks`); warn of its problems."""
         from ..training.masks import check_masks  # noqa: PLC0415 - the import stays light
 
         report = check_masks(labels, attention_mask, input_ids, pad_id=pad_id, ignored_label=ignored_label)

@@ -22,7 +22,7 @@ from ..summaries.text import MIB, cross_rank_summary, rank_summary
 
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_MEMORY_ENTRIES = 1000
-"""Newest calls of `log_gpu_memory` in a summary; the peak includes all."""
+"""Maximum number of memory readings in a summary, the newest ones; the peak includes all."""
 
 
 class RankTracker:
@@ -74,7 +74,8 @@ class RankTracker:
         None: no GPU is used, or this rank does not measure.
 
         Args:
-            custom_logger: Gets them; the summary has only the peak.
+            custom_logger: Called with both values instead of adding them to the summary, which then has only
+                the peak.
         """
         used = allocator_memory() if self.is_collecting else None
         if used is None:
@@ -146,7 +147,7 @@ class RankTracker:
 
         Args:
             summaries: By rank; None gathers them from all ranks, which is a collective.
-            measurement_names: The wanted numbers; by default the temperature and all timers.
+            measurement_names: The tree of wanted numbers; by default the temperature and all timers.
         """
         summaries = self.get_summaries_from_all_ranks() if summaries is None else summaries
         names = default_names(summaries) if measurement_names is None else measurement_names

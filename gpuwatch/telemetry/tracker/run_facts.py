@@ -24,7 +24,7 @@ WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 @record
 class RunFacts:
-    """What the training script states to the tracker about its run. None: not stated."""
+    """The values that a training script states to the tracker about its run; None: not stated."""
 
     model: Any = None
     """The torch module; its parameters are counted."""
@@ -39,7 +39,7 @@ class RunFacts:
     gradient_accumulation_steps: int | None = None
     sequence_length: int | None = None
     parameters: int | None = None
-    """Parameters that are used per token, if the module does not show them (sharded, mixture of experts)."""
+    """Number of parameters used per token, if the module does not show it (sharded, mixture of experts)."""
     layers: int | None = None
     hidden_size: int | None = None
     flops_per_token: float | None = None
@@ -51,7 +51,7 @@ class RunFacts:
     forced_single_gpu: bool | None = None
 
     def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
-        """Return these facts as keys of the session's summary."""
+        """Return the stated values as keys of the session's summary."""
         group = process_group()
         model = self._model_facts()
         if self.model_name:
@@ -94,7 +94,7 @@ class RunFacts:
             return {}
 
     def flops(self, facts: RankFacts) -> Flops:
-        """Return the inputs of the MFU."""
+        """Return the inputs from which the MFU is computed."""
         parameters: float | None = self.parameters
         if parameters is None:
             parameters = self._model_facts().get("parameters")

@@ -17,11 +17,11 @@ from ..session.recorder import SessionRecorder
 from ..training.steps import Flops, StepTotals, StepValues
 
 LOW_UTILIZATION_PCT = 50.0
-"""Mean utilization (%) of a GPU between two performance lines."""
+"""A mean utilization (%) of a GPU between two performance lines below this is a warning."""
 SLOW_STEP_S = 10.0
 REPEAT_WARNING_S = 60.0
 LOG_OF_CLASS = {"comm": "multigpu", "ranks": "multigpu", "perf": "performance"}
-"""First word of a warning's class -> log; the others go to the main log."""
+"""First word of the class of a warning -> its log; other classes go to the main log."""
 
 
 class StepLog:
@@ -63,7 +63,7 @@ class StepLog:
     ) -> dict[str, float | None]:
         """Write the newest step; return the numbers of its line; empty if there was no step.
 
-        `elapsed_s`: seconds since the start, with everything that is no step.
+        `elapsed_s`: seconds since the start, including pauses between steps.
         """
         values = totals.last
         if values is None:
@@ -133,7 +133,7 @@ class StepLog:
     def communication(
         self, operation: str, size_bytes: float | None, duration_s: float | None, count: int
     ) -> None:
-        """Count operations until the next line."""
+        """Add operations to the sums that `flush_communication` writes next."""
         self._recorder.communication.add(operation, size_bytes, duration_s, count)
         with self._lock:
             sums = self._communication.setdefault(operation, [0, None, None])

@@ -1,4 +1,4 @@
-"""`TelemetryTracker`: measures a rank, and records the steps of its training in a session folder."""
+"""`TelemetryTracker`: measures a rank and records the steps of its training in a session folder."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class TelemetryTracker(ModelChecks):
             self.leave_out(name, self._clock() - began)
 
     def leave_out(self, name: str, seconds: float) -> None:
-        """Exclude this many seconds since the last step from the next step time; add them to a timer."""
+        """Exclude `seconds` since the last step from the next step time, and add them to the timer `name`."""
         self._paused_s += seconds
         self._timers.add(name, seconds)
 
@@ -237,7 +237,7 @@ class TelemetryTracker(ModelChecks):
         self._timers.clear()
 
     def overall_mfu(self) -> float | None:
-        """Return the MFU over all the time since the start (0 to 1), evaluation included; None: unknown."""
+        """Return the MFU over the whole time since the start (0 to 1), evaluation included; None: unknown."""
         overall = self.totals.summary(self._clock() - self._began, self.flops)["mfu_overall"]
         return None if overall is None else float(overall)
 

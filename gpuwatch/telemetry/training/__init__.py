@@ -1,1 +1,1 @@
-"""Checks and sums of what a training loop reports: steps, gradients, model, data."""
+"""Checks and sums over the values that a training loop reports: steps, gradients, model, data."""

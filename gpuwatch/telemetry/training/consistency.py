@@ -14,7 +14,7 @@ from ..base.ranks import all_gather, loaded_torch
 
 MAX_NAMED_SAMPLES = 100
 CHUNK_NUMBERS = 1 << 22
-"""Numbers of a tensor that are hashed at a time: 32 MB beside the weights."""
+"""Maximum count of numbers of a tensor that are hashed at a time: 32 MB of memory."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class RankDifference:
 
     name: str
     ranks: list[int]
-    """Ranks that differ from the most frequent value; if there is none, all but rank 0."""
+    """Ranks whose value differs from the most frequent one; without a most frequent one, all but rank 0."""
 
 
 @dataclass(frozen=True)
 class ShardingReport:
-    """Which rank has read which samples."""
+    """The samples that the ranks have read, compared by id."""
 
     counts: list[int]
-    """Samples by rank, repetitions included."""
+    """Number of samples of each rank, by rank; repetitions are counted."""
     distinct: int
-    """Number of different samples of all ranks."""
+    """Number of different samples of all ranks together."""
     overlaps: dict[str, list[int]]
     """Samples that several ranks have read -> those ranks; at most 100 are listed."""
     overlap_count: int
@@ -76,7 +76,7 @@ def differences_across_ranks(
 def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]:
     """Return the names whose sums differ, with the ranks that differ from the most frequent sum.
 
-    On a tie, the ranks that differ from rank 0.
+    On a tie, they are the ranks that differ from rank 0.
     """
     found = []
     names = list(dict.fromkeys(name for sums in by_rank for name in sums))
@@ -90,7 +90,7 @@ def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]
 
 
 def check_sharding(sample_ids: Iterable[Any]) -> ShardingReport:
-    """Return which ranks have read which samples, compared by id, for example those of an epoch."""
+    """Return which ranks have read which samples, compared by id; `sample_ids` are those of this rank."""
     by_rank = all_gather([str(each) for each in sample_ids])
     readers: dict[str, set[int]] = defaultdict(set)
     for rank, ids in enumerate(by_rank):

@@ -32,7 +32,7 @@ PEAKS: tuple[tuple[str, float, str], ...] = (
     (r"\bRTX 4090$", 165.2, "Ada whitepaper, bf16 with fp32 accumulation"),
     (r"\bRTX 3090$", 71, "GA102 whitepaper, bf16 with fp32 accumulation"),
 )
-"""Pattern of a GPU's name, TFLOP/s, source; the first match counts.
+"""(pattern of a GPU's name, TFLOP/s, source); the first match counts.
 
 V100 and T4 have no bf16; laptop and D models of a GeForce are other GPUs.
 """

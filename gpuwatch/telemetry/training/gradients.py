@@ -12,7 +12,7 @@ from ..base.ranks import distributed, loaded_torch
 from ..measures.distribution import percentile
 
 EXPLOSION_FACTOR = 10.0
-"""Multiple of the running median; far more than healthy public runs show from step to step."""
+"""A norm explodes above this multiple of the running median; healthy public runs stay far below it."""
 VANISHED_GRADIENT = 1e-7
 WINDOW_NORMS, MIN_NORMS = 64, 16
 """Number of norms in the running median, and the minimum before it is used."""
@@ -72,7 +72,7 @@ def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = F
 
 
 def _together(norms: Sequence[float]) -> float | None:
-    """Return the norm of all norms; NaN takes precedence over Inf, as in the sum of squares; None: none."""
+    """Return the norm of all norms; None without norms. NaN takes precedence over Inf."""
     if not norms:
         return None
     if any(math.isnan(norm) for norm in norms):

@@ -10,23 +10,23 @@ from ..base.records import record
 IGNORED_LABEL = -100
 """The label that torch's cross entropy ignores by default."""
 SHIFTED_SHARE = 0.99
-"""Labels count as shifted if at least this share equals the next token."""
+"""Labels count as shifted if at least this fraction of them equals the next token."""
 
 
 @record(frozen=True)
 class MaskReport:
-    """What the masks of a batch do; counts are of tokens, row numbers of sequences."""
+    """The effect of the masks of a batch; counts are of tokens, row numbers of sequences."""
 
     counted: int
-    """Labels that count in the loss."""
+    """Number of labels that count in the loss."""
     padding_in_loss: int = 0
-    """Labels that count although the attention mask hides their token."""
+    """Number of labels that count although the attention mask hides their token."""
     rows_without_labels: tuple[int, ...] = ()
-    """Sequences of which no token counts."""
+    """Indices of sequences of which no token counts."""
     visible_padding: int = 0
-    """Padding tokens that the attention mask shows; 0 too if their id was not given."""
+    """Number of padding tokens that the attention mask shows; 0 also if the id of the padding is unknown."""
     are_shifted: bool = False
-    """True if 99 % of labels are the next tokens: a model that shifts labels itself must not get these."""
+    """True if 99 % of the labels are the next tokens; a model that shifts labels must not get these."""
 
     @property
     def problems(self) -> list[str]:
@@ -52,7 +52,7 @@ def check_masks(
     pad_id: int | None = None,
     ignored_label: int = IGNORED_LABEL,
 ) -> MaskReport:
-    """Return what the masks of a batch do.
+    """Return which tokens of a batch count in the loss, which the model sees, and problems.
 
     Args:
         labels: Whole numbers, shape (sequences, tokens).

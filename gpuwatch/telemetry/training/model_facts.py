@@ -22,7 +22,7 @@ WRAPPERS: Mapping[str, str] = {
     "DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module",
     "DeepSpeedEngine": "module", "OptimizedModule": "_orig_mod",
 }  # fmt: skip
-"""Class of a module around the model -> its attribute that holds the model."""
+"""Name of the class of a module that wraps the model -> the attribute with the model."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,10 @@ def model_memory_mb(model: Any, dtype: Any = None) -> float:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model inside of what makes it parallel or compiles it: sessions are compared by its name."""
+    """Return the model without modules that make it parallel or compile it.
+
+    Sessions are compared by the name of its class.
+    """
     while (inner := getattr(model, WRAPPERS.get(type(model).__name__, ""), None)) is not None:
         model = inner
     return model

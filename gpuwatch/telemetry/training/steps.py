@@ -9,13 +9,13 @@ from ..base.records import record
 from ..measures.distribution import Distribution
 
 STEP_SAMPLE = 8192
-"""Step times kept for the percentiles."""
+"""Number of step times kept for the percentiles."""
 
 
 def steady_rate(median_s: float | None, mean_s: float | None) -> float | None:
-    """Return 1 / median; None if the median is below a third of the mean: the host ran ahead of the GPU.
+    """Return the steps per second, 1 / median; None if the median is below a third of the mean.
 
-    On a GPU the host only queues most steps, and waits for the device in a few.
+    The host then runs ahead of the GPU: it only queues most steps, and waits for the device in a few.
     """
     if not median_s or (mean_s is not None and median_s < mean_s / 3):
         return None
@@ -63,7 +63,7 @@ class StepWindow:
 
 @record
 class Flops:
-    """The inputs of the MFU: the model's arithmetic and the GPUs' peak."""
+    """The inputs of the MFU: the FLOP of the model and the peak FLOP/s of the GPUs."""
 
     per_token: float | None = None
     peak_per_gpu: float | None = None
@@ -71,9 +71,9 @@ class Flops:
     """Number of GPUs that share the tokens of all data-parallel ranks: the world size."""
 
     def mfu(self, tokens_per_s: float | None) -> float | None:
-        """Return the fraction of the peak, 0 to 1, at this many tokens per second of the job.
+        """Return the MFU as a fraction of the peak, 0 to 1, at this many tokens per second of the job.
 
-        None: unknown.
+        None if it is unknown.
         """
         if not tokens_per_s or not self.per_token or not self.peak_per_gpu:
             return None
@@ -127,7 +127,7 @@ class StepTotals:
         return None if rate is None else rate * self.data_parallel
 
     def overall_rate(self, amount: float, elapsed_s: float) -> float | None:
-        """Return `amount` of all data-parallel ranks per second of all the time; None: unknown."""
+        """Return `amount` of all data-parallel ranks per second of the elapsed time; None: unknown."""
         return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
 
     def eta_s(self, total_steps: int | None) -> float | None:

@@ -22,7 +22,7 @@ TAGS: Mapping[str, str] = {
     "temperature_c": "GPU/temperature",
     "power_w": "GPU/power",
 }
-"""Value of a step or of the rank's GPU -> tag; `Communication/time` is in s per step."""
+"""Name of a value of a step, or of the rank's GPU -> its tag; `Communication/time` is in s per step."""
 
 
 class MetricWriter(Protocol):
