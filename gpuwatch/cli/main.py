@@ -107,10 +107,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Print the completion script for a shell.",
     ),
 }
-"""Command -> module, attribute and the line in --help, so that help imports none of them."""
+"""Command -> (module, attribute, line in --help); help therefore imports none of the modules."""
 
 ALIASES = {"replay": "open"}
-"""Other names of commands, which help does not list."""
+"""Other names of commands -> the command; help does not list them."""
 DEFAULT_COMMAND = "watch"
 
 EXAMPLES = """\
@@ -194,7 +194,7 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     """Refuse a first word that resembles a command, such as `onec`, unless it has a suffix or is a file.
 
     Raises:
-        click.UsageError: It names the similar command.
+        click.UsageError: The word resembles a command, which the message names.
     """
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return
@@ -224,7 +224,7 @@ def gpuwatch() -> None:
 def sanitized(message: str) -> str:
     """Return the message without control characters, line by line.
 
-    It may quote the name of another user's file.
+    The message may quote the name of another user's file.
     """
     return "\n".join(map(plain, message.split("\n")))
 

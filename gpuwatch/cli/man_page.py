@@ -17,7 +17,7 @@ from gpuwatch.cli.shared import exit_codes
 COMMON_FROM = 8
 """An option with the same meaning in at least this many commands is described once."""
 NUMBER = re.compile(r"(?:FLOAT|INTEGER)(?: RANGE)?")
-"""click's text for an option with a number."""
+"""click's text for the value of an option that is a number."""
 PREFORMATTED = "\b"
 """click's mark before a paragraph whose line breaks are kept."""
 CODES = (
@@ -48,7 +48,7 @@ FILES = (
     ),
 )
 ROFF = str.maketrans({"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "'": r"\(aq"})
-"""Characters that roff would replace: a copied command must stay unchanged."""
+"""Characters that roff would replace; they are escaped so that a copied command is unchanged."""
 Options = Sequence[click.Option]
 
 

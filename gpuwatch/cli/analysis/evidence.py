@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 OTHER_SOURCES = ("local", "demo", "slurm", "prometheus")
-"""Options that name the source instead of SOURCE."""
+"""Options that name the source in place of the argument SOURCE."""
 HANG_S = 20.0
 """Maximum seconds for querying the ranks' stacks."""
 DEMO_S = 60.0
-"""Seconds: the demo's GPU falls off the bus after 45 s."""
+"""Seconds to wait for an incident of the demo, whose GPU falls off the bus after 45 s."""
 
 
 def _node_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -145,7 +145,7 @@ def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | Non
 
 @dataclass(frozen=True)
 class BundleChoice:
-    """The bundle that the options ask for."""
+    """The options of the command that define the bundle."""
 
     out: Path
     """The zip file to write."""
@@ -205,7 +205,11 @@ def bundle_session(given: dict[str, Any], choice: BundleChoice) -> int:
 def _evidence_run(
     session: Session, subject: EvidenceSubject, out: Path, contents: BundleContents
 ) -> EvidenceRun:
-    """Return a run that writes the bundle; raise `OutputError` if `out` cannot be written."""
+    """Return a run that writes the bundle.
+
+    Raises:
+        OutputError: `out` cannot be written.
+    """
     from gpuwatch.report.evidence.run import EvidenceRun
 
     try:
@@ -307,7 +311,7 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:
-    """Return the error to raise if `out` cannot be written."""
+    """Return the exception to raise because `out` cannot be written."""
     return OutputError(f"cannot write {out}: {error.strerror or error}")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuwatch.report.scan.report import ScanReport
 
 LISTED_PARTS = 3
-"""Most parts that a bundle lacks for one reason and that stderr lists individually."""
+"""Maximum number of missing parts with the same reason that stderr lists individually."""
 
 
 def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
@@ -72,7 +72,8 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
 def missing_text(missing: Iterable[tuple[str, str]]) -> str:
     """Return a line for each part that is missing from a bundle, with the reason.
 
-    Of many parts with the same reason only the first is named. `missing`: (part, reason).
+    More than `LISTED_PARTS` parts with the same reason share a line, which names the first. `missing`: (part,
+    reason).
     """
     by_reason: dict[str, list[str]] = {}
     for what, why in missing:
@@ -109,7 +110,7 @@ def scanned(folder: Path) -> ScanReport:
 
 
 def chosen(report: ScanReport, incident: str | None) -> Sequence[Incident]:
-    """Return the incident with this number or id in a sequence; all incidents if `incident` is None.
+    """Return the incident with this number or id, as a sequence of one; all incidents if `incident` is None.
 
     Raises:
         Refusal: There is no such incident.

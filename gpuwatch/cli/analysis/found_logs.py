@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def gathered(
     paths: tuple[Path, ...], packs: tuple[Path, ...] = (), *, whole_files: bool = True
 ) -> tuple[Gathered, Packs]:
-    """Return the logs under the paths, and the rule packs; unreadable files are reported on stderr.
+    """Return the logs under the paths, and the rule packs; report unreadable files on stderr.
 
     `packs` are the user's own rule packs; `whole_files` is passed to `gather`.
 
@@ -47,7 +47,7 @@ def gathered(
 
 
 def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
-    """Return the message that no log under the paths is readable, with the files skipped and the reasons."""
+    """Return the message that no log under the paths is readable, with the skipped files and the reasons."""
     from gpuwatch.report.scan.text import skipped_text
 
     where = plain(", ".join(str(path) for path in paths))

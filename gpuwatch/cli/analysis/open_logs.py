@@ -29,7 +29,7 @@ def open_logs(
 
     Args:
         paths: The paths given by the user.
-        found: The logs in them.
+        found: The logs under the paths.
         rules: The rules to apply.
         report: Prints the report of `gpuwatch scan` and returns its exit status.
         look: Values of `screen_options`; missing ones have their defaults.

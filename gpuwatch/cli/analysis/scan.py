@@ -114,10 +114,10 @@ def is_regular(path: Path) -> bool:
 
 
 def check_engine(engine: Engine | None) -> None:
-    """Check that the engine is installed.
+    """Check that the matching engine is installed.
 
     Raises:
-        Refusal: It is not.
+        Refusal: The engine is not installed.
     """
     from gpuwatch.runs.prefilter import hyperscan_database
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 POLL_S = 0.05
 WAIT_S = 15.0
-"""A node that has not listed its processes after this many seconds is left out, which the report states."""
+"""Seconds to wait for a node's process list; then the node is left out, as the report states."""
 
 
 def wait_option(help: str) -> Callable[[Command], Command]:  # noqa: A002 - click's word

@@ -9,7 +9,7 @@ from gpuwatch.cli.shared import exit_codes
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_GPUWATCH_COMPLETE"
-"""The script calls gpuwatch with this variable to get the completions."""
+"""The environment variable with which the script calls gpuwatch to get completions."""
 
 EXAMPLES = """\b
 In ~/.bashrc:                    eval "$(gpuwatch completion bash)"

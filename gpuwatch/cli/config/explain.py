@@ -13,8 +13,8 @@ from gpuwatch.cli.config.rules import rule_packs_option
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import writing
 
-MIN_SCORE_TO_SHOW = 1
-"""With at most this many matches, the match is shown in full."""
+MATCHES_SHOWN_IN_FULL = 1
+"""Number of matches of a search at which the match itself is shown in full, instead of a list."""
 
 
 @click.command()
@@ -44,7 +44,7 @@ def explain(words: tuple[str, ...], as_json: bool, files: tuple[Path, ...]) -> i
     matches = find(query, known)
     if not words:
         matches = Matches(None, tuple(each for each in known if each.kind == "topic"))
-    elif matches.exact is None and len(matches.others) == MIN_SCORE_TO_SHOW:
+    elif matches.exact is None and len(matches.others) == MATCHES_SHOWN_IN_FULL:
         matches = Matches(matches.others[0], ())
     with writing():
         if as_json:

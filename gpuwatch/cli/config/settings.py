@@ -136,7 +136,7 @@ def loaded() -> LoadedPreferences:
 def loaded_for_screens() -> LoadedPreferences:
     """Return the current settings without those that have problems; these are written to stderr.
 
-    A misspelt colour keeps nobody from the screens.
+    A misspelt colour does not prevent the screens from opening.
     """
     from gpuwatch.tui.preferences.file import load_valid, settings_file
 

@@ -180,7 +180,7 @@ def compare(
 def probed(session: Session) -> tuple[Results, bool]:
     """Run a quick probe over the session's links; return its results, and True if Ctrl-C ended it.
 
-    If any GPU is busy, the probe refuses, and the results state it.
+    If any GPU is busy, the probe refuses to run; the results contain the reason.
     """
     from gpuwatch.diagnose.preflight.links import QUICK
 

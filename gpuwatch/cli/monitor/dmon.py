@@ -116,9 +116,9 @@ def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[li
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:
-    """Print the lines as they come.
+    """Print the lines of all batches.
 
-    Return True at their end, False if the reader of stdout has gone before.
+    Return True at their end, False if stdout was closed by its reader before.
     """
     with writing():
         for lines in batches:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from gpuwatch.session import Session
 
 POLL_S, LONGEST_POLL_S, PART_OF_INTERVAL = 1.0, 3.0, 0.2
-"""Seconds until received frames are processed: a fifth of the interval of samples. A scrape does not wait."""
+"""Seconds between two polls of received frames: a fifth of the sampling interval, within two limits.
+
+A scrape does not wait for the next poll.
+"""
 DEFAULT_LISTEN = "127.0.0.1:9480"
 
 

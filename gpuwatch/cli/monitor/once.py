@@ -74,7 +74,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
 
 
 def default_wait_s(interval_s: float) -> float:
-    """Return the seconds to connect and receive two samples, which rates need: 5 s at an interval of 1 s."""
+    """Return the seconds for connecting and two samples, which rates need: 5 s at an interval of 1 s."""
     return 3.0 + 2 * interval_s
 
 
@@ -100,7 +100,7 @@ def print_as(
 
 
 def waiting_line() -> AbstractContextManager[Progress]:
-    """Return a context that gives a function to show on stderr what is waited for.
+    """Return a context that gives a function to show on stderr which nodes are waited for.
 
     Silent without a terminal.
     """

@@ -148,7 +148,7 @@ class Service:
         """Open or continue the recording at `path`; `heartbeat` is a file that gets the time of each commit.
 
         Raises:
-            Refusal: It cannot be written.
+            Refusal: The recording cannot be written.
         """
         from gpuwatch.link.recording.schema import RecordingError
 

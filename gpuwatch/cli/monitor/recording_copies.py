@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
 
 COMMIT_TIMEOUT_S = 5.0
-"""With an older commit (seconds), the recorder is dead or cannot write: it commits every second."""
+"""Maximum age of the last commit in seconds; with an older one the recorder is dead or cannot write.
+
+A recorder commits every second.
+"""
 FULL_BYTES = 1 << 20
-"""Free bytes of a file system below which a recording cannot go on."""
+"""Free bytes of a file system below which a recording cannot continue."""
 
 
 def print_status(source: Source) -> int:
@@ -123,7 +126,9 @@ def tell_unreadable(parts: int) -> None:
 
 @contextlib.contextmanager
 def opened(source: Source, option: str) -> Iterator[Recording]:
-    """Open the recording named by SOURCE; close it at the end of the context. `option` is named in errors.
+    """Open the recording named by SOURCE; close it at the end of the context.
+
+    `option` is the option that error messages name.
 
     Raises:
         Refusal: SOURCE is not a recording.

@@ -70,9 +70,9 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
 def begin_evidence(
     session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
 ) -> EvidenceRun:
-    """Start and return the bundle of `incident`, or of `job` if that is None, with the ranks' newest answers.
+    """Start and return the bundle of `incident`, or of `job` if that is None.
 
-    `hang` are those answers; None: the last hang report of the job that the session has.
+    `hang`: the newest answers of the ranks; None: the last hang report that the session has of the job.
     """
     from gpuwatch.report.evidence.run import begin_bundle, recording_cut
 
@@ -81,7 +81,7 @@ def begin_evidence(
 
 
 def opened(source: Source) -> Session:
-    """Return the session of the screens: live, keeping its recent past, or a recording, playing."""
+    """Return the session of the screens: live, with its recent past kept, or the replay of a recording."""
     if source.recording is None:
         session = source.session()
         session.keep_stream()

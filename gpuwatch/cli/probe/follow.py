@@ -21,7 +21,7 @@ POLL_S = 0.05
 TICK_S = 0.5
 """Interval in seconds of the progress display, whose clock runs even without changes."""
 ENDING_S = 3.0
-"""After Ctrl-C everything on the nodes ends within 2 s; no node is waited for longer than this."""
+"""Seconds that the probe may take to end after Ctrl-C; everything on the nodes ends within 2 s."""
 
 
 def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 TRIAL_BYTES = 64 << 10
-"""Size of the JSON of a small probe; that of 1,024 ranks is larger."""
+"""Size of the JSON of a small probe, used to test that the disk has space; 1,024 ranks need more."""
 
 
 class Outputs(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Outputs(Struct, frozen=True):
         return STDOUT not in (self.json, self.csv)
 
     def check(self) -> None:
-        """Check that all outputs can be written, before minutes have been spent measuring.
+        """Check before the measurement that all outputs can be written.
 
         Raises:
             click.UsageError: Two outputs go to the same file or stdout.

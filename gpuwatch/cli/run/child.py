@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 STREAMS = (0, 1, 2)
 PR_SET_PDEATHSIG = 1
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
-"""Resolved before the fork, because the child must not do it."""
+"""The function `prctl` of the C library, looked up before the fork because the child must not do it."""
 
 
 @dataclass
@@ -26,17 +26,17 @@ class RunChild:
 
     pid: int
     master: int | None
-    """Our end of its pty; None: none of our streams that it writes to is a terminal."""
+    """Our end of the command's pty; None: neither stdout nor stderr is a terminal."""
     outputs: dict[int, int] = field(default_factory=dict)
     """Descriptor to read -> our stream (1 or 2) that receives its bytes."""
     began: float = field(default_factory=time.monotonic)
     duration_s: float = 0.0
     status: int | None = None
-    """The value from `os.waitpid`, after its end."""
+    """The status from `os.waitpid` after the command's end; None before."""
 
     @property
     def has_ended(self) -> bool:
-        """True after `poll` has seen the command's end; it does not check now."""
+        """True if `poll` has seen the command's end; it does not check again."""
         return self.status is not None
 
     def poll(self) -> bool:
@@ -76,7 +76,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
     """Start the command: on a pty if stdout or stderr is a terminal, with pipes for streams that are not.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The command cannot be started.
     """
     writes_to_terminal = os.isatty(1) or os.isatty(2)
     master, slave = open_pty() if writes_to_terminal else (None, None)
@@ -127,7 +127,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
 
 
 def end_with_parent() -> None:
-    """In the child: ask the kernel to kill it when its parent dies, even by SIGKILL (Linux)."""
+    """Ask the kernel to kill this process, the child, when its parent dies, even by SIGKILL (Linux only)."""
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 

@@ -145,7 +145,7 @@ def check_command(name: str) -> None:
 def run_child(
     command: tuple[str, ...], env: dict[str, str], config: dict[str, Any], keep: Callable[[bytes], Any]
 ) -> int:
-    """Start the command and the monitor, relay input, output and signals until the end; return the exit code.
+    """Start the command and the monitor, and relay input, output and signals; return the exit code.
 
     If a signal ended the command, this process ends itself by the same signal. `keep` receives the command's
     output.

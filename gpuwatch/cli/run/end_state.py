@@ -20,7 +20,7 @@ def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, 
     """Return `status`, `exit_code` and `exit_signal` for the summary.
 
     Args:
-        wait_status: Of `os.waitpid`; None: unknown, reported as failed.
+        wait_status: The status from `os.waitpid`; None: unknown, reported as failed.
         interrupted_by: The signal sent to us, if any; the status is then "interrupted" unless the command
             exited with 0.
     """
@@ -39,10 +39,10 @@ def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, 
 
 
 def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> None:
-    """Write a summary (on further nodes, a part of one) without samples, because the monitor did not.
+    """Write a summary (on further nodes, a part of one) without samples, because the monitor wrote none.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     folder = SessionFolder.existing(Path(config["folder"]))
     now = time.time()

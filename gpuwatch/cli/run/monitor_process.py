@@ -12,7 +12,7 @@ from typing import Any
 from gpuwatch.own_process import module_command
 
 FINISH_S = 60.0
-"""Seconds: the summary of a run with large logs takes some time."""
+"""Maximum seconds to wait for the monitor's end: the summary of a run with large logs takes some time."""
 
 
 class MonitorProcess:

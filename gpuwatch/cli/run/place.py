@@ -20,7 +20,7 @@ OPTIONS = {
     "port": ("--master-port", "--master_port", "--main_process_port"),
     "nodes": ("--nnodes", "--num_machines"),
 }
-"""Options of torchrun, accelerate and DeepSpeed that name a node and a rendezvous."""
+"""Options of torchrun, accelerate and DeepSpeed that name a node or a rendezvous, by kind."""
 VARIABLES = {
     "node": ("NODE_RANK", "PET_NODE_RANK", "GROUP_RANK", "MACHINE_RANK"),
     "id": ("PET_RDZV_ID",),
@@ -30,16 +30,16 @@ VARIABLES = {
 }
 DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 NODE_COUNT = re.compile(r"(?:[0-9]{1,6}:)?([0-9]{1,6})")
-"""`4`, or torchrun's `2:4`, of which the second is the maximum."""
+"""Matches a number of nodes: `4`, or torchrun's `2:4`, whose second number is the maximum."""
 
 
 class RunPlace(Struct, frozen=True):
     """The id of a run, and this node's index in it."""
 
     run_id: str
-    """32 hexadecimal digits, the same on all nodes."""
+    """The id of the run, 32 hexadecimal digits, the same on all nodes."""
     part: int
-    """0 writes the session; the others write `parts/node_<part>.json`."""
+    """The index of this node: 0 writes the session, the others write `parts/node_<part>.json`."""
     is_shared: bool = False
     """True if other nodes take part in the run, or may."""
     unnumbered_nodes: int = 0
@@ -83,7 +83,7 @@ def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> st
 
 
 def digest(*words: str) -> str:
-    """Return the first 32 hexadecimal digits of the SHA-256 of the words."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of some words."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 

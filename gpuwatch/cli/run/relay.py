@@ -20,9 +20,9 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, sign
 DRAIN_S = 2.0
 """Maximum seconds to pass on the remaining output after the command's end."""
 PAUSE_S, FEW_BYTES = 0.02, 2_048
-"""Seconds that output waits for more if other output came just before, and the bytes above which it does not.
+"""Seconds for which output waits for more after recent output, and the bytes above which it does not wait.
 
-A command that logs a thousand lines a second wakes this process, and is interrupted by it, a hundred times.
+A command that logs a thousand lines per second then wakes this process only a hundred times.
 """
 POLL_S = 1.0
 """Seconds between two checks of the command's state and calls of `on_idle` without a signal."""
@@ -41,7 +41,7 @@ class Relay:
 
         Args:
             child: The command.
-            on_output: Receives every byte that it wrote, in the order in which it was passed on.
+            on_output: Called with every byte that the command wrote, in the order in which it was passed on.
             on_idle: Called between bytes about once per second, and after each signal.
         """
         self._child = child
@@ -84,7 +84,7 @@ class Relay:
             self._drain(sources)
 
     def _wait(self, sources: dict[int, int], timeout: float) -> bool:
-        """Wait up to `timeout` seconds and pass on what came; return False if nothing did."""
+        """Wait up to `timeout` seconds and pass on received bytes; return False if there were none."""
         events = self._selector.select(timeout)
         pause_s = self._pause_until - time.monotonic()
         if timeout and pause_s > 0 and any(key.fd in sources for key, _ in events):
@@ -101,7 +101,7 @@ class Relay:
         return bool(events)
 
     def _listen(self, number: int) -> None:
-        """Wake for what comes on this descriptor, also during a pause of output."""
+        """Wake the loop when this descriptor is readable, even during a pause of output."""
         for selector in (self._selector, self._urgent):
             selector.register(number, selectors.EVENT_READ)
 
@@ -172,7 +172,7 @@ class Relay:
     def _suspension(self, master: int, data: bytes) -> tuple[bytes, bool, bytes]:
         """Return the keys split at the suspend character (Ctrl-Z): (before, True, after).
 
-        (data, False, b"") if there is none, or the pty does not interpret it.
+        (data, False, b"") if there is no such character, or if the pty does not interpret it.
         """
         with contextlib.suppress(termios.error):
             settings = termios.tcgetattr(master)
@@ -219,7 +219,7 @@ class Relay:
             os.close(number)
 
     def _drain(self, sources: dict[int, int]) -> None:
-        """Pass on what the command has written, at most 2 s, without waiting for processes it left behind."""
+        """Pass on what the command has written, for at most 2 s, without waiting for leftover processes."""
         until = time.monotonic() + DRAIN_S
         self._unlisten(0)
         while time.monotonic() < until and self._wait(sources, 0.0):
@@ -227,10 +227,10 @@ class Relay:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Within this context, signals are recorded in `_received` instead of ending us.
+        """Within this context, record signals in `_received` instead of ending this process.
 
         SIGCHLD only wakes the loop and is not recorded. Signals that were ignored at the start (`nohup`) stay
-        so: the command, which has inherited that, does not get them either.
+        ignored: the command, which has inherited that, does not get them either.
         """
 
         def note(number: int, _frame: FrameType | None) -> None:

@@ -28,12 +28,12 @@ from gpuwatch.telemetry.session.folder import (
 )
 
 SILENT_S = 900.0
-"""A run that has written nothing for so many seconds has ended: summary and parts are renewed every 30 s."""
+"""A run that has written nothing for this many seconds has ended: it renews summary and parts every 30 s."""
 MAX_TRIES = 100
 ID_CHARS = 16
 MAX_SUMMARY_BYTES = 1 << 20
 MAX_PARTS_READ = 8
-"""Parts read to see whether a run has ended, of which there is one for each node."""
+"""Maximum number of parts that are read to decide whether a run has ended; each node has one."""
 
 
 def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
@@ -87,7 +87,7 @@ def _numbers(place: RunPlace, logs: Path) -> Iterator[int]:
 
 
 def _remove_pointers(place: RunPlace, logs: Path, below: int) -> None:
-    """Remove the pointers of runs that ended before the previous one."""
+    """Remove the pointers of runs with this id that ended before the previous one."""
     for number in list(_numbers(place, logs)):
         if number < below:
             with contextlib.suppress(OSError):
@@ -107,10 +107,10 @@ def _named_folder(pointer: Path) -> SessionFolder | None:
 
 
 def _take_place(folder: SessionFolder, place: RunPlace) -> int | None:
-    """Create the summary or part of this node, empty; return its index, None if the place is taken.
+    """Create the empty summary or part of this node; return its index, None if the place is taken.
 
     Raises:
-        OSError: It cannot be created.
+        OSError: The file cannot be created.
     """
     for part in range(place.unnumbered_nodes) if place.unnumbered_nodes else (place.part,):
         path = folder.node_part(part)
@@ -125,7 +125,7 @@ def _take_place(folder: SessionFolder, place: RunPlace) -> int | None:
 
 
 def is_running(folder: SessionFolder, now: float) -> bool:
-    """Return True if the run has not ended, by what its summary or parts state and by their age.
+    """Return True if the run has not ended, as its summary, its parts and their age show.
 
     `now`: unix seconds.
     """

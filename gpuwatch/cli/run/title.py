@@ -7,12 +7,12 @@ import re
 
 MAX_TITLE_CHARS = 120
 KEPT_BYTES = 4_096
-"""Bytes of the last output in which an unfinished sequence is searched."""
+"""Number of bytes of the last output in which an unfinished sequence is searched."""
 UNFINISHED = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*|[\]P_^X][^\x07\x1b]*\x1b?)?"
     rb"|[\xc0-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf7][\x80-\xbf]{0,2})\Z"
 )
-"""The beginning of an escape sequence or of a character in UTF-8, at the end of the output."""
+"""Matches the beginning of an escape sequence or of a UTF-8 character at the end of the output."""
 PLAIN_TERMINALS = {"", "dumb", "linux"}
 
 
@@ -20,7 +20,7 @@ class TerminalTitle:
     """Saves the terminal's title, sets it to `wanted`, and restores it."""
 
     def __init__(self, stream: int | None) -> None:
-        """`stream`: a descriptor that is a terminal; None: there is none, and nothing is written."""
+        """Create the title for `stream`, the descriptor of a terminal; None: nothing is ever written."""
         has_title = os.environ.get("TERM", "") not in PLAIN_TERMINALS
         self._stream = stream if has_title else None
         self._is_saved = False
@@ -29,7 +29,7 @@ class TerminalTitle:
         self.wanted = ""
 
     def passed(self, data: bytes) -> None:
-        """Note the output that the command wrote last: the title must not be written into a sequence."""
+        """Record the output that the command wrote last: the title must not be written into a sequence."""
         self._last = (self._last[-KEPT_BYTES:] + data)[-KEPT_BYTES:]
 
     @property

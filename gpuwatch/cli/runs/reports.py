@@ -19,9 +19,9 @@ from gpuwatch.plain import plain
 
 PICTURES = ("png", "svg")
 EVENTS = "events.out.tfevents."
-"""The start of the name of TensorBoard's files."""
+"""The beginning of the names of TensorBoard's event files."""
 MAX_ENTRIES = 200_000
-"""Maximum number of files and folders that are searched for them."""
+"""Maximum number of files and folders that are searched for event files."""
 
 
 @runs.command(short_help="Report sessions in the terminal, HTML or Markdown.")

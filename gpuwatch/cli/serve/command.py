@@ -97,7 +97,7 @@ def check_installed() -> None:
     """Check that the packages of the extra `serve` are installed.
 
     Raises:
-        Refusal: They are not.
+        Refusal: A package is not installed.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise Refusal(
@@ -149,7 +149,10 @@ class Viewers:
     """Starts the process of each viewer."""
 
     def __init__(self, setup: dict[str, Any], relay: ViewerRelay | None) -> None:
-        """`relay`: gives each viewer its socket; None: each plays a recording."""
+        """Create the viewers' starter.
+
+        `relay`: gives each viewer its socket; None: each plays a recording.
+        """
         self._setup, self._relay = setup, relay
 
     async def __call__(self, size: tuple[int, int]) -> ViewerProcess:

@@ -28,18 +28,18 @@ from gpuwatch.tui.browser_driver import BrowserDriver, has_lost
 from gpuwatch.tui.model.session_protocol import SharedView
 
 WATCH_S = 0.5
-"""Interval in seconds of the check that the process with the links still exists."""
+"""Seconds between two checks that the process with the links still exists."""
 
 
 class ViewerSetup(Struct, frozen=True):
-    """What a viewer shows, and how; its JSON is the process's only argument."""
+    """The content of a viewer's screens and its options; as JSON the process's only argument."""
 
     fd: int = -1
     """The socket of the relay."""
     recording: str = ""
     """A recording to play instead of the relay's stream."""
     at: float | None = None
-    """Its time (unix seconds); None: its beginning."""
+    """The time in the recording to show (unix seconds); None: its beginning."""
     parent: int = 0
     """The pid of the process with the links."""
     changes: bool = False
@@ -48,7 +48,9 @@ class ViewerSetup(Struct, frozen=True):
 
 
 def opened(setup: ViewerSetup) -> Session:
-    """Return the session to show: the relay's, or the replay of the recording, at its time or playing.
+    """Return the session to show: that of the relay, or the replay of the recording.
+
+    The replay is paused at the setup's time if it has one; else it plays.
 
     Raises:
         RelayError: The process that holds the links is gone.
@@ -66,7 +68,7 @@ def opened(setup: ViewerSetup) -> Session:
 
 
 async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
-    """Run the screens until the viewer leaves, SIGTERM comes, or the process with the links ends."""
+    """Run the screens until the viewer leaves, SIGTERM is received, or the process with the links ends."""
     gc.freeze()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, partial(app.exit, return_code=0))

@@ -13,6 +13,6 @@ INTERNAL = 70
 OUTPUT = 74
 """The output could not be written (EX_IOERR of sysexits)."""
 SIGNALLED = 128
-"""Plus the number of the signal that ended it: TERM, or HUP after the terminal was closed."""
+"""Exit status of a command that a signal (TERM, or HUP) ended, to which the signal's number is added."""
 INTERRUPTED = 130
-"""Ended by Ctrl-C (128 + SIGINT), with everything closed."""
+"""The command was ended by Ctrl-C (128 + SIGINT); everything is closed."""

@@ -17,7 +17,7 @@ history_option = click.option(
     metavar="URL",
     help="A Prometheus server with series of these GPUs: charts begin with its last day of data.",
 )
-"""For commands over live nodes."""
+"""Decorator that adds the option to a command over live nodes."""
 
 
 def with_history(options: LinkOptions, url: str | None, *, recorded: bool) -> LinkOptions:

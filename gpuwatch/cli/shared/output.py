@@ -62,9 +62,9 @@ def writing() -> Iterator[None]:
 
 
 def drop_unwritable_output() -> None:
-    """Flush stdout, or discard its content if that fails because the terminal is gone.
+    """Flush stdout; discard its content if that fails because the terminal is gone.
 
-    Otherwise Python would end with status 120, because it cannot flush stdout at exit.
+    Python would otherwise exit with status 120, because it cannot flush stdout.
     """
     try:
         sys.stdout.flush()
@@ -84,7 +84,7 @@ def write_output(path: Path, data: bytes) -> None:
     Devices are written in place. The path is printed on stderr if that is a terminal.
 
     Raises:
-        OutputError: It cannot be written, or is another user's link.
+        OutputError: The file cannot be written, or is another user's link.
     """
     from gpuwatch.whole_file import open_in_place, own_target, write_whole  # noqa: PLC0415 - only where it writes
 

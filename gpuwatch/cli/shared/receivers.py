@@ -65,9 +65,11 @@ def delivering(
 
 
 def tell_trouble(delivery: Delivery, printed: str) -> str:
-    """Print a delivery problem on stderr if it differs from `printed`, and its end; return the current one.
+    """Print a delivery problem on stderr if it differs from `printed`; return the current problem.
 
-    "" means no problem. Differences after the first comma, such as counts, are not printed.
+    When a problem has ended, print that; "" means no problem. Differences after the first comma, such as
+    counts,
+    are not printed.
     """
     trouble = delivery.trouble
     if trouble.partition(",")[0] != printed.partition(",")[0]:

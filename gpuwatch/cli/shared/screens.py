@@ -61,14 +61,14 @@ def screen_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 class Beside(Struct, frozen=True):
-    """What runs beside the screens; None for what the session does not allow."""
+    """The parts that run beside the screens; None for those that the session does not allow."""
 
     evidence: BeginEvidence | None = None
-    """Begins an evidence bundle."""
+    """The function that begins an evidence bundle."""
     delivery: Delivery | None = None
     """Delivers alerts."""
     recording: SessionRecording | None = None
-    """Records the session; ended with the screens."""
+    """The recording of the session, which ends with the screens."""
 
 
 class ScreenOptions(Struct, frozen=True):
@@ -179,7 +179,7 @@ async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
 
 
 def collect_rarely() -> None:
-    """Make the cyclic garbage collector run rarely: over 8,192 GPUs it takes 0.1 s and finds nothing.
+    """Make the cyclic garbage collector run rarely: with 8,192 GPUs a run takes 0.1 s and finds nothing.
 
     Reference counts free old data when newer data replaces it.
     """

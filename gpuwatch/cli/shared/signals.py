@@ -26,7 +26,7 @@ def leave(number: int, _frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Within this context Ctrl-C and TERM end a service as intended: neither is an error outside of it."""
+    """Within this context, Ctrl-C and TERM end a service normally; neither is an error for its caller."""
     try:
         with leaving_politely():
             yield
@@ -38,7 +38,7 @@ def ended_by_signal() -> Iterator[None]:
 
 
 class StopRequest:
-    """Whether the user has requested to stop (`asked`); calling it returns the same."""
+    """The state of a request to stop: `asked` is True after it, and so is the value of a call."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -31,12 +31,13 @@ def slurm_plan(job: str) -> Plan:
 
 
 def chosen_job(*, only: bool) -> str:
-    """Return the id of the job that is chosen on a screen.
+    """Return the id of the job that the user chooses on a screen.
 
-    Without a terminal, and with `only` on one too, it is this user's only running job, if there is just one.
+    Without a terminal, and with `only` even on one, it is this user's only running job.
 
     Raises:
-        HostsError: None runs or was chosen, Slurm does not answer, or several run and there is no terminal.
+        HostsError: No job runs or was chosen, Slurm does not answer, or several jobs run and there is no
+            terminal.
     """
     from gpuwatch.hosts.slurm.commands import queued_jobs
     from gpuwatch.hosts.validation.errors import HostsError

@@ -43,11 +43,11 @@ class Source(Struct, frozen=True):
     plan: Plan
     options: LinkOptions
     ask: Ask | None
-    """Asks for a passphrase; None without a terminal."""
+    """A function that asks for a passphrase; None without a terminal."""
     py_spy: Program | None = None
-    """Uploaded to nodes without py-spy."""
+    """The py-spy program that is uploaded to nodes without one."""
     recording: Path | None = None
-    """The recording instead of nodes: the plan is the recorded one."""
+    """The recording that is shown in place of live nodes; the plan is the recorded one."""
     at: str | None = None
     """The requested time of the recording, as typed."""
 
@@ -137,7 +137,7 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
 
 
 def read_source(given: SourceOptions) -> Source:
-    """Return the source that exactly one of SOURCE and the options of `NODES` and `PROMETHEUS` names.
+    """Return the source that SOURCE, or one of the options of `NODES` and `PROMETHEUS`, names.
 
     Raises:
         click.UsageError: None or several of them were given, or options that do not go together.
@@ -178,7 +178,7 @@ def read_source(given: SourceOptions) -> Source:
 
 
 def with_login(options: LinkOptions, given: SourceOptions) -> LinkOptions:
-    """Return the options with those of the login that were given."""
+    """Return the options, updated with the given options of the login."""
     config = options.ssh_config if given.ssh_config is None else str(given.ssh_config)
     return replace(
         options,
@@ -228,7 +228,7 @@ def is_file_of_recording(named: str) -> bool:
     """Return True if `named` is a file that is a recording.
 
     Raises:
-        Refusal: It has the suffix of a recording and is none.
+        Refusal: The file has the suffix of a recording but is none.
     """
     if not Path(named[:4096]).is_file():
         return False
@@ -242,7 +242,9 @@ def is_file_of_recording(named: str) -> bool:
 
 
 def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source:
-    """Return the source of a recording. `at` is not checked; `live`: options for live nodes were given.
+    """Return the source of a recording.
+
+    `at` is not checked. `live`: options for live nodes were given.
 
     Raises:
         click.UsageError: `live` is True.
@@ -294,7 +296,7 @@ def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:
-    """Return the plan of the file or node range `named`; for None, of this machine (`local`) or the demo."""
+    """Return the plan of the file or node range `named`, else of this machine (`local`) or the demo."""
     if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 

@@ -106,7 +106,7 @@ upload_option = click.option(
 
 
 class SourceOptions(Struct, frozen=True):
-    """Values of the options that name nodes and how to reach them, as click parsed them."""
+    """Values of the options that name nodes and define how to connect to them, as click parsed them."""
 
     named: str | None = None
     local: bool = False

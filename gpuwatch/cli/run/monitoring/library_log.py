@@ -12,7 +12,7 @@ from gpuwatch.runs.sessions.folders.log_text import MAX_LINE_CHARS
 from gpuwatch.runs.sessions.folders.main_log import METRICS, PAIR, PART, STEP
 
 MAX_READ = 4 << 20
-"""Maximum bytes per read; the rest follows with the next one."""
+"""Maximum number of bytes per read; the rest is read by the next call."""
 KEY_OF = {
     "loss": "loss",
     "lr": "learning_rate",

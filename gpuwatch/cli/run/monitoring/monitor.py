@@ -52,14 +52,14 @@ POLL_S, POLL_ALONE_S = 1.0, 2.0
 """Seconds between two readings of the machine with `--output`, and without: half the cost."""
 SUMMARY_EVERY_S = 30.0
 SNAPSHOT_EVERY_S = 10.0
-"""Interval of GPU readings in the performance log (document 002: gpu_snapshot_interval)."""
+"""Seconds between GPU readings in the performance log."""
 PROCESSES_EVERY_S = 2.0
 MAX_PAUSE_S = 20.0
 MAX_SHARE_OF_CORE = 0.0005
 """Maximum CPU fraction for listing processes: on a node with thousands of them they are listed less often."""
 MAX_STEP_TIMES = 100_000
 LAST_LOOK_S = 0.3
-"""Seconds of the final poll: the logs are read to their end afterwards."""
+"""Seconds of the final poll, before the logs are read to their end."""
 
 
 class Monitor:
@@ -147,7 +147,7 @@ class Monitor:
             self._take_alert(row)
 
     def _take_alert(self, row: Row) -> None:
-        """Write an alert of the run into the main log when it fires for the first time."""
+        """Write an alert about the run into the main log when it fires for the first time."""
         is_new = row["state"] == "firing" and row["count"] == 1
         if is_new and row["id"] in {alert.id for alert in self.alerts()}:
             self.logs.warning(f"{row['code']}: {row['title']}: {row['text']}", log="main")
@@ -250,7 +250,10 @@ class Monitor:
         return summary
 
     def _parts(self, *, is_final: bool) -> dict[str, dict[str, Any]]:
-        """Return file name -> part of ranks and other nodes; at the end without those still written."""
+        """Return file name -> part of the summary, from ranks and other nodes.
+
+        With `is_final`, parts that are still being written are left out.
+        """
         return (
             final_parts(self.folder.path, platform.node()) if is_final else read_parts(self.folder.path, [])
         )
@@ -287,7 +290,7 @@ def let_others_run() -> None:
 
 
 def main() -> None:
-    """Read the settings from stdin, monitor the run until its end, write the summary."""
+    """Read the settings from stdin, monitor the run until its end, and write the summary."""
     let_others_run()
     incoming = MonitorInput()
     config = incoming.first()

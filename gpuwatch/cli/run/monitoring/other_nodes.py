@@ -10,16 +10,17 @@ from typing import Any
 from gpuwatch.runs.sessions.folders.parts import read_parts
 
 WAIT_FOR_NODES_S = 5.0
-"""Seconds; as the library waits for the parts of ranks."""
+"""Seconds to wait for the parts of other nodes, as long as the library waits for those of ranks."""
 POLL_S = 0.1
 
 
 def final_parts(folder: Path, hostname: str, wait_s: float = WAIT_FOR_NODES_S) -> dict[str, dict[str, Any]]:
     """Return file name -> part, without those that other nodes still write.
 
-    It waits up to `wait_s` seconds for them. A part that is left out is not named in the summary: `gpuwatch
-    runs` joins it as it is then, and counts nothing twice. The ranks of this node have ended, so their parts
-    are taken even where a killed rank did not finish its own.
+    It waits up to `wait_s` seconds for them. The summary does not name a part that is left out, so `gpuwatch
+    runs` adds its later state, and counts nothing twice. The ranks of this node have ended, so their parts
+    are
+    taken even where a killed rank did not finish its own.
     """
     until = time.monotonic() + wait_s
     while True:
@@ -31,7 +32,7 @@ def final_parts(folder: Path, hostname: str, wait_s: float = WAIT_FOR_NODES_S) -
 
 
 def is_written(part: Mapping[str, Any], hostname: str) -> bool:
-    """Return True if another node has not finished this part: that of a node, or of one of its ranks."""
+    """Return True if another node has not finished this part, its own or that of one of its ranks."""
     if part.get("final") is True:
         return False
     if isinstance(part.get("node_rank"), int) and not isinstance(part.get("rank"), int):

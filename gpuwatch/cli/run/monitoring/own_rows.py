@@ -1,4 +1,4 @@
-"""Selects the machine's rows that belong to the run: other jobs run and log on it too."""
+"""Selects the rows of this machine that belong to the run: other jobs run and log on it too."""
 
 from __future__ import annotations
 

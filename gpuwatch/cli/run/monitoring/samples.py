@@ -26,7 +26,7 @@ RANK_VARIABLES = (
 
 @dataclass
 class Mean:
-    """A running mean and peak of values."""
+    """The running mean and the peak of a series of values."""
 
     count: int = 0
     total: float = 0.0
@@ -55,7 +55,7 @@ class GpuSamples:
         default_factory=lambda: {name: Mean() for name in ("utilization", "memory", "temperature", "power")}
     )
     energy_j: tuple[float, float] | None = None
-    """Energy in joules at the first and the last reading."""
+    """Energy counter in joules at the first and at the last reading."""
 
     def add(self, fast: GpuFast) -> None:
         """Add one reading."""
@@ -173,7 +173,7 @@ class NodeSamples:
 
 
 class SlowRank(Struct, frozen=True):
-    """A process that is a rank, with its numbers; None for unknown ones."""
+    """The rank in a process's environment, with its numbers; None for unknown ones."""
 
     pid: int
     rank: int

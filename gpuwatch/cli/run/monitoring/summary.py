@@ -40,7 +40,7 @@ OF_LOGS = (
     "step_time_s", "error", "final_loss", "non_finite_loss_step", "best_loss", "final_learning_rate",
     "final_grad_norm", "world_size", "warnings", "evaluation", "evaluations",
 )  # fmt: skip
-"""Keys that come from the console and the logs of the ranks."""
+"""Keys of the summary whose values come from the console and the logs of the ranks."""
 
 
 def facts_at_start(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,10 @@ def joined_warnings(alerts: list[dict[str, Any]], findings: list[dict[str, Any]]
 
 
 def list_packages(interpreter: str | None) -> dict[str, str]:
-    """Return package -> version of the command's Python, and `python`; empty if it cannot be asked."""
+    """Return package -> version of the command's Python, and `python` -> its version.
+
+    Empty if the interpreter cannot be run.
+    """
     if interpreter is None:
         return {}
     try:
