@@ -13,7 +13,7 @@ ActionKind: TypeAlias = Literal[
     "drain", "cordon", "requeue", "cancel", "delete_pod", "end_rank", "kill_rank", "reset_gpu"
 ]
 Confirmed: TypeAlias = Literal["node", "job", "rank", "pod"]
-"""What the operator types to confirm: the name of a node or pod, the id of a job, the number of a rank."""
+"""The kind of name that the operator types to confirm an action: of a node, job, rank or pod."""
 NOT_IN_REASON: Final = pattern_of(r"[^A-Za-z0-9 ,.:_/-]")
 MAX_REASON_CHARS = 120
 OWN_REASON = "gpuwatch"
@@ -29,7 +29,7 @@ class ActionTarget(Struct, frozen=True):
     job: str | None = None
     """As the fleet names it."""
     incident: str | None = None
-    """The id of the incident that this is about, in whose notes the result is written."""
+    """The id of the incident that the action is about; the result is added to its notes."""
     about: str = ""
     """Failure class and place of the incident, for the `reason` of a Slurm drain."""
 
@@ -54,16 +54,16 @@ class Action(Struct, frozen=True):
     argv: tuple[str, ...]
     """The arguments: run as they are on this machine, or quoted for the node's login shell."""
     command: str
-    """The equivalent line to paste into a shell on this machine."""
+    """The command line that does the same when it is pasted into a shell on this machine."""
     confirm: str
     """The text that the operator must type to confirm."""
     confirm_what: Confirmed
     node: str | None = None
-    """The node on which it runs, over the node's link; None: this machine."""
+    """The node on which the command runs, over the node's link; None: this machine."""
     hits: tuple[str, ...] = ()
-    """What it affects (ranks, jobs, GPUs, nodes), one line each."""
+    """What the command affects (ranks, jobs, GPUs, nodes), one line each."""
     undo: str = ""
-    """The command that reverses it; empty: it cannot be reversed."""
+    """The command that reverses the action; empty: the action cannot be reversed."""
     process: SignalledProcess | None = None
 
     @property
@@ -78,7 +78,7 @@ class ActionOutcome(Struct, frozen=True):
     exit_status: int | None
     """None: unknown; `problem` gives the reason."""
     output: str = ""
-    """The last lines that it printed, without control characters."""
+    """The last lines that the command printed, without control characters."""
     problem: str = ""
 
     @property

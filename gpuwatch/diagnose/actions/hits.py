@@ -52,7 +52,10 @@ def users_of(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def is_of_user(fleet: Fleet, job: str | None, user: str) -> bool:
-    """Return True if a job has no ranks, or those that have a user have this one; one at least must."""
+    """Return True if a job of `fleet` belongs to `user`, or if no rank of it is known.
+
+    Ranks of unknown user do not count, but at least one rank must have a user.
+    """
     return {found for found in _stated_users(fleet, job) if found} == {user} or not _stated_users(fleet, job)
 
 

@@ -13,7 +13,7 @@ from gpuwatch.shell_command import command_line, value
 from gpuwatch.wire import Process
 
 MAX_RANKS = 8
-"""For a node without a selected GPU or rank: at most this many ranks get actions of their own."""
+"""Most ranks that get actions of their own, if a node is selected without a GPU or a rank."""
 ALL_NODES = ("all", "default")
 """Node names that scontrol takes for several nodes."""
 JOB_COMMANDS: tuple[tuple[ActionKind, tuple[str, ...], str], ...] = (
@@ -46,7 +46,10 @@ def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
 
 
 def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[Node, Process]]:
-    """Return node and process of each targeted rank, ordered by rank; at most MAX_RANKS, without zombies."""
+    """Return the node and process of each rank of the target, ordered by rank number.
+
+    At most MAX_RANKS, without zombie processes.
+    """
     nodes = [node] if node is not None else list(fleet.nodes.values()) if target.rank is not None else []
     uuids = {gpu.info.uuid for each in nodes for gpu in each.gpu_list() if gpu.info.index == target.gpu}
     found = [
@@ -144,7 +147,7 @@ def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) ->
 
 
 def _carries_commands(node: Node) -> bool:
-    """Return True if a command can be run on the node: one of Prometheus must be connected over ssh."""
+    """Return True if commands can be run on the node; one known from Prometheus must be reachable by ssh."""
     if node.spec.link == "prometheus":
         return node.link.login is not None
     return node.spec.link != "logs"
