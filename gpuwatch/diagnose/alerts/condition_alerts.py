@@ -45,7 +45,10 @@ def as_alert(node: str, condition: Condition, since: float, wall: float) -> Aler
 
 
 def on_its_rank(alert: Alert, where: RankIndex) -> Alert:
-    """Return the alert of a GPU with the rank and job that ran on it then; unchanged if no rank is known."""
+    """Return the alert of a GPU, with the rank and job that used the GPU when the alert began.
+
+    The alert is unchanged if no rank is known.
+    """
     at = alert.first if alert.code == "xid" else alert.last
     place = None if alert.gpu is None else where.by(alert.node, "gpu", alert.gpu, at=at)
     if place is None:

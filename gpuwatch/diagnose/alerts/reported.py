@@ -257,7 +257,7 @@ class ReportedAlerts:
             self._drop(self._surplus())
 
     def _surplus(self) -> list[str]:
-        """Return the ids of alerts to drop: of the node with most, the oldest MAX_ALERTS / 10."""
+        """Return the ids of alerts to drop: the oldest MAX_ALERTS / 10 of the node that has most alerts."""
         names: dict[str, list[str]] = {}
         for name, source in self._sources.items():
             names.setdefault(source.node, []).append(name)

@@ -1,8 +1,9 @@
-"""Findings by general words: dropped where the line denies, counts as 0, supposes or repairs the trouble.
+"""Filters and classifies the findings of rules that search for general words of trouble.
 
-Rules that search for trouble in a program's own words put the words of the trouble into a group `sign`;
-counts that must differ are in `have` and `want`. Example: the rule of lost GPUs finds `GPU 3 has fallen off
-the bus` and also `no GPU has fallen off the bus`, whose sign is denied.
+A finding is dropped if its line denies the trouble, counts it as 0, only supposes it or reports its repair.
+Such rules capture the words of the trouble in a group `sign`; counts that must differ are in `have` and
+`want`. Example: the rule of lost GPUs finds `GPU 3 has fallen off the bus` and also `no GPU has fallen off
+the bus`, whose sign is denied.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _GPU = re.compile(r"(?i)\b(?:GPU|cuda|device)[ #:_]?(\d{1,3})\b")
 
 
 def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
-    """Return the finding; None if its line does not state the trouble that its words name.
+    """Return the finding; None if its line does not report the trouble that its words name.
 
-    A line that its writer calls an error stays one, of unknown kind. A loss in general words gets the class
-    of what is lost.
+    A line of level ERROR or above then remains a finding of the rule for unexplained errors. A loss in
+    general words gets the failure class of what is lost.
     """
     finding = found.finding
     if finding.rule == SIGNED:
@@ -51,7 +52,7 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
 
 
 def _by_level(found: LocatedFinding) -> LocatedFinding:
-    """Return the finding; a loss of the job's state that its writer calls an error is one."""
+    """Return the finding; a lost state of the job in a line of level ERROR or above gets severity `error`."""
     finding = found.finding
     if finding.rule not in OF_STATE or own_level(finding.key_line) not in GRAVE:
         return found
@@ -59,7 +60,7 @@ def _by_level(found: LocatedFinding) -> LocatedFinding:
 
 
 def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
-    """Return the finding with the class and role of what its line states as lost; None: it states no loss."""
+    """Return the finding with the failure class and role of the loss that its line states; None: no loss."""
     finding = found.finding
     line = finding.key_line
     loss = stated_loss(line)
@@ -77,7 +78,7 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
 
 
 def _on_its_host(found: LocatedFinding) -> LocatedFinding:
-    """Return the finding with the host that its line names as the place of a part of the machine."""
+    """Return the finding; one about a part of a machine gets the host that its line names."""
     finding = found.finding
     named = _ON_HOST.search(finding.key_line) if finding.rule.startswith(OF_MACHINES) else None
     if found.node is not None or finding.host is not None or named is None or not may_be_host(named["name"]):
@@ -86,7 +87,7 @@ def _on_its_host(found: LocatedFinding) -> LocatedFinding:
 
 
 def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
-    """Return the finding as an error that no rule explains; None: its line is none by level or wording."""
+    """Return the finding as an unexplained error; None if its line is no error by its level and wording."""
     finding = found.finding
     line = finding.key_line
     rule = packs.by_id.get(UNEXPLAINED)

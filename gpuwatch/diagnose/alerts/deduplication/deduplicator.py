@@ -69,7 +69,7 @@ class Deduplicator:
             self._dirty.update(self._buckets)
 
     def take_resumed(self, resumed: Resumed) -> None:
-        """Set when each job resumed training; the same error before and after that is not merged."""
+        """Store when jobs resumed training, so that an error before and one after a resume stay separate."""
         self._resumed = resumed
         self._dirty.update(self._buckets)
 

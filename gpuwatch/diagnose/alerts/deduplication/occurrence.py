@@ -27,7 +27,10 @@ CHAIN_S = 2.0
 LOST_SAME_S = 180.0
 """Seconds within which a GPU that fell off the bus is reported: by the next driver call, or a blocked one."""
 STILL_LOST_S = 3600.0
-"""The same where a GPU is seen to be lost: a session may begin that long after the line of the kernel."""
+"""Seconds within which a lost GPU that gpuwatch observes is merged with the line that reported the loss.
+
+A session may begin long after that line of the kernel log.
+"""
 WORDING_CHARS = 1000
 """Characters of a line that are compared; hostile lines have 16 kB."""
 MAX_PROOFS = 12
@@ -62,7 +65,10 @@ class Occurrence:
         return True
 
     def _is_still_lost(self, alert: Alert) -> bool:
-        """Return True for the state of the GPU that this event is about, however late it was first seen."""
+        """Return True if the alert is the observed state "GPU lost" of the GPU that this event is about.
+
+        It may begin up to `STILL_LOST_S` after the event.
+        """
         is_state = alert.code == "gpu_lost" and alert.proof[0].kind == "value" and alert.gpu is not None
         began = self.reported[0].first
         return is_state and self._marks.get("gpu") == alert.gpu and alert.first <= began + STILL_LOST_S
@@ -111,7 +117,10 @@ class Occurrence:
 
 
 def _states(alert: Alert) -> tuple[bool, bool, bool, int, tuple[bool, int]]:
-    """Return the sort key for how specific an alert is; the most specific one has the highest."""
+    """Return the sort key for copies of one line: one with a time is higher, then one with a shorter prefix.
+
+    A launcher puts its own prefix before each line of a rank, and no time.
+    """
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), _is_own(alert)
 
@@ -157,7 +166,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """Return the highest offset (bytes) of the alerts in the proof's file; None: it is the proof's own."""
+    """Return the highest offset (bytes) of the alerts in the proof's file; None: the proof's own is."""
     offsets = [
         offset
         for alert in reported

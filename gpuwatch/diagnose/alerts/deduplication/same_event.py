@@ -63,7 +63,7 @@ def _is_kill(alert: Alert) -> bool:
 
 
 def _is_end(alert: Alert) -> bool:
-    """Return True for the end of a known process."""
+    """Return True if the alert reports the end of a process and names its pid."""
     return alert in EXITS and alert.fields.get("pid") is not None
 
 
@@ -109,7 +109,7 @@ SUBJECTS = (
     EventSubject("rank", lambda a: a.rank is not None, lambda a: (a.code, a.rank, a.job)),
     EventSubject("file", lambda _: True, lambda a: (a.code, a.node, a.proof[0].file)),
 )
-"""In order: the first row that fits an alert is its subject."""
+"""The kinds of subjects. The first one that fits an alert gives the alert's subject."""
 
 MARKS = (
     EventMark("place", lambda a: not _is_end(a), lambda a: {"gpu": a.gpu, "node": a.node}),
@@ -135,7 +135,10 @@ MARKS = (
     EventMark("attempt", lambda _: True, _attempt),
     EventMark("peer", lambda _: True, _peer),
 )
-"""All rows that fit an alert give marks; two alerts are of one event if no mark that both have differs."""
+"""The kinds of marks. Each one that fits an alert adds its values to the alert's marks.
+
+Two alerts can report one event if no value that both have differs.
+"""
 
 
 def subject_of(alert: Alert) -> Key:

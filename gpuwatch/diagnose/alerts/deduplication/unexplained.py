@@ -29,7 +29,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 NEAR_BYTES = 8192
 """A known error explains unknown error lines within this distance: traceback and shutdown output."""
 BESIDE_BYTES = 512
-"""The distance for a warning: the lines of one message."""
+"""Distance (bytes) within which a known warning explains an error line: both are lines of one message."""
 SAME_ERROR_S = 10.0
 """Seconds around a known error that the same rank logged in another file."""
 AFTERMATH_S = 5.0
@@ -54,16 +54,16 @@ _HEAD = re.compile(
     r"|\[[Rr]ank ?\d{1,6}\]:?|\[[\w.-]{1,40}\](?=\s?(?:\[|-))|[|:>-]{1,3}(?=\s)"
     r"|[A-Za-z_][\w.]{0,40} (?=[|>-] )"
 )
-"""One part of a line's head."""
+"""Matches one part of a line's head, such as the time or the level."""
 LOGFMT = re.compile(
     r'(?<![^\s])(?P<key>[A-Za-z_][\w.]{0,40})=(?:"(?P<quoted>(?:[^"\\]|\\.){0,400})"|(?P<bare>[^\s"]{1,200}))'
 )
-"""A pair of logfmt: `level=error msg="lost the batch"`."""
+"""Matches one `key=value` pair of a logfmt line: `level=error msg="lost the batch"`."""
 Place: TypeAlias = tuple[str | None, str | None]
 
 
 def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts without unexplained errors of which every line stands near a known error."""
+    """Return the alerts; an unexplained error is left out if each of its lines is near a known error."""
     if not any(alert.code == UNEXPLAINED for alert in alerts):
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
@@ -116,8 +116,8 @@ def any_within(offsets: Sequence[int], first: int, last: int) -> bool:
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
     """Return the first unexplained error that can be the cause, or None.
 
-    Not one of a rank that timed out, nor one later than AFTERMATH_S after the first timeout, nor of
-    severity `info`.
+    Errors of ranks that timed out, errors later than AFTERMATH_S after the first timeout, and alerts of
+    severity `info` do not count.
     """
     gave_up = min((alert.first for alert in alerts if alert in TIMEOUTS), default=None)
     waited = {alert.rank for alert in alerts if alert in TIMEOUTS}
@@ -150,7 +150,7 @@ def headless(line: str) -> str:
 
 
 def message_of(line: str) -> str:
-    """The message of a line and its exception, without the record of a logger around them."""
+    """Return the message of a log line and its exception, without other fields of a JSON or logfmt record."""
     if "{" in line:
         texts = [text for text, _ in messages(line.encode("utf-8", "replace"))[0]]
         return ": ".join(dict.fromkeys(texts)) or line
@@ -193,7 +193,7 @@ def without_general(alerts: list[Alert]) -> list[Alert]:
 
 
 def _without_raised_losses(alerts: list[Alert]) -> list[Alert]:
-    """Return the alerts without losses, named by general words, that a line of an exception states."""
+    """Return the alerts without warnings about a stated loss whose lines are also lines of an exception."""
     stated = [alert for alert in alerts if SIGN in alert.fields and alert.severity == "warning"]
     if not stated:
         return alerts
@@ -203,9 +203,9 @@ def _without_raised_losses(alerts: list[Alert]) -> list[Alert]:
 
 
 def without_wrapped(alerts: list[Alert]) -> list[Alert]:
-    """Return the alerts without a socket's exceptions that the error of a collective below them wraps.
+    """Return the alerts without socket exceptions that a collective's error below them in the log wraps.
 
-    The rank waited for another one, whatever its socket called that.
+    The error of the collective already reports that the rank waited for another rank.
     """
     inner = {alert.id for alert in alerts if alert in GENERIC_EXCEPTIONS and _is_wait(alert)}
     if not inner:

@@ -73,7 +73,7 @@ class FindingPlace(NamedTuple):
 
 
 ELSEWHERE = FindingPlace()
-"""A place that is not known, but is not that of the log either."""
+"""The place of a finding that is not about the log's own node or rank and whose place is unknown."""
 
 
 def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool) -> FindingPlace:
@@ -171,7 +171,7 @@ def _in_prose(
 
 
 def _of_scheduler(finding: Finding) -> bool:
-    """Return True if Slurm's daemon or srun wrote the line and it names a node: it is of no rank then."""
+    """Return True if Slurm's daemon or srun wrote the line and it names a node; such a line is of no rank."""
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
     is_slurm = (
@@ -190,7 +190,7 @@ def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, 
 
 
 def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
-    """Return True if a line without a known job was written before this rank first started."""
+    """Return True if a line that names no job was written before this rank first started."""
     times = [_dated(found.finding, at), found.written_until]
     last = min((time for time in times if time is not None), default=None)
     known = found.finding.job is None and place.since is not None and last is not None
@@ -198,7 +198,7 @@ def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
 
 
 def _dated(finding: Finding, at: float) -> float | None:
-    """Return the time of the finding if it shows which processes lived then, else None."""
+    """Return `at` if the finding's time is exact enough to look up the processes of that time, else None."""
     return at if finding.timed or not finding.backlog else None
 
 

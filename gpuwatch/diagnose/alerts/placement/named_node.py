@@ -26,7 +26,7 @@ _ANY = pattern_of(
     + r")"
     r"(?P<bare>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 )
-"""Any name in a line that may be a node."""
+"""Matches any name in a line that may be a node."""
 _BAD_STATE = (
     r"(?:unreachable|unresponsive|not (?:reachable|responding|answering|available|healthy|ready)|down|dead"
     r"|lost|offline|gone|missing|unhealthy|faulty|bad|broken|failing|failed|stuck|hung|frozen|powered off"
@@ -55,7 +55,7 @@ _LOST_ON = pattern_of(
     r"(?i)\b(?:lost|removing|removed|failed|failing) (?:executor|worker|container|actor) [\w.-]{1,40} on "
     + _NAME
 )
-"""The process that was lost on a node, as Spark and YARN report it."""
+"""Matches the report of Spark or YARN that a process on a node was lost."""
 _ON_IT = pattern_of(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
 """Wording in which the fault is on the node; its reporter may run there."""
 _FIELD = pattern_of(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)

@@ -10,9 +10,9 @@ from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import Finding
 
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
-"""The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
+"""Matches the `ray::task()` line in a Ray driver's traceback; the last such line is the task that raised."""
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
-"""The node on which Ray's memory monitor killed a task, as the exception in the driver's log states it."""
+"""Matches the node on which Ray's memory monitor killed a task, as the driver's exception states it."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """The node of an actor (`ip:`), in the lines below a Ray actor error."""
 
