@@ -1,4 +1,4 @@
-"""Severity by consequence: what a line states about its own outcome, and faults without effect. Pure.
+"""Lowers severities by consequence: faults without effect, and errors that state a milder outcome. Pure.
 
 Example: an error line `no InfiniBand device, falling back to Socket` becomes a warning if the log goes on
 below it. PCIe errors that the hardware corrected become `info` where nothing failed; a hundred of them in one
@@ -23,7 +23,7 @@ from gpuwatch.wire import Severity
 SAVED_S = 900.0
 """A time limit this soon after a checkpoint loses no more than these seconds of work."""
 LAST_LINES = 2
-"""Last lines of a log: a fallback that is announced there was not followed by work."""
+"""Number of last lines of a log; a fallback that is announced there was not followed by work."""
 AFTERMATH_S = 1800.0
 """A fault without a failure in this time (s; torch's longest default timeout) had no effect."""
 
@@ -65,7 +65,7 @@ def without_harm(
     level WARNING about other ranks.
 
     Args:
-        alerts: With what their ranks did afterwards.
+        alerts: The alerts, with the severities that later steps gave them.
         saves: When checkpoints were written (unix seconds).
         ends: The last lines of the logs, without the prefixes of launchers.
         saved_last: Whether a checkpoint was written below the last step.
@@ -78,13 +78,13 @@ def without_harm(
 def with_reported_outcome(
     alerts: Iterable[Alert], goes_on: Callable[[Alert], bool], saves: Sequence[float]
 ) -> list[Alert]:
-    """Return the alerts of live logs.
+    """Return the alerts of live logs, with lower severity where they had no effect.
 
-    One that announces a fallback gets a lower severity if its log continues.
+    A line that announces a fallback (another transport, a retry) becomes a warning if its log continues.
 
     Args:
-        alerts: With what their ranks did afterwards.
-        goes_on: Whether it is known that the log of an alert has lines below it.
+        alerts: The alerts, with the severities that later steps gave them.
+        goes_on: Returns True if the log of an alert is known to have lines below the alert.
         saves: When checkpoints were written (unix seconds).
     """
     known = [_as_reported(alert, ()) if goes_on(alert) else alert for alert in alerts]
@@ -94,7 +94,10 @@ def with_reported_outcome(
 
 
 def followed_nothing(alert: Alert) -> Alert:
-    """Return an alert that belongs to no incident; a symptom (such as a lost peer) is at most a warning."""
+    """Return an alert that belongs to no incident; an error reported about another rank becomes a warning.
+
+    It stays an error if its line ends a traceback after which the rank did not continue.
+    """
     if alert.role == "echo" and alert.severity in GRAVE and not _raised(alert):
         return structs.replace(alert, severity="warning")
     return alert

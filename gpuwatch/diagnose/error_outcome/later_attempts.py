@@ -24,7 +24,7 @@ from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
 from gpuwatch.diagnose.model.timing import attempt_of_path, run_of_path
 
 RESTARTED = of_kinds("restart_heals")
-"""Lasting faults whose line shows that a process ended."""
+"""Lasting faults whose line shows that a process ended; a restart that succeeds resolves them."""
 
 JOB_FILE = re.compile(
     r"(?P<name>slurm-|\S{1,120}?(?:\.o|[-_.](?:job[-_]?)?(?=\d{5})))(?P<id>\d{2,12})(?P<rest>(?:\.(?:out|err|log|txt))?)"
@@ -39,7 +39,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
     batch jobs of one name by the job number in the file name.
 
     Args:
-        alerts: With the lines about the end of a job.
+        alerts: The alerts, with those about the end of a job.
         tracks: The steps that ranks logged.
     """
     alerts = list(alerts)
@@ -85,9 +85,9 @@ def _is_of_earlier(
 
 
 def _job_of(file: str) -> tuple[tuple[str, ...], int] | None:
-    """Return what the outputs of one script share (folder, name, ending), and the job number.
+    """Return the key that the outputs of one script share (folder, name, ending), and the job number.
 
-    None: no such name.
+    None: the file name has no job number.
     """
     path = PurePath(file)
     found = JOB_FILE.fullmatch(path.name)
@@ -134,7 +134,7 @@ def _restarted(alert: Alert, index: TrackIndex) -> Alert:
 
 
 def outlived_repeats(alerts: Sequence[Alert], tracks: Iterable[StepTrack]) -> list[Alert]:
-    """Return the alerts; an error after which the rank logged steps before it came again is softened.
+    """Return the alerts; a repeated error gets a lower severity if its rank stepped between its occurrences.
 
     One step is enough: a buffer cannot have moved it there, because buffered output comes below the last
     exception.

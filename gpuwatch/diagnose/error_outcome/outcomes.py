@@ -1,4 +1,7 @@
-"""Errors that their rank or job outlived; only nodes that may report on a rank count. Pure."""
+"""Lowers the severity of errors that their rank or job outlived. Pure.
+
+Only nodes that may report on a rank count (`reporting_nodes`).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def with_outcomes(
     """Return the alerts; those that the rank, file or job outlived get a lower severity and `recovered_at`.
 
     Args:
-        alerts: All that is known, with the lines about the end of a job.
+        alerts: All alerts, with those about the end of a job.
         tracks: The steps that ranks logged.
         nodes: Which nodes may report on which ranks; None: all of them, in the logs of an ended job.
     """
@@ -62,7 +65,7 @@ def _by_node(
     deaths: Sequence[Alert],
     nodes: ReportingNodes,
 ) -> Alert:
-    """Return the alert, softened if each node that raised it shows a recovery.
+    """Return the alert; with lower severity if each node that raised it shows a recovery.
 
     If only other nodes show one, it becomes a warning; an alert of `EXITS` is then unchanged.
     """

@@ -42,7 +42,10 @@ def with_own_logs(
 
 
 def _of_pod(alert: Alert, writers: Mapping[str, int]) -> Alert:
-    """Return the alert; one about a pod gets the rank whose log (file -> rank) is named after the pod."""
+    """Return the alert; one about a pod gets the rank whose log is named after the pod.
+
+    `writers`: file -> rank.
+    """
     pod = alert.fields.get("pod")
     if alert.rank is not None or not pod:
         return alert
@@ -51,7 +54,7 @@ def _of_pod(alert: Alert, writers: Mapping[str, int]) -> Alert:
 
 
 def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
-    """Return the alert, refuted if it names a node whose own ranks logged steps after it."""
+    """Return the alert; marked as refuted if it names a node whose own ranks logged steps after it."""
     elsewhere = (
         alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
     )
@@ -101,9 +104,9 @@ def _weighed(
 def _own_tracks(
     alert: Alert, file: str, owners: Mapping[str, int], tracks: Iterable[StepTrack]
 ) -> list[StepTrack]:
-    """Return the tracks in the own logs of the alert's rank.
+    """Return the tracks from the logs that only the alert's rank writes.
 
-    If some are in the folder of `file`, only those.
+    If some of these logs are in the folder of `file`, return only their tracks.
     """
     found = [track for track in tracks if owners.get(track.file) == alert.rank == track.rank and track.marks]
     folder = PurePath(file).parent
@@ -124,8 +127,8 @@ def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
 def _steps_on(alert: Alert, own: StepTrack, here: StepTrack) -> bool:
     """Return True if a rank logged a step after a line and was not restarted in between.
 
-    Without times, steps are compared: in the log that has the line no step follows it, and the rank's own log
-    goes at least two steps further.
+    Without times, the step numbers decide: no step follows the line in its log, and the rank's own log goes
+    at least two steps further.
     """
     if alert.timed and all(mark.at is not None for mark in own.marks):
         after = [mark.step for mark in own.marks if (mark.at or 0.0) > alert.last + LEAVING_S]

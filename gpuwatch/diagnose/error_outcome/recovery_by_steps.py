@@ -35,7 +35,8 @@ LEAVING_S = 10.0
 TRACEBACK = "Traceback (most recent call last)"
 
 OF_LINKS = "net.nic."
-"""Prefix of classes of the kernel that a job's own log may state of a port that it does not need."""
+"""Prefix of failure classes of network ports. A job's own log may report a port that the job does not need.
+"""
 
 
 class Recovery(NamedTuple):
@@ -120,10 +121,10 @@ def job_went_on(alert: Alert, tracks: Iterable[StepTrack], deaths: Iterable[Aler
 
 
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
-    """Return the logs of a rank of the same number in another job, which stepped while this one ended.
+    """Return the logs of a rank with the alert's number in another job that stepped while this one ended.
 
-    They are in other folders: the files of one process are in one folder, and a restarted rank logged nothing
-    there before.
+    Only logs in other folders count: the files of one process are in one folder, and a restarted rank logged
+    nothing there before.
     """
     tracks = list(tracks)
     file = alert.proof[0].file
@@ -162,7 +163,7 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
 
 
 def _breaks_off(alert: Alert, track: StepTrack) -> bool:
-    """Return True if this track of the alert's rank ends above the alert, before its announced last step."""
+    """Return True if this track of the alert's rank ends above the alert, before the announced last step."""
     own = alert.rank is not None and track.rank == alert.rank and track.total_steps is not None
     return own and bool(track.marks) and not track.complete and not later_marks(alert, track)
 
@@ -175,7 +176,7 @@ def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
 
 
 def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
-    """Return True if the step number falls at the first later step: a new process counts."""
+    """Return True if the step number falls at the first later step, so that a new process logged it."""
     above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
     return not track.per_epoch and track.rank is not None and begins_anew([*above[-1:], later[0]])
 
@@ -219,7 +220,7 @@ def _follows(alert: Alert, end: Alert) -> bool:
 
 
 def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
-    """Return True if a process of the alert's rank or file died after the line about the training's end."""
+    """Return True if a process of the alert's rank or file died after the training logged its `end`."""
     return death.id != alert.id and _same_file_or_rank(death, alert) and not _follows(death, end)
 
 
@@ -233,7 +234,7 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
 def _may_be_one_job(alert: Alert, end: Alert) -> bool:
     """Return True if an alert and the end of a training may be of one job.
 
-    They name the same job; or a job and a rank are unknown, and both lines are from one node.
+    True if they name the same job, or if a job and a rank are unknown and both lines are from one node.
     """
     if alert.job == end.job:
         return True
@@ -273,7 +274,8 @@ class TrackIndex:
     def of(self, alert: Alert) -> list[StepTrack]:
         """Return the tracks of the alert's rank.
 
-        If the rank is unknown, those of its file; if it logs no steps, those of its file that are of no rank.
+        If the rank is unknown, return the tracks of the alert's file; if the rank logs no steps, the tracks
+        of that file that belong to no rank.
         """
         here = [
             track

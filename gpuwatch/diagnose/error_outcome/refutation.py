@@ -1,10 +1,10 @@
-"""What the later steps of a rank prove about an error, by the kind of the trouble.
+"""What the later steps of a rank prove about an error, by the kind of the error.
 
 Steps prove that the rank lives and computes. That refutes an error which a program retries, catches or
 skips. It does not refute a lost GPU that the rank does not use, a checkpoint that nobody wrote, samples that
-are gone, or replicas that differ without an error: after those the later steps may be worthless.
+are gone, or replicas that differ without an error: after these errors the later steps may be worthless.
 
-One more kind of trouble is one more row in `REFUTATIONS`, with its example as a test.
+One more kind of error is one more row in `REFUTATIONS`, with its example as a test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuwatch.diagnose.stated_loss.statement import stated_loss
 from gpuwatch.wire import Severity
 
 SIGN = "sign"
-"""Field of findings by a program's own words: those that state the trouble."""
+"""Name of the field with the words that state the trouble, in findings of rules for general words."""
 HARDWARE = ("gpu.", "pcie.", "kernel.", "amd.", "intel.", "host.", "ecc")
 """Prefixes of classes of the hardware and the kernel."""
 VERDICTS = ("job.", "train.")
@@ -43,7 +43,7 @@ _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Warning)\b")
 DIFFER = of_kinds("compares_replicas")
 STAYS_LOST, TRANSIENT, CORRUPT = (of_kinds(each) for each in ("stays_lost", "transient_fault", "corrupt"))
 LOSSES = of_kinds("stated_loss")
-"""Classes of losses that the job states in words of its own."""
+"""Classes of losses that the job states in general words."""
 UNSAVED = of_kinds("unsaved")
 """Classes of state that was not saved; a later checkpoint makes up for it."""
 
@@ -64,7 +64,7 @@ class Refutation:
     by_words: bool = False
     """True if the words of the line can show that the loss remains."""
     remains: bool = False
-    """True if what is lost stays lost while the rank continues."""
+    """True if what is lost stays lost even though the rank continues."""
 
     @property
     def lasts(self) -> bool:
@@ -152,7 +152,7 @@ def refutation_of(alert: Alert) -> Refutation:
 def left_after(alert: Alert, *, finished: bool) -> Severity:
     """Return the severity that is left after later steps of its rank, or after the end of its job.
 
-    An error that the program outlived stays a warning if its line states a loss that nobody repaired.
+    An error that the program outlived stays a warning if its line states a loss that no later line repairs.
     """
     row = refutation_of(alert)
     left = milder(alert.severity, row.after_end if finished else row.after_steps)
@@ -178,5 +178,5 @@ def _states_loss(alert: Alert) -> bool:
 
 
 def milder(one: Severity, most: Severity | None) -> Severity:
-    """Return the milder of a severity and the highest that is left; None: that is not limited."""
+    """Return the lower of two severities; `most` None: no limit, return `one`."""
     return one if most is None else max(one, most, key=ORDER.index)

@@ -12,7 +12,7 @@ from gpuwatch.fleet.jobs.places import Places
 Rank: TypeAlias = tuple[str | None, int]
 """Job and rank."""
 Weight: TypeAlias = Literal["none", "warning", "full"]
-"""How far another node's report may lower an error: not at all, to a warning, or to a note."""
+"""How far another node's report may lower an error: not at all, to a warning, or to `info`."""
 OWN_LOG = ("process", "path")
 """Rank sources that mean the rank's own log; a launcher's log holds many ranks."""
 
@@ -55,7 +55,7 @@ class ReportingNodes:
 
         A rank that another node lists after its own node stopped listing it may have restarted there,
         or the other node's claim may be false: a warning remains. If the alert's job is unknown, a
-        process of any job counts; if no process is known, nothing does.
+        process of any job counts; if no process is known, the result is `none`.
         """
         if node is None:
             return "full"

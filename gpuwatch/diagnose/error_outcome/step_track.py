@@ -52,5 +52,5 @@ def reached(step: int, total: int | None) -> bool:
 
 
 def begins_anew(marks: Sequence[Mark]) -> bool:
-    """Return True if the step number falls somewhere: another process or attempt counts."""
+    """Return True if the step number falls somewhere: another process or attempt logged the later steps."""
     return any(later.step < before.step for before, later in pairwise(marks))

@@ -59,11 +59,11 @@ def around_place(
     """Return the lines around an error in the form that `scan` reads; None: it is no longer in the file.
 
     Args:
-        place: Of the error.
-        text: Its line.
-        rows: Lines around its first and its newest line, in any order.
+        place: The place of the error.
+        text: The line of the error.
+        rows: Lines around the first and the newest line of the error, in any order.
         last: The last lines of the file; empty: `rows` reach its end.
-        size: Of the file (bytes).
+        size: Size of the file (bytes).
     """
     known = {row.offset: row for row in rows}
     ordered = [known[offset] for offset in sorted(known)]
@@ -76,7 +76,7 @@ def around_place(
 
 
 def end_lines(last: Iterable[LogLine]) -> Around:
-    """Return the last lines of a file, of which no line around an error is known."""
+    """Return the last lines of a file for which no lines around an error are known."""
     return Around([], [], _lines(list(last)), 0)
 
 
@@ -137,7 +137,7 @@ class AnsweredLines:
         """Return alert id -> how its program continued, judged by the lines of its own node.
 
         Args:
-            alerts: With the severities that later steps gave them.
+            alerts: The alerts, with the severities that later steps gave them.
             own: Node -> its log files that belong to one rank alone.
             tracks: The steps that ranks logged.
         """

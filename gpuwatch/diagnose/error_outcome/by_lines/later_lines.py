@@ -78,7 +78,7 @@ _FINISHED = pattern_of(
     r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
 )
 _FINAL_SCORES = pattern_of(r"(?i)\bfinal (?:validation|test|eval\w*) (?:metrics|results?|scores?|accuracy)\b")
-"""What a training reports of its end, and of nothing else."""
+"""Matches a report that a training prints only at its end."""
 FINAL_REPORT = pattern_of(
     r"(?i)\b(?:report|results?|scores?|metrics|predictions|summary) "
     r"(?:(?:is|are|was|were|has been|have been) )?"
@@ -86,7 +86,7 @@ FINAL_REPORT = pattern_of(
     r"|\b(?:wrote|saved|writing|saving) (?:the )?(?:final )?(?:report|results?|scores?|summary)\b"
     r"|\ball (?:instances|problems|tasks|tests|items) (?:were |have been )?(?:run|evaluated|graded|scored)\b"
 )
-"""The closing report of an evaluation or test harness."""
+"""Matches the closing report of an evaluation or test harness."""
 _NOTHING_WRONG = pattern_of(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|tests failed|warnings?)\b|\b(?:failed|errors?)[=:] ?0\b"
 )
@@ -95,7 +95,7 @@ _TALLY = pattern_of(
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
     r"|\b(?:waiting|pending|queued?|idle): ?\d{1,9} (?:req|seq|request|job|task)s?\b"
 )
-"""A count of rejected records or of queued requests in a progress line."""
+"""Matches a count of rejected records or of queued requests in a progress line."""
 _TRIAL_FAILED = pattern_of(
     r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
 )
@@ -107,17 +107,17 @@ _HANDLER = pattern_of(
     r"(?:request|prompt|inputs?|response)\b|\bInternal Server Error: /"
     r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
 )
-"""A server's record of a failed request handler."""
+"""Matches a server's record of a failed request handler."""
 _OF_CLIENT = pattern_of(
     r"(?i)\b(?:maximum (?:context|sequence|prompt|model) length|you requested \d|bad request|unprocessable"
     r"|invalid (?:json|prompt|parameter|request)|model .{1,80} does not exist|validation error)\b"
 )
-"""A request that the server rightly refuses."""
+"""Matches the report of a request that the server rightly refuses."""
 _SERVED = pattern_of(
     r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
     r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b|\bgeneration throughput: [1-9]"
 )
-"""A request that the server answered."""
+"""Matches the report of a request that the server answered."""
 _SUCCEEDED = pattern_of(
     r"(?i)\b(?:attempt|try|retry) #?\d{1,4}(?: ?(?:/|of) ?\d{1,4})?:? (?:has |was )?"
     r"(?:succeeded|successful|ok|passed)\b"
@@ -295,7 +295,7 @@ def _own(lines: Iterable[str], rank: int | None) -> list[str]:
 
 
 def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Return form -> its lines, of regular work only; equal lines once."""
+    """Return form -> the lines of that form; only lines of regular work, without duplicates."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for line in lines:
         found[_form(line)][line] = None

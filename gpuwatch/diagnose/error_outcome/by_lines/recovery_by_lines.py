@@ -33,7 +33,7 @@ After others (a dead process, a hang, a lost GPU) only a normal end of the progr
 harm.
 """
 Reader: TypeAlias = Callable[[Alert], Around | None]
-"""An alert of a log line -> the lines around that."""
+"""A function that returns the lines around the log line of an alert; None: unknown."""
 
 
 class Judge(Protocol):
@@ -52,7 +52,7 @@ def with_later_lines(
     """Return the alerts; errors that the lines below them show to be outlived become `info` or warnings.
 
     Args:
-        alerts: With what later steps showed.
+        alerts: The alerts, with the severities that later steps gave them.
         read: Returns the lines around an alert; None: unknown.
         files: Names of the logs that belong to one rank alone.
         tracks: The steps that ranks logged.
@@ -214,7 +214,7 @@ def _ends_work(alert: Alert) -> bool:
 
 
 def _is_of_any(job: str | None, jobs: Collection[str | None]) -> bool:
-    """Return True if a job may be one of these; None, an unknown job, may be any."""
+    """Return True if `job` may be one of `jobs`; on either side None (unknown) may be any job."""
     return job in jobs or None in jobs or (job is None and bool(jobs))
 
 

@@ -1,4 +1,4 @@
-"""Errors above a normal program end or above a test result, which did not end the program. Pure.
+"""Errors that did not end a program: a normal program end or a test result stands below them. Pure.
 
 Text that a model generates, and programs that a test harness runs, print tracebacks too.
 """
@@ -20,9 +20,9 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.excerpts.around import Around
 
 CLOSING_LINES = 3
-"""Most lines below the traceback of a program that only had to report its end."""
+"""Most lines below a traceback for which only a report of the program's end must be among them."""
 MIN_VERDICTS = 3
-"""Lines about single tests that make a log that of a harness."""
+"""Least number of result lines of single tests by which a log counts as that of a test harness."""
 
 _STAMP = pattern_of(r"^\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[ T])(\d\d:\d\d:\d\d)")
 _VERDICT = pattern_of(
@@ -30,7 +30,7 @@ _VERDICT = pattern_of(
     r"|\b(?:passed|correct|resolved)[:=] ?(?:true|false)\b|^\W{0,4}(?:pass|fail)(?:ed)?\b\W{1,3}[\w./-]*\d"
     r"|\b(?:task|problem|instance|test|item) \S{1,120} (?:passed|failed|solved|unsolved|resolved)\b"
 )
-"""A harness's result for one problem."""
+"""Matches a harness's result for one problem."""
 _PASSED = pattern_of(
     r"^(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
     r"|^test result: ok\. \d{1,7} passed; 0 failed\b"
@@ -42,19 +42,19 @@ _PASSED = pattern_of(
     r"|^Tests: \d{1,6}, Assertions: \d{1,7}"
     r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
 )
-"""The result of a test run without failures."""
+"""Matches the result of a test run without failures."""
 _STATUS_0 = pattern_of(
     r"\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
     r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
     r"0\W{0,3}$"
     r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
 )
-"""Exit status 0 (also in Chinese)."""
+"""Matches a report of exit status 0 (also in Chinese)."""
 _TEST_FAILED = pattern_of(
     r"^(?:FAIL|FAILED)\b|\btest result: FAILED\b|\bBUILD FAIL"
     r"|(?<![\w.])[1-9]\d{0,6} (?:failed|errors?|failures)\b"
 )
-"""The result of a test run with failures."""
+"""Matches the result of a test run with failures."""
 
 
 def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> bool:
@@ -95,10 +95,10 @@ def is_test_run(around: Around) -> bool:
 
 
 def _closes(around: Around) -> bool:
-    """Return True if only a few lines, with the program's report of its end, stand below a traceback.
+    """Return True if at most CLOSING_LINES lines stand below a traceback and one reports the program's end.
 
-    Their times must not run back. Buffered lines below a traceback begin in the middle of a line; they do not
-    count.
+    That line must not be older than the traceback. False if buffered lines follow the traceback: the first of
+    those begins in the middle of a line.
     """
     heads = [number for number, line in enumerate(around.above[-MAX_TRACEBACK_LINES:]) if TRACEBACK in line]
     if not heads or is_glued(around) or not 0 < len(around.below) <= CLOSING_LINES:

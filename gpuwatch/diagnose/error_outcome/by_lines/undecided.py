@@ -1,7 +1,7 @@
-"""Error lines of living processes: warnings until their outcome is known. Pure.
+"""Errors of living processes that count as warnings until their outcome is known. Pure.
 
-Logged exceptions, lines about the end of a process that runs on, and any error of a rank that steps every few
-seconds. An error that ends the rank is followed by its observed end within a second or two.
+They are logged exceptions, lines about the end of a process that runs on, and any error of a rank that logs
+a step every few seconds. If an error ends its rank, the observed end follows within a second or two.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNDECIDED_S = 60.0
 ANSWER_S = 3.0
 """Seconds in which a node returns the lines around an error."""
 END_REFUTED_S = 18.0
-"""Seconds after a line about the end of a rank until its node's list of processes has refuted it."""
+"""Seconds after which the node's list of processes refutes a log line about the end of a rank that lives."""
 END_S = 5.0
 """An exit may be reported up to this long before the exception that caused it (seconds)."""
 OUTCOME_WAIT_S = 6.0
-"""Seconds in which later steps are received and judged, or the end of a process is."""
+"""Seconds within which a rank's later steps, or the end of its process, are received and judged."""
 MAX_PERIOD_S = 2.5
 """Most seconds between two step lines of a log that shows within `OUTCOME_WAIT_S` that its rank goes on."""
 STEPS = 10
@@ -53,9 +53,9 @@ def undecided(
 ) -> frozenset[str]:
     """Return the ids of exceptions of which it is not known yet whether the program goes on.
 
-    These were logged, not raised to the end of the program, less than UNDECIDED_S ago, and the process of the
-    rank lives. So does a rank whose own log has a line about its end, such as a sample of generated text: no
-    process logs that it was killed.
+    The process of their rank lives, and they are less than UNDECIDED_S old. They were logged, not raised to
+    the end of the program. A line about the end of a rank in its own log also counts if the rank lives: no
+    process logs that it was killed, so the line may be generated text.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -96,7 +96,7 @@ def held_lines(
     """Return the ids of errors in the logs of living ranks whose next step lines are still due.
 
     Args:
-        alerts: With what later steps and lines showed.
+        alerts: The alerts, with the severities that later steps and lines gave them.
         places: Where the ranks run.
         writers: What the ranks logged.
         offset_s: Unix seconds minus the clock of the steps.
@@ -135,9 +135,9 @@ def _states_own_end(alert: Alert) -> bool:
 
 
 def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:
-    """Return when the wait began (unix seconds).
+    """Return the time (unix seconds) from which the outcome of an alert is waited for.
 
-    At the alert's first line, or at the rank's newest step if that lies between the alert's first and last
+    That is the alert's first line, or the rank's newest step if this lies between the alert's first and last
     line. A newest step after the last line is ignored.
     """
     own = (each for each in tracks if (each.job, each.rank) == (alert.job, alert.rank))
