@@ -63,7 +63,7 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
 
 
 def _sight(each: EvidenceSource) -> Item:
-    """Return where a topic is seen: a command to copy, or a key."""
+    """Return an item that shows where a topic's evidence is: a command to copy, or a key."""
     shown = f"`{each.command}`" if each.command else f"key `{each.key}`"
     return Item(f"{shown}: {each.shows}", copy=each.command or each.key or "")
 

@@ -17,12 +17,12 @@ FILLERS = frozenset(
 """Words that are left out of a query, unless it has no others."""
 ID_SCORE, TITLE_SCORE, WORDS_SCORE, TEXT_SCORE = 6.0, 5.0, 4.0, 1.0
 WHOLE_WORD = 1.5
-"""Factor of a whole word over a part of one (`link` in `nvlink`)."""
+"""Factor by which a whole word counts more than a part of one (`link` in `nvlink`)."""
 ENDINGS = ("ing", "ed", "es", "s")
 MIN_STEM = 4
-"""Letters; a shorter stem would match in too many words."""
+"""Least letters of a stem; a shorter one would match in too many words."""
 KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
-"""Added to the score, so that of equal matches the topic comes first."""
+"""Kind of explanation -> amount added to its score, so that of equal matches the topic comes first."""
 
 
 class Matches(Struct, frozen=True):
@@ -79,7 +79,7 @@ def _hit_of(word: str, text: str) -> float:
 
 
 def forms_of(word: str) -> tuple[str, ...]:
-    """Return a word and, without the ending of a plural or a verb, its stem: `hangs` and `hang`."""
+    """Return the word, and its stem without the ending of a plural or a verb: `hangs` and `hang`."""
     stem = next((word.removesuffix(end) for end in ENDINGS if word.endswith(end)), word)
     return (word, stem) if len(stem) >= MIN_STEM else (word,)
 
