@@ -27,7 +27,7 @@ class HangAnswer(Struct, frozen=True):
     """The answer of one silent job's ranks to one hang query, and whether it settles who is waited for."""
 
     hang_check: HangCheck
-    """As it is stored in the incident."""
+    """The answer in the form that the incident stores."""
     settles: bool
     """True if it names ranks by their frames or NCCL's counts, and these do not pause for other work."""
     repeatable: bool = False
@@ -59,7 +59,7 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
-    """Return the later of two answers of one silence; the earlier one if only that settles the matter.
+    """Return the later of two answers about one silence; the earlier one if only that one is certain.
 
     If both name the same ranks in the same place, the confidence of the later one is at least medium.
     """
@@ -131,7 +131,7 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
 def without_ranks(sentence: str) -> str:
     """Return the sentence without its leading ranks.
 
-    `in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`.
+    Example result: `in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`.
     """
     start = re.match(r"(?:job \S+: )?ranks? [0-9, -]+(?: \([^)]{1,200}\))? (?:is |are )?", sentence)
     return sentence[start.end() :] if start else sentence

@@ -36,14 +36,14 @@ STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a differe
 
 
 class SilentHang(Struct, frozen=True):
-    """The verdict that a silent job hangs, from signs outside of it, and what it rests on."""
+    """The verdict that a silent job hangs, by signs outside of its processes, and the grounds for it."""
 
     verdict: Verdict
     reading: Reading
     suspects: tuple[RankSigns, ...]
     """The ranks that the others wait for; empty: the signs do not show it."""
     what: str
-    """What the suspects do while the others wait; without suspects, the whole sentence."""
+    """A clause: what the suspects do while the others wait; without suspects, the whole sentence."""
     guessed: bool = False
     """True if waiting GPUs are inferred from the power limit alone, not from their power in training."""
 
@@ -59,7 +59,7 @@ class Grounds(NamedTuple):
 def silent_hang(
     job: str | None, reading: Reading, suspects: Sequence[RankSigns], what: str, grounds: Grounds
 ) -> SilentHang:
-    """Return a hang whose verdict names the suspects with their places; parameters as the fields."""
+    """Return a hang whose verdict names the suspects with their places; the parameters are the fields."""
     verdict = Verdict(
         "signs",
         wrong=True,
@@ -83,9 +83,9 @@ def verdict(
 ) -> SilentHang | None:
     """Return the verdict on a silent job from the signs of its ranks; None: it shows no hang.
 
-    A hang: most GPUs are busy with little power or no tensor work, all are idle, all but a few idle ones
-    are busy with something unknown, or some ranks are stopped or have ended. A job without GPUs hangs
-    unless most of its ranks compute. One that is stopped as a whole, or has mostly ended, does not.
+    These signs show a hang: most GPUs are busy with little power or no tensor work, all are idle, all but a
+    few idle ones are busy with something unknown, or some ranks are stopped or have ended. A job without GPUs
+    hangs unless most of its ranks compute. One that is stopped as a whole, or has mostly ended, does not.
 
     Args:
         job: Its id.
@@ -93,7 +93,7 @@ def verdict(
         quiet_s: Seconds for which no rank has written a line or logged a step.
         usual_s: Median seconds between two steps or lines; None: not known.
         usual_w: UUID -> watts that this GPU drew while it trained (its own median).
-        gone: Ranks that were there when the job last moved, as they were last seen.
+        gone: Ranks that existed when the job last logged something and have ended since, as last seen.
     """
     ended = [*gone, *(rank for rank in ranks if rank.reachable and rank.state == ENDED)]
     ranks = [rank for rank in ranks if rank.state != ENDED]
@@ -165,7 +165,7 @@ def _why_spinning(
 
 
 def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
-    """Return evidence on GPUs whose power in training is unknown: mean power and mean limit in watts."""
+    """Return evidence about the power limits of GPUs whose training power is unknown: means in watts."""
     known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
     if not known:
         return []

@@ -24,7 +24,7 @@ from gpuwatch.number_text import ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
 SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}
-"""Source -> the check that would confirm a verdict; omitted once that source has answered."""
+"""Source -> the check that would confirm a verdict; not offered once that source has answered."""
 SHOWN_PLACES = 8
 
 
@@ -96,11 +96,11 @@ class HangReport(Struct, frozen=True):
     """Largest job first."""
     ras: tuple[Ras, ...]
     ras_verdicts: Verdict | None
-    """None: RAS was not queried, or did not answer."""
+    """The verdict of NCCL RAS; None: it was not queried, or did not answer."""
     ras_trouble: Mapping[str, str]
     """Node -> why NCCL RAS gave no answer there."""
     dumps: FlightEvidence | None = None
-    """None: no dumps were requested, or they are still being judged."""
+    """The verdicts on the dumps; None: no dumps were requested, or they are still being judged."""
     do: tuple[tuple[str, str], ...] = ()
     """Next steps: description and command to copy; least disruptive first."""
 
@@ -114,7 +114,7 @@ class HangReport(Struct, frozen=True):
     def named_ranks(self) -> tuple[str | None, tuple[int, ...]] | None:
         """Return the job and the ranks that the verdict names.
 
-        None: it names none, or the job is ambiguous.
+        None: the verdict names no rank, or the job is ambiguous.
         """
         stated = self.verdict
         if stated is None or not stated.wrong or not stated.culprits:
@@ -140,7 +140,7 @@ def analyze(
     """Judge the answers to a hang query and combine the verdicts.
 
     Args:
-        stacks: Of all ranks that were asked.
+        stacks: The stacks of all ranks that were queried.
         ras: The answers of NCCL RAS.
         ras_trouble: Node -> why NCCL RAS gave no answer there.
         locate: Host and pid -> global rank.
@@ -164,7 +164,7 @@ def analyze(
 def judge_jobs(
     ras: Sequence[Ras], stacks: Sequence[RankStack], locate: Locate, names: Mapping[str, str]
 ) -> list[Verdict]:
-    """Return the verdict of RAS for each job, or for several jobs whose ranks use one address."""
+    """Return a verdict from RAS for each job; one verdict for several jobs whose ranks use one address."""
     asked: dict[frozenset[str | None], list[Ras]] = {}
     for answer in ras:
         asked.setdefault(answer.jobs, []).append(answer)

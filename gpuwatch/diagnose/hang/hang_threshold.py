@@ -17,18 +17,18 @@ TRAINED_S = 600.0
 POWER_POINTS = 60
 WORKED_PCT = 50.0
 PAUSE_WINDOWS = 5.0
-"""Idle GPUs may wait for a checkpoint, and a single busy one may evaluate: windows to wait.
+"""Windows to wait where the idle GPUs may wait for a checkpoint, or a single busy GPU may evaluate.
 
-Where all GPUs are idle, also twice the longest pause so far.
+Where all GPUs are idle, the time is also at least twice the longest pause so far.
 """
 GUESSED_WINDOWS = 2.0
 """Windows to wait where waiting GPUs are inferred from their power limit alone."""
 BLIND_WINDOWS = 10.0
 """Windows to wait where nothing shows what the busy GPUs do."""
 COMPUTING_FACTOR = 4.0
-"""Factor on the time where the ranks of idle GPUs compute (a compiler, a tokeniser)."""
+"""Factor on the threshold where the ranks of idle GPUs use the CPU (a compiler, a tokeniser)."""
 KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0
-"""Factor on an earlier pause that looked the same and ended by itself, and the most seconds that gives."""
+"""Factor on an earlier pause with the same signs that ended by itself, and the most seconds that it gives."""
 
 
 def pattern_of(hang: SilentHang) -> HangPattern:
@@ -37,9 +37,9 @@ def pattern_of(hang: SilentHang) -> HangPattern:
 
 
 def known_pause(hang: SilentHang, pauses: Mapping[HangPattern, float]) -> float:
-    """Return how many seconds a silence of this kind may last, by earlier ones that ended by themselves.
+    """Return how many seconds a silence of this kind may last, judged by earlier ones that ended themselves.
 
-    0.0 if none did. `pauses`: kind -> the longest of them.
+    0.0 if there was none. `pauses`: kind -> the longest such silence (seconds).
     """
     return KNOWN_PAUSE * pauses.get(pattern_of(hang), 0.0)
 

@@ -36,7 +36,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
 Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
-"""(ranks, seconds of silence) -> UUID -> watts in training."""
+"""A function (ranks, seconds of silence) that returns UUID -> watts that the GPU draws in training."""
 
 CODE = "job.hang"
 CHECK_EVERY_S = 2.0
@@ -50,7 +50,7 @@ GONE_S = 60.0
 HOLD_S = 6.0
 """Seconds that the verdict must hold: a single sample may catch a transition."""
 HOLD_WITHOUT_PACE_S = 20.0
-"""As `HOLD_S`, where no usual gap is known (monitoring began during the silence)."""
+"""Seconds that the verdict must hold if no usual gap is known (monitoring began during the silence)."""
 
 
 @dataclass
@@ -63,13 +63,13 @@ class JobState:
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
-    """True if it has reported a step: a server without requests is silent too."""
+    """True if the job has reported a step. Other jobs may be servers, which are silent without requests."""
     since: float | None = None
     """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
     answer: HangAnswer | None = None
     """What its ranks answered in the present silence."""
     longest_s: float = 0.0
-    """The longest gap that ended by itself (seconds)."""
+    """The longest gap between two signs of activity that ended by itself (seconds)."""
     pattern: HangPattern | None = None
     """The signs of the present silence, at the newest check."""
     pauses: dict[HangPattern, float] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class JobState:
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Rank -> its newest signs since the job last moved."""
     limit_s: float = 0.0
-    """After this many seconds of silence its signs are judged."""
+    """Seconds of silence after which the signs of the job are judged."""
     is_unreachable: bool = False
     """True while the nodes of the job's ranks are unreachable: whether the job is silent is unknown."""
 
@@ -106,7 +106,7 @@ class JobState:
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
     """Return True if the answer is certain.
 
-    For a repeated one, the named ranks must also be idle on GPU and CPU.
+    If only a repeated answer makes it certain, the named ranks must also be idle on GPU and CPU.
     """
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles
@@ -132,7 +132,7 @@ class HangWatch(PeriodicWatch):
 
     @property
     def unreported(self) -> frozenset[str]:
-        """Return the jobs whose signs indicate a hang of which no alert fires yet."""
+        """Return the jobs whose signs indicate a hang, and for which no hang alert fires yet."""
         return frozenset(
             name for name, job in self._jobs.items() if job.since is not None and not self.is_firing(name)
         )

@@ -1,4 +1,4 @@
-"""The rank whose GPU was idle while the others waited in a collective that timed out.
+"""Finds ranks whose GPUs were idle while the others waited in a collective that timed out.
 
 Example: ranks 0, 1 and 3 report a timeout of 20 s, or are ended before they can. Their GPUs were 100 % busy
 until then, as those of ranks in a collective are; the GPU of rank 2 was idle.
@@ -18,9 +18,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import RankPlace
 
 WINDOW_S = 10
-"""Seconds of which the mean utilization counts."""
+"""Length in seconds of the window over which the utilization is averaged."""
 BEFORE_S = 2
-"""Seconds between that window and the first report: the first to give up may be reported late."""
+"""Seconds between that window and the first report; the rank that first timed out may report late."""
 REPORT_WINDOW_S = 60.0
 """A report is judged with the histories of the GPUs within this time (seconds)."""
 WAITING_PCT, IDLE_PCT = 90.0, 10.0
@@ -30,7 +30,7 @@ KEPT_TIMEOUTS = 1000
 
 
 class IdleRanks:
-    """Remembers the idle ranks of each timeout: the histories of GPUs are short."""
+    """Stores the idle ranks of each timeout, because the histories of GPUs are short."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], frozenset[int]] = {}
@@ -39,7 +39,7 @@ class IdleRanks:
     def applied(
         self, alerts: Sequence[Alert], where: RankIndex, fleet: Fleet, now: float, wall: float
     ) -> list[Alert]:
-        """Return the alerts; timeouts get the field `IDLE_RANKS`.
+        """Return the alerts; timeouts get the field `IDLE_RANKS` with the ranks that were idle before them.
 
         `now`: the fleet's clock, `wall`: unix seconds.
         """
@@ -67,7 +67,7 @@ def idle_ranks(places: Sequence[RankPlace], fleet: Fleet, ago_s: float, now: flo
 
     Args:
         places: All ranks of a job.
-        fleet: With the histories of the GPUs.
+        fleet: The nodes, with the histories of their GPUs.
         ago_s: Seconds since the first timeout.
         now: The fleet's clock.
     """

@@ -21,7 +21,7 @@ SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdep
 IDLE_AFTER_S = 10
 """Seconds for which a GPU is idle before its rank counts as idle."""
 STOPPED_S = 15.0
-"""The window (seconds) where a rank is stopped by SIGSTOP or a debugger and others are not: a known cause."""
+"""Hang window (seconds) if some ranks are stopped by SIGSTOP or a debugger and others are not."""
 
 
 def some_are_stopped(states: Iterable[str | None]) -> bool:
@@ -143,7 +143,10 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
 
 
 def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:
-    """Return the utilization, or its recent mean if that is higher: between two batches a sample is 0 %."""
+    """Return the utilization in percent, or its recent mean if that is higher.
+
+    Between two batches a single sample is 0 %.
+    """
     recent = gpu.history.mean("util", IDLE_AFTER_S, now)
     known = [each for each in (fast.utilization_pct, recent) if each is not None]
     return max(known) if fast.utilization_pct is not None else None

@@ -79,7 +79,7 @@ def commands(
 
 
 def slurm_job(fleet: Fleet, job: str | None) -> str | None:
-    """Return the Slurm job id that all ranks of the job carry.
+    """Return the Slurm job id that all ranks of the job have in their environment.
 
     None if they differ, or if Slurm gives the id to another user than theirs.
     """

@@ -26,11 +26,11 @@ STALLED_GAPS = 20.0
 LONG_GAPS = 100.0
 """A silence of this many usual gaps is reported after one window, as a possible hang only."""
 MAX_SILENCE_S = 1800.0
-"""A job of unknown pace that is silent for longer is not healthy (seconds): the default timeout of gloo."""
+"""Seconds of silence after which a job of unknown pace is not healthy: the default timeout of gloo."""
 BLOCKED = "D"
 MAX_NAMED = 8
 START_S = 3.0
-"""A launcher may write this long after the start of its ranks (seconds): its banner is no sign of theirs."""
+"""Seconds after the start of its ranks in which a launcher may write; its banner is no sign of the ranks."""
 MIN_GAPS = 4
 """Gaps that are needed for a median."""
 
@@ -48,7 +48,7 @@ class SilentJob(Struct, frozen=True):
     usual_s: float | None = None
     """Usual seconds between two logged steps; None: unknown."""
     is_short: bool = False
-    """True if it is below `SILENT_WINDOWS` windows: an evaluation may last as long."""
+    """True if the silence is below `SILENT_WINDOWS` windows: an evaluation may last as long."""
     stopped: tuple[str, ...] = ()
     """The ranks that SIGSTOP or a debugger has stopped, where others are not."""
 
@@ -63,7 +63,10 @@ class SilentJob(Struct, frozen=True):
 
     @property
     def is_stalled(self) -> bool:
-        """Return True if some ranks are stopped, or its past or start does not explain so long a silence."""
+        """Return True if some ranks are stopped, or if the silence is longer than the job's pace explains.
+
+        Also True if no rank has written a line since its start.
+        """
         if self.stopped or self.is_short:
             return bool(self.stopped)
         too_long = self.usual_s is None and self.seconds > MAX_SILENCE_S
@@ -101,10 +104,10 @@ def silent_jobs(
     steps; `STOPPED_S` is enough if some but not all ranks are stopped (SIGSTOP or a debugger).
 
     Args:
-        nodes: Where their ranks run.
+        nodes: The nodes on which the ranks run.
         hang_s: One window, in seconds.
         wall: Unix seconds now.
-        progress: The steps that they logged; None: unknown.
+        progress: The steps that the ranks logged; None: unknown.
     """
     usual = {} if progress is None else _usual_gaps(progress)
     ranks: dict[str | None, int] = {}

@@ -16,9 +16,9 @@ from gpuwatch.fleet.fleet import Fleet
 CODE = "job.silent"
 EVERY_S = 5.0
 HOLD_S = 10.0
-"""Seconds that a silence must be seen: after a jump of a clock, ages are wrong until the next ping."""
+"""Seconds for which a silence must be seen; after a clock jump, ages are wrong until the next ping."""
 PAUSES = 1.5
-"""A silence below this multiple of the longest one that ended by itself is a pause like that one."""
+"""A silence shorter than this multiple of the longest earlier pause is taken for a pause as well."""
 
 
 class SilentWatch(PeriodicWatch):

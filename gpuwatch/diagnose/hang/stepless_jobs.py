@@ -15,9 +15,9 @@ from gpuwatch.wire import Process
 
 MAX_DIGITS = 6
 STARTING_S = 600.0
-"""A younger job without a step may still be loading.
+"""Age in seconds of a job below which it may still be loading if it has logged no step.
 
-An older one that writes other lines logs no readable steps, or does not train.
+An older job that writes other lines logs no readable steps, or does not train.
 """
 
 
@@ -79,9 +79,9 @@ def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
 
 
 def restarts_of(process: Process) -> int:
-    """Return how often torchrun restarted this process's job, from TORCHELASTIC_RESTART_COUNT.
+    """Return how often torchrun restarted the job of this process; 0: never or unknown.
 
-    0: never or unknown.
+    It is the value of TORCHELASTIC_RESTART_COUNT.
     """
     count = process.variables.get("TORCHELASTIC_RESTART_COUNT", "")
     return int(count) if count.isdecimal() and len(count) <= MAX_DIGITS else 0

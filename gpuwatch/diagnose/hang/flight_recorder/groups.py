@@ -51,13 +51,13 @@ class Problem(Struct, frozen=True):
     waiting: frozenset[int]
     """Ranks that have entered the collective and wait."""
     since_s: float | None
-    """When the first of them entered (unix seconds on its node)."""
+    """When the first of the waiting ranks entered (unix seconds on its node); None: unknown."""
     op: Op
     """The call of the majority."""
     odd: Mapping[int, Op] = field(default_factory=dict)
     """Culprit -> its different call at this point, or its last call in this group."""
     share: float = 1.0
-    """Share of the members with a dump that agree."""
+    """Share of the members with a dump that agree with each other."""
     peer: int | None = None
     """The waiting peer of a p2p problem."""
     held: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class ProcessGroup(Struct):
 def process_groups(
     dumps: Sequence[RankDump], world: int | None = None, unread: frozenset[int] = frozenset()
 ) -> list[ProcessGroup]:
-    """Return the groups of a job of which a dump has entries; groups that were split may share a name."""
+    """Return the groups of a job that have entries in a dump; groups that were split may share a name."""
     everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
     counted = world is not None or any(dump.world for dump in dumps)
     found: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
@@ -147,7 +147,10 @@ def _process_group(
 
 
 def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
-    """Add the histories of the members to the group; `dumps` are those of the members, or all if unknown."""
+    """Add the members' histories from the dumps to the group.
+
+    `dumps`: those of the members, or all if the members are unknown.
+    """
     reported = bool(process_group.members)
     for dump in dumps:
         history, config = dump.histories.get(process_group.name), dump.groups.get(process_group.name)
@@ -253,7 +256,7 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """Return the problem if every member with a dump called the collective and it has not completed."""
+    """Return the problem that every member with a dump called the collective, but it has not completed."""
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")
@@ -342,6 +345,6 @@ def _first(ops: Iterable[Op]) -> float | None:
 
 
 def _most(ops: Collection[Op]) -> Op:
-    """Return one of the calls that most members made."""
+    """Return the call that most members made (any of those that agree)."""
     counts = Counter(op.signature for op in ops)
     return max(ops, key=lambda op: counts[op.signature])

@@ -42,7 +42,7 @@ class AnalysisResult(msgspec.Struct, frozen=True):
     """Output of the analysis process: the verdict, the ranks whose dumps were read, why others were not."""
 
     verdict: Verdict | None
-    """None: no dump could be read."""
+    """The verdict on the dumps; None: no dump could be read."""
     ranks: list[int]
     """Ranks whose dumps were read."""
     unread: dict[int, str]

@@ -45,7 +45,7 @@ class JobDumps(Struct, frozen=True):
     asked: bool = False
     """True if gpuwatch triggered the dumps."""
     verdict: Verdict | None = None
-    """None: no dump was read, or they are still being judged."""
+    """The verdict on the dumps; None: no dump was read, or they are still being judged."""
 
 
 class FlightEvidence(Struct, frozen=True):
@@ -67,7 +67,7 @@ class FlightEvidence(Struct, frozen=True):
 
 
 def with_age(stated: Verdict, job: JobDumps) -> Verdict:
-    """Return the verdict with its basis as evidence: how many dumps, when written, and which are missing.
+    """Return the verdict; its evidence also states the number and age of the dumps, and the missing ones.
 
     If the dumps were written more than APART_S apart, its confidence is low.
     """

@@ -23,7 +23,7 @@ MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 
 
 class FlightAnalysis(Struct, frozen=True):
-    """The verdict on a job's dumps, all groups, and the problem of every blocked one, the cause first."""
+    """The verdict on a job's dumps, all process groups, and the problems of blocked ones, the cause first."""
 
     verdict: Verdict
     problems: tuple[Problem, ...]
@@ -39,7 +39,7 @@ def judge_flight(
     group is the cause. Of several causes, the one that blocked first comes first.
 
     Args:
-        dumps: One of each rank, as many as there are.
+        dumps: At most one dump per rank.
         world: Number of ranks of the job; None: as the dumps show (gloo and a missing last rank hide it).
         unread: Ranks whose dump may exist, but could not be read: that they left none is no evidence.
     """
@@ -102,7 +102,7 @@ def _order(problem: Problem) -> tuple[int, float]:
 def _circle(problems: list[Problem]) -> list[Problem]:
     """Return the cycle of groups that wait for each other (a deadlock).
 
-    One group alone: there is no cycle.
+    If there is no cycle, the list has one group.
     """
     way = [problems[0]]
     while True:

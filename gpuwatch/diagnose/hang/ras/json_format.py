@@ -12,7 +12,7 @@ from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasError
 from gpuwatch.plain import plain
 
 DONE, IN_PROGRESS = 0, 7
-"""ncclSuccess and ncclInProgress, in init_state and async_error."""
+"""Values of ncclSuccess and ncclInProgress, as in the fields init_state and async_error."""
 RESULTS = {
     1: "unhandled CUDA error",
     2: "system error",
@@ -66,7 +66,7 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
     """Parse RAS's JSON output.
 
     Raises:
-        RasError: It is not JSON, or not RAS's.
+        RasError: `words` is not JSON, or not the output of RAS.
     """
     try:
         found = msgspec.json.decode(words, type=_Answer)

@@ -27,7 +27,7 @@ class Bucket(Struct, frozen=True):
     count: int
     size: int
     peers: tuple[RasRank, ...]
-    """Fewer than `size` where the text names only outliers."""
+    """The ranks of the bucket; fewer than `size` where the text names only outliers."""
 
 
 class Communicator(Struct, frozen=True):
@@ -42,9 +42,9 @@ class Communicator(Struct, frozen=True):
     left: tuple[RasRank, ...] = ()
     """Ranks whose process answers but no longer knows this communicator."""
     failed: tuple[tuple[RasRank, str], ...] = ()
-    """Ranks with an error, and its text."""
+    """Ranks that report an error, each with its text."""
     ending: tuple[tuple[RasRank, str], ...] = ()
-    """Ranks whose state differs from most: aborted, finalizing, still initializing."""
+    """Ranks whose state differs from the majority, each with the state: aborted, finalizing, initializing."""
     launched: Mapping[str, tuple[Bucket, ...]] = field(default_factory=dict)
     """Collective -> ranks by launch count, lowest first; only where counts differ."""
 

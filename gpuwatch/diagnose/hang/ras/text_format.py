@@ -50,7 +50,7 @@ def read_text(words: str, node: str, address: str) -> Ras:
     """Parse RAS's text output.
 
     Raises:
-        RasError: It is not RAS's.
+        RasError: `words` is not the output of RAS.
     """
     if "Communicators..." not in words:
         raise RasError("not an answer of NCCL RAS: " + plain(words.strip()[:80]))
@@ -171,7 +171,7 @@ def _another(draft: _Draft, peer: RasRank, state: str) -> None:
 def _ranked(line: str) -> RasRank | None:
     """Return the rank of a line, with host, pid and GPU if the line has them; None: the line is of no rank.
 
-    `  Rank 3 has launched up to operation 7 -- GPU 3 managed by process 4711 on node 10.0.0.7`.
+    Example: `  Rank 3 has launched up to operation 7 -- GPU 3 managed by process 4711 on node 10.0.0.7`.
     """
     match = RANK.match(line)
     if match is None:

@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.verdict import Confidence, Verdict
 from gpuwatch.number_text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
-"""Host and pid -> global rank, or None."""
+"""A function that returns the global rank of a host and pid, or None."""
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
 STILL_LISTED = "its node lists that process as running: only RAS's own network has lost it"
@@ -47,7 +47,7 @@ def judge_ras(
     launched fewer collectives.
 
     Args:
-        answers: Of RAS.
+        answers: The answers of RAS.
         locate: Host and pid -> global rank, or None.
         names: Address -> node, for hosts that RAS lists by address.
         running: Ranks whose nodes have just reported their processes.
@@ -147,7 +147,7 @@ def _charges(each: Communicator) -> list[_Charge]:
 
 
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
-    """Return True if there are only two counts: no rank is then merely a little ahead of the snapshot."""
+    """Return True if the ranks have only two different counts; with more, some are merely ahead."""
     return len(buckets) == 2
 
 
@@ -182,7 +182,7 @@ def _lost(
 
 
 def _is_confirmed(peers: Sequence[RasRank], reporters: Collection[str], names: Mapping[str, str]) -> bool:
-    """Return True if several nodes report the same, or one node reports it of its own processes."""
+    """Return True if several nodes report these ranks, or one node reports its own processes."""
     (reporter,) = reporters if len(reporters) == 1 else ("",)
     own = (reporter, "127.0.0.1", "::1")
     return not reporter or all(names.get(each.host or "", each.host) in own for each in peers)

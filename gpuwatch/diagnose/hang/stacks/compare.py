@@ -127,7 +127,7 @@ def _stack_verdict(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by:
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> Verdict:
-    """Return the verdict if most ranks are not in one place: a deadlock, or none."""
+    """Return the verdict if no location has the majority of ranks: a deadlock, or no culprit."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:
@@ -180,7 +180,7 @@ def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bo
 
 
 def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> Verdict | None:
-    """Return the verdict if all ranks wait in torch, some for a single peer, others in a collective.
+    """Return the deadlock verdict if all ranks wait in torch, some for a single peer, others in a collective.
 
     Else None.
     """
@@ -284,7 +284,10 @@ def held_children(each: RankStack) -> list[KernelThread]:
 
 
 def _call(spot: StackGroup) -> str:
-    """Return text with the system call that a group's ranks are in; "" if they differ or it shows already."""
+    """Return text with the system call that a group's ranks are in.
+
+    Empty if the ranks differ, or if the description of the group already names the call.
+    """
     if not spot.frames or spot.waits:
         return ""
     waits = {kernel_wait(thread)[0] for each in spot.ranks if (thread := kernel_thread(each)) is not None}

@@ -13,7 +13,7 @@ from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
 SHOWN_FRAMES = 12
 LEAST_WAITING = 2
-"""Ranks that must wait on a socket for the only other one to stand out."""
+"""Least number of ranks that must wait on a socket for the one that does not to be named."""
 
 
 class RankStack(Struct, frozen=True):
@@ -116,7 +116,7 @@ def stopped_ranks(spots: Sequence[StackGroup]) -> list[RankStack]:
 
 
 def only_one_off_the_network(spots: Sequence[StackGroup]) -> list[RankStack]:
-    """Return the only rank that waits on no socket while all others do, each in code of its own; else none.
+    """Return the only rank that waits on no socket while all others do, each in its own code; else [].
 
     Ranks of a program that exchanges data over its own sockets wait for each other like this.
     """

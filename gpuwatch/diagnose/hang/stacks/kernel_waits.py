@@ -5,7 +5,10 @@ from __future__ import annotations
 from gpuwatch.wire import KernelThread
 
 BUSY_PCT = 50.0
-"""Percent of a core; a spinning rank uses a whole one, a rank that waits for a lock none."""
+"""CPU use in percent of a core above which a thread counts as busy.
+
+A spinning rank uses a whole core, a rank that waits for a lock none.
+"""
 CALLS = (
     ("futex", "futex"),
     ("nanosleep", "clock_nanosleep"),
@@ -17,16 +20,16 @@ CALLS = (
     ("skb_wait", "recvfrom"),
     ("select", "select"),
 )
-"""Part of a kernel function's name -> system call."""
+"""Pairs: part of a kernel function's name, and the system call that it belongs to."""
 SLEEPS = ("clock_nanosleep", "nanosleep")
 STOPPED = ("T", "t")
-"""Stopped by SIGSTOP or by a debugger."""
+"""Process states: stopped by SIGSTOP (T) or by a debugger (t)."""
 HELD_STATES = ("D", "Z", *STOPPED)
 """Process states in which a process cannot run at all."""
 _POLLS = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
 SOCKET_CALLS = frozenset((*_POLLS, "recvfrom", "recvmsg", "accept", "accept4", "connect"))
 FOR_OTHERS = ("futex",)
-"""Calls in which gloo's ranks wait for their threads, which wait for other ranks."""
+"""System calls in which gloo's ranks wait for their threads, which wait for other ranks."""
 
 
 def kernel_wait(thread: KernelThread) -> tuple[str, bool]:

@@ -40,7 +40,7 @@ COLLECTIVES = frozenset(
 )
 """Functions of torch.distributed in which a rank waits for others."""
 ONE_TO_ONE = frozenset(("send", "recv", "batch_isend_irecv", "send_object_list", "recv_object_list"))
-"""Those of them in which a rank waits for a single peer."""
+"""Functions among COLLECTIVES in which a rank waits for a single peer."""
 OTHERS_WAIT = frozenset(("wait", "wait_tensor", "synchronize", "_engine_run_backward", "item"))
 """Functions in which a rank waits for a collective that runs on the GPU."""
 DATA_LOADER = "waiting for its data loader"
@@ -60,7 +60,7 @@ KINDS_OF_WORK = (
     ("/socket.py", "waiting for the network"),
     ("/ssl.py", "waiting for the network"),
 )
-"""Part of a library's file path -> what a rank does in it (work of its own)."""
+"""Pairs: part of a library's file path, and what a rank does in that code (work of its own)."""
 
 
 def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
