@@ -20,7 +20,7 @@ LOAD_PCT = 30.0
 An idle GPU narrows it on purpose.
 """
 LOAD_KNOWN_S = 900.0
-"""The history keeps single seconds for this long; older load is unknown."""
+"""Seconds for which the history keeps single seconds; whether a GPU was busy before that is unknown."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
     "hw_thermal": ("critical", "thermal throttling (HW thermal slowdown)"),
     "power_brake": ("critical", "power brake slowdown (HW power brake)"),
@@ -43,7 +43,7 @@ class GpuCase:
 
     @classmethod
     def of(cls, gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> GpuCase:
-        """Return the GPU without tiers older than three of their periods; a lost GPU has none."""
+        """Return the case of a GPU, without tiers older than three of their periods; a lost GPU has none."""
         tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
         return cls(gpu, node, thresholds, now, *tiers)
 
@@ -131,7 +131,8 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
 def slowdowns(case: GpuCase) -> Iterator[Condition]:
     """Yield a condition for each reason (thermal, power brake) that slowed the clock for too long.
 
-    By the share of time, which also covers the time between samples; without it, by the reasons active now.
+    The share of slowed time decides, which also covers the time between samples; without it, the reasons that
+    are active now.
     """
     if case.fast is None:
         return
@@ -192,7 +193,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
 
 
 def pcie_link(case: GpuCase) -> Iterator[Condition]:
-    """Yield a condition if the PCIe link is slower or narrower than possible while the GPU works."""
+    """Yield a condition if the PCIe link is slower or narrower than the GPU supports while the GPU works."""
     info, link = case.gpu.info, case.medium
     if link is None or case.gpu.medium_at is None:
         return
@@ -227,7 +228,8 @@ def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
 def nvlinks(case: GpuCase) -> Iterator[Condition]:
     """Yield a condition if NVLinks are down.
 
-    If all are down, only where another GPU of the node has some up (else none are fitted).
+    If all are down, a condition is yielded only if another GPU of the node has some up (else none are
+    fitted).
     """
     active, most = None if case.slow is None else case.slow.nvlink_active, case.gpu.info.nvlink_count
     if active is None or not most or active >= most:

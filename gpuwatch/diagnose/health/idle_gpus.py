@@ -10,7 +10,7 @@ from gpuwatch.number_text import gibibytes
 
 IDLE_PCT = 1.0
 HELD_BYTES = 1 << 30
-"""Bytes; a process that holds less leaves the GPU usable for others."""
+"""Least memory in bytes that a process must hold; one that holds less leaves the GPU usable for others."""
 
 
 def idle_conditions(node: Node, now: float) -> Iterator[Condition]:

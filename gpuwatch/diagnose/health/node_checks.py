@@ -88,7 +88,7 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """Yield a condition if the node's clock is off by more than CLOCK_S, or cannot be compared to CLOCK_S."""
+    """Yield a condition if the clock offset of a node exceeds CLOCK_S, or is not known to within CLOCK_S."""
     if node.clock is None:
         return
     off, error = node.clock.offset_s, node.clock.error_s
@@ -137,11 +137,9 @@ def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
 
 
 def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
-    """Yield a warning for a port that is not active.
+    """Yield a warning for a port that is not active, or `info` if it was never up since boot.
 
-    `info` if it never was up since boot: probably not cabled.
-
-    `age`: of its state, in seconds.
+    A port that was never up is probably not cabled. `age`: age of the port's state in seconds.
     """
     if port.state is None or port.state == "ACTIVE":
         return

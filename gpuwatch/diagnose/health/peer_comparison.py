@@ -20,7 +20,10 @@ EQUAL_PCT = 20.0
 USED_S = 180
 """Seconds over which utilization is compared; one rank's checkpoint or evaluation is mostly shorter."""
 PARTLY_PCT, ALWAYS_PCT = 5.0, 70.0
-"""Below the first (percent) a GPU is idle or of another job; above the second it always works."""
+"""Percent of utilization: below the first a GPU is idle or of another job.
+
+Above the second it always works.
+"""
 ALONE_POWER_FACTOR = 1.3
 """A GPU with this multiple of its peers' power does more work than they do.
 
@@ -32,7 +35,7 @@ SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
 
 
 class PeerGpu(Struct, frozen=True):
-    """A working GPU with fresh values; `busy` is its utilization in percent."""
+    """A working GPU with fresh values, and its utilization `busy` in percent."""
 
     gpu: Gpu
     fast: GpuFast
@@ -58,7 +61,7 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
 def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """Yield a condition if one GPU works part of the time for minutes, while its peers always work.
 
-    Not if enough ranks log their steps: `straggler` is then more precise.
+    None is yielded if enough ranks log their steps: `straggler` is then more precise.
     """
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():
@@ -80,7 +83,10 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
 
 
 def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:
-    """Return True if a GPU differs only because it works while its peers wait, as its power shows (watts)."""
+    """Return True if the power of a GPU shows that it differs only because it works while its peers wait.
+
+    `power_w`: its power; `usual_w`: the usual power of its peers (watts).
+    """
     if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
         return False
     return power_w >= ALONE_POWER_FACTOR * usual_w

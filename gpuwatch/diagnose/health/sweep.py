@@ -22,7 +22,7 @@ ROUND_S = 1.0
 """Seconds for one sweep over a small fleet; proportionally longer for a large one."""
 NODES_A_SECOND = 256
 SEVERAL, TOGETHER_S = 3, 30.0
-"""This many nodes or more, and over half of all, lost within this time (seconds): a network fault."""
+"""A network fault: at least SEVERAL nodes, and over half of all, are lost within TOGETHER_S seconds."""
 
 
 class HealthSweep:
@@ -55,9 +55,9 @@ class HealthSweep:
         return self.holding.turn(now, wall)
 
     def alerts(self, nodes: int) -> list[Alert]:
-        """Return all alerts, of a fleet of `nodes` nodes.
+        """Return all alerts of a fleet of `nodes` nodes.
 
-        If most of the nodes were lost at once, none of them is marked as a cause.
+        If most of the nodes were lost at once, none of these losses can be the cause of an incident.
         """
         alerts = list(self.holding.alerts.values())
         lost = sorted(
