@@ -50,9 +50,9 @@ def incidents(
     """Return every incident that the alerts form, numbered by time.
 
     Args:
-        alerts: As `alerts_of` and the conditions give them, on one clock.
+        alerts: The alerts of findings and conditions, on one clock.
         places: Where the ranks run, as far as is known.
-        packs: The rules, for their playbooks.
+        packs: The rules, which have the playbooks.
         now: Unix seconds; decides only whether a date stands in a sentence.
         last_lines: Rank -> the last line that it logged, if its file is known.
     """
@@ -152,7 +152,7 @@ def _judged(
 
 
 def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
-    """Return the alert without its rank, or named peer, if that number cannot be a rank of its job."""
+    """Return the alert; its rank, or named peer, is removed if its job has no rank with that number."""
     if not where.may_be_rank(alert.rank, job):
         alert = structs.replace(alert, rank=None, rank_from=None)
     peer = alert.fields.get("peer_rank")
@@ -196,15 +196,15 @@ def _playbook(
 
 
 def _is_over(alerts: Sequence[Alert]) -> bool:
-    """Return True if no alert fires any more; remarks that still fire keep no incident open."""
+    """Return True if no alert fires any more; a remark that still fires does not count."""
     weighed = [alert for alert in alerts if not alert.is_remark] or alerts
     return all(alert.state != "firing" for alert in weighed)
 
 
 def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:
-    """Return True if the culprit's rank is inferred from the start order of processes.
+    """Return True if the number of the culprit's rank is only inferred from the start order of processes.
 
-    False if a log states the number and no such rank writes that log.
+    False if a log states the number and no rank of inferred number writes that log.
     """
     if cause is not None and rank is not None and cause.rank == rank and by_order(cause):
         return True
@@ -231,7 +231,7 @@ def _last_activity(
 
 
 def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
-    """Return the failure class of the root cause, else of the timeouts, else of the first error."""
+    """Return the failure class of an incident: that of its cause, else its timeouts, else its first error."""
     if cause is not None:
         return cause.code
     if stuck is not None:
@@ -243,7 +243,7 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
 def _settled_by(stated: HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
     """Return the checks that would confirm the verdict.
 
-    For a hang without a log line, its signs list them.
+    For a hang without a log line, the signs of the hang list the checks.
     """
     cause = stated.cause
     if cause is not None and cause.code == HANG:

@@ -33,7 +33,7 @@ UNDATED = "undated"
 
 
 def facts(incident: Incident) -> list[Property]:
-    """Return what is known of the incident as a whole."""
+    """Return the properties of an incident as a whole: class, time, place, confidence and state."""
     checkpoint, recurrence = incident.checkpoint, incident.recurrence
     silent = [rank for rank in incident.silent if rank != incident.rank]
     known = [
@@ -103,7 +103,7 @@ def last_checkpoint(incident: Incident) -> list[Item]:
 
 
 def steps(incident: Incident) -> list[Item]:
-    """Return what to do, with the commands to copy."""
+    """Return the next steps of an incident, with the commands to copy."""
     return numbered(incident.do)
 
 

@@ -7,11 +7,11 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 
 MAX_EVIDENCE = 40
-"""Most proofs per incident, the cause's first; the others are in the timeline, with counts."""
+"""Most proofs per incident, the cause's first; the timeline counts the others."""
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """Return the incident's proofs, each with its alert: all of the cause, then one per further class.
+    """Return the incident's proofs, each with its alert: all proofs of the cause, then one per further class.
 
     The exception that ended the cause's rank comes before its end. Of the further classes, alerts of the
     cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.

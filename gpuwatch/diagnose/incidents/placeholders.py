@@ -12,7 +12,7 @@ Values = Mapping[str, object]
 
 PLACEHOLDER = re.compile(r"\{(node|gpu|rank|job|pid)\}")
 WORDS = {"node": "the node", "gpu": "the GPU", "rank": "the rank", "job": "the job", "pid": "the process"}
-"""Replacements in sentences for unknown values."""
+"""Placeholder -> noun that replaces it in a sentence if the value is unknown."""
 FINDERS = {
     "gpu": "`nvidia-smi -L` lists the GPUs with their indexes",
     "node": "`scontrol show job` or the launcher's host list names the nodes",
@@ -20,7 +20,7 @@ FINDERS = {
     "job": "`squeue --me` lists the jobs",
     "pid": "`nvidia-smi` lists the processes",
 }
-"""Replacements for commands whose value is unknown: how to find it."""
+"""Placeholder -> how to find its value; this replaces a command whose value is unknown."""
 NAMED_PLACEHOLDER = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(node|gpu|rank|job|pid)\}")
 COMMAND = re.compile(r"(?P<lead>[,:] )?`(?P<command>[^`]+)`")
 ONE_GPU = re.compile(r" (?:-i|--id)[ =]\{gpu\}")

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
 SLURM_JOB = re.compile(r"([0-9]+(?:_[0-9]+)?)(?:@.*)?")
-"""A Slurm job id, or one of several jobs that run under it."""
+"""Matches a Slurm job id, also one of several jobs that run under one id."""
 SACCT_FORMAT = "--format=JobID,State,ExitCode,MaxRSS,NodeList"
 COLLECT_DUMPS = "run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks"
 UNKNOWN_EXPLAIN = (
@@ -41,9 +41,9 @@ def playbook(
     *,
     unconfirmed: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return explanation, steps and links of a class; without a rule or remedy all are empty.
+    """Return explanation, steps and links of a failure class; all are empty without a rule or remedy.
 
-    `unconfirmed`: a kernel line that only a job's log has; a step to confirm it is then put first.
+    `unconfirmed`: only a job's log has the kernel line; a step to confirm it is then put first.
     """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
@@ -68,10 +68,10 @@ def settle(
     """Return the checks that would confirm the verdict; empty at high confidence.
 
     Args:
-        cause: None: it is not logged.
+        cause: The root cause; None: it is not logged.
         culprit: Rank, node and GPU, with the confidence of the verdict.
         stuck: The hang, if timeouts report one.
-        job: Of the incident.
+        job: The job of the incident.
         where: Where the ranks run.
         ended: True if no process is left to inspect.
     """

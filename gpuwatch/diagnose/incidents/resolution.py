@@ -41,7 +41,7 @@ class LastStep(Struct, frozen=True):
     def follows(self, alert: Alert) -> bool:
         """Return True if the step came after an alert: below it in the same file, else by time.
 
-        False if the alert is dated later: the file was cut after the step.
+        False if the alert has a later date than the step: the file was truncated in between.
         """
         proof = alert.proof[0]
         if alert.timed and self.at < alert.last - APART_S:
@@ -52,14 +52,14 @@ class LastStep(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """The living attempt of a job: when it began, its number of steps since, and each rank's newest one."""
+    """The living attempt of a job: when it began, its number of steps since, and each rank's newest step."""
 
     began: float
-    """Start of the first of them, unix seconds on our clock."""
+    """Start of its first process, unix seconds on our clock."""
     steps: int
     """Steps logged since."""
     has_steps: bool
-    """True if the job ever logged one."""
+    """True if the job ever logged a step."""
     stepped_at: float | None = None
     """When the newest step was logged, unix seconds on our clock."""
     last_steps: tuple[LastStep, ...] = ()
@@ -79,10 +79,12 @@ class Attempt(Struct, frozen=True):
         return not own or any(step.follows(alert) for step in own)
 
     def progress(self, wall: float) -> str | None:
-        """Return what closes an earlier incident: ` and making steps again`; None if nothing does yet.
+        """Return why the attempt closes earlier incidents, such as ` and making steps again`.
 
-        At least PROOF_STEPS steps must be logged. Of a job that never logged one, it is only known that its
-        ranks still run: that is enough after SILENT_START_S; the text states it. `wall`: now, unix seconds.
+        None: it does not yet. PROOF_STEPS logged steps are required. For a job that never logged a step,
+        SILENT_START_S seconds of running
+
+        ranks are enough, and the text states that no steps are logged. `wall`: now, unix seconds.
         """
         if self.steps >= PROOF_STEPS:
             return STEPS_AGAIN
@@ -156,7 +158,7 @@ def closings(
     """Return incident id -> why it is closed; open incidents are left out.
 
     Args:
-        incidents: All of them.
+        incidents: All incidents.
         jobs: The attempts of their jobs.
         places: Where the ranks run.
         before: The previous result: a closed incident stays closed until it gets a new alert.
@@ -175,7 +177,7 @@ def closings(
 
 
 def _failed_since(incident: Incident, recovered_at: float) -> bool:
-    """Return True if a rank failed after `recovered_at` (unix seconds) and did not itself resume."""
+    """Return True if an error came after `recovered_at` (unix seconds) and its rank has not recovered."""
     return any(
         each.severity in GRAVE and not (each.recovered or each.is_remark) and each.last > recovered_at
         for each in incident.alerts
@@ -222,7 +224,7 @@ def _closed(
 
 
 def _fails_beside(incident: Incident) -> bool:
-    """Return True if an error remains that has not recovered; symptoms do not count."""
+    """Return True if an error of the incident other than a symptom has not recovered."""
     return any(
         alert.severity in GRAVE and alert.role not in ("hint", "echo") and alert.recovered_at is None
         for alert in incident.alerts
@@ -234,8 +236,8 @@ def _resumed(
 ) -> Resolution | None:
     """Return the resolution if the job resumed training after the last failure of the incident; else None.
 
-    Later failures are another incident. Within a second of a start, times do not decide; `_is_of_before`
-    looks closer while the job runs.
+    Failures after that belong to another incident. Within a second of a start, times do not decide;
+    `_is_of_before` looks closer while the job runs.
     """
     failed = [alert for alert in incident.alerts if alert.severity in GRAVE and not alert.kernel]
     if not failed:
@@ -250,20 +252,23 @@ def _resumed(
 
 
 def _is_back(cause: Alert, attempt: Attempt) -> bool:
-    """Return True if a lost node is connected again and the job has stepped since."""
+    """Return True if a lost node is connected again and the job has logged a step since."""
     lost = cause.code == "node_lost" and cause.state == "resolved"
     return lost and attempt.stepped_at is not None and attempt.stepped_at > cause.last + APART_S
 
 
 def _is_left_behind(incident: Incident, cause: Alert, attempt: Attempt) -> bool:
-    """Return True if nothing but a launcher's death is reported, and its job steps again."""
+    """Return True if the incident reports only a launcher's death, and its job logs steps again."""
     alone = all(alert.code == LAUNCHER_KILLED for alert in incident.alerts if alert.severity in GRAVE)
     stepped = attempt.stepped_at is not None and attempt.stepped_at > cause.last + ATTEMPT_LISTED_S
     return cause.code == LAUNCHER_KILLED and alone and stepped
 
 
 def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:
-    """Return the closing if a later attempt of an ended job than the incident's trained; else None."""
+    """Return the resolution if a later attempt of an ended job than the incident's trained; else None.
+
+    `last`: number of the job's last attempt that trained.
+    """
     numbers = {attempt_of_path(alert.proof[0].file or "") for alert in incident.alerts} - {None}
     if last is None or not numbers or max(number for number in numbers if number is not None) >= last:
         return None
@@ -273,7 +278,7 @@ def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
     """Return True if the incident happened before this attempt began and its cause has not recurred.
 
-    Within a second of the start, times do not decide: the rank must have stepped since.
+    Within a second of the start, times do not decide: the rank must have logged a step since.
     """
     cause = incident.cause
     before_s = attempt.began - _earliest(incident)

@@ -1,4 +1,4 @@
-"""How often torchrun restarted the ranks of a job, and whether they step again, as text for its incidents."""
+"""Counts how often torchrun restarted the ranks of a job, and adds text about it to the job's incidents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.number_text import plural
 
 MAX_JOBS = 4096
-"""Most jobs whose restarts are kept; the first one known goes first."""
+"""Most jobs whose restarts are kept; the oldest entry is dropped first."""
 
 
 class RestartCounts:

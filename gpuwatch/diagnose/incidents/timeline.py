@@ -17,7 +17,7 @@ FOLD_S = 60.0
 
 
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
-    """Return the entries by time.
+    """Return the timeline's entries, ordered by time.
 
     The start of a hang has an entry of its own, long before any line is printed.
     """

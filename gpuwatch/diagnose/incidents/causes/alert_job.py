@@ -17,7 +17,10 @@ from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
 
 GAP_S = 120.0
-"""Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+"""Seconds between failures that separate incidents.
+
+It is longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s).
+"""
 
 
 def own_job(alert: Alert, where: RankIndex) -> str | None:
@@ -46,7 +49,7 @@ def own_job(alert: Alert, where: RankIndex) -> str | None:
 
 
 def _newest(places: Sequence[RankPlace]) -> list[RankPlace]:
-    """Return the places without those that had ended, as far as it is seen, when the newest of them began."""
+    """Return the places of the ranks that had not ended when the newest of these ranks began."""
     began = max((place.since for place in places if place.since is not None), default=0.0)
     return [place for place in places if place.until is None or place.until > began + STARTED_S]
 
@@ -102,13 +105,13 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
 
 
 def _is_apart(alert: Alert, place: RankPlace, where: RankIndex) -> bool:
-    """Return True if a line names a node of a live fleet on which no rank of the place's job runs."""
+    """Return True if an alert's line names a node of a live fleet without a rank of the place's job."""
     named = where.places.live and alert.rank_from == "field" and alert.node is not None
     return named and bool(place.node) and not where.on(alert.node, place.job)
 
 
 def when(alert: Alert) -> float | None:
-    """Return when it last happened (unix seconds), for an event when it began; None: unknown."""
+    """Return when the alert's error last happened, or when its event began (unix seconds); None: unknown."""
     event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
     return (alert.first if event else alert.last) if alert.timed else None
 

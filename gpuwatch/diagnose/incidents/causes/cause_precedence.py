@@ -21,7 +21,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 
 class CausePrecedence(IntEnum):
-    """Kind of cause of an alert; of two simultaneous alerts the lower value is the cause."""
+    """The kinds of causes; of two simultaneous alerts the one with the lower value is the cause."""
 
     NAMES_CULPRIT = 0
     ROOT_ERROR = 1
@@ -39,9 +39,9 @@ DEVICE_FAULT = of_kinds("device_fault")
 
 
 def layer(alert: Alert) -> int:
-    """Return 0 for a fault of a device, 1 for the kernel's report, 2 for others.
+    """Return the layer of an alert: 0 for a fault of a device, 1 for a report of the kernel, 2 for others.
 
-    Of two causes with equal precedence and second, the lower one leads, in whatever order their files are.
+    Of two causes with equal precedence in the same second, the one with the lower layer leads.
     """
     return 0 if alert.code.startswith(DEVICES) or alert in DEVICE_FAULT else 1 if alert.kernel else 2
 

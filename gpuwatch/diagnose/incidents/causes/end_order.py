@@ -16,8 +16,8 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
     """Return the end-order alert that explains a group; None if it has a cause or there is no such alert.
 
     Args:
-        group: Of one job and one period.
-        orders: `EndOrderWatch.alerts`.
+        group: The alerts of one job in one period.
+        orders: The end-order alerts, from `EndOrderWatch.alerts`.
         alerts: All alerts: a line may state that the job finished.
     """
     near = [one for one in orders.values() if one.job == group.job and _is_near(one, group.begin, group.end)]
@@ -35,7 +35,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
     """Return True if connections broke and no line gives a reason.
 
-    The first to give up is not the culprit.
+    The rank that ended first is then not the culprit.
     """
     if any(each in TIMEOUTS or each.code == CODE for each in alerts):
         return False

@@ -51,7 +51,7 @@ UNDATED_S = 30.0
 
 @dataclass(frozen=True)
 class Candidates:
-    """Alerts of one group that no earlier stage excluded, and what their exclusion depends on."""
+    """Alerts of one group that no earlier stage excluded, with derived facts on which exclusions depend."""
 
     alerts: Sequence[Alert]
     """All alerts of the group."""
@@ -70,7 +70,7 @@ class Candidates:
 
     @cached_property
     def entered(self) -> dict[int, float]:
-        """Rank -> when it entered the collective that timed out (unix seconds)."""
+        """Rank -> when the rank entered the collective that timed out (unix seconds)."""
         entered: dict[int, float] = {}
         for alert in self.timeouts:
             if alert.rank is not None:
@@ -86,7 +86,7 @@ class Candidates:
 
     @cached_property
     def alive(self) -> dict[int, float]:
-        """Rank -> time of its last own error, among lines that have a time (unix seconds)."""
+        """Rank -> time of the rank's last own error, among lines that have a time (unix seconds)."""
         alive: dict[int, float] = {}
         for alert in self.left:
             own = alert not in EXITS | LAUNCHER | PEER_CONNECTION_ERRORS | ABOUT_ANOTHER
@@ -107,7 +107,8 @@ class Candidates:
     def raised(self) -> dict[int, float]:
         """Rank -> since when an end elsewhere can follow from what the rank logged about itself.
 
-        In unix seconds: the time of its first exception or error, and earlier by `UNDATED_S` without a time.
+        The time is that of its first exception or error in unix seconds, earlier by `UNDATED_S` if it is
+        undated.
         """
         raised: dict[int, float] = {}
         for alert in self.left:
@@ -129,7 +130,10 @@ class Candidates:
         return {(alert.proof[0].node, alert.proof[0].file) for alert in found}
 
     def rank_of(self, alert: Alert) -> int | None:
-        """Return the alert's rank; of a launcher's line that has only a pid, by another line with the pid."""
+        """Return the alert's rank.
+
+        For a launcher's line that has only a pid, the rank of another line with that pid.
+        """
         return alert.rank if alert.rank is not None else self._rank_of_pid.get(alert.fields.get("pid", ""))
 
     @cached_property
@@ -138,7 +142,7 @@ class Candidates:
 
 
 class Exclusion(Struct, frozen=True):
-    """One reason why an alert is a consequence or a symptom, and thus no root cause."""
+    """A row of `EXCLUSIONS`: a reason why an alert is a consequence or a symptom, and thus no root cause."""
 
     name: str
     applies: Callable[[Alert, Candidates], bool]
@@ -168,12 +172,12 @@ def _is_mild(alert: Alert, _among: Candidates) -> bool:
 
 
 def _is_other_sides_barrier(alert: Alert, _among: Candidates) -> bool:
-    """Return True for a monitored barrier's report of another rank than 0, which knows the missing ranks."""
+    """Return True for a monitored barrier's report by a rank other than 0; only 0 knows who is missing."""
     return alert in BARRIER and _barrier_reporter(alert) not in (0, None) and not listed(alert)
 
 
 def _is_torn_down(alert: Alert, among: Candidates) -> bool:
-    """Return True for an abort below a timeout or lost peer in its file: a watchdog ends processes so."""
+    """Return True for an abort below a timeout or lost peer in the same file, as a watchdog causes."""
     if end_weight(alert) < 2 or alert.kernel:
         return False
     proof = alert.proof[0]
@@ -219,7 +223,7 @@ def _was_survived(alert: Alert, among: Candidates) -> bool:
 
 
 def _ends_mute(alert: Alert, among: Candidates) -> bool:
-    """Return True for an end of which only the error code is known, beside another rank's own error.
+    """Return True for an end of which only the exit code is known, if another rank logged its own error.
 
     Example: ranks 0 and 2 exit with 1, and the launcher's log has `[rank3]: KeyError`. An error that came
     later than an end, by its own time, is no reason for it.
@@ -257,7 +261,7 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
     ),
     (Exclusion("error code beside an exception elsewhere", _ends_mute, spares_named=True),),
 )
-"""Stages, in order: a row may depend on what the rows of earlier stages leave."""
+"""Exclusions by stage. The stages apply in order: a row may depend on what rows of earlier stages leave."""
 
 
 def possible_causes(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:

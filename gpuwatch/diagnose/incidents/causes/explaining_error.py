@@ -30,9 +30,9 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 SAME_MOMENT_S = 2.0
 KERNEL_S = 30.0
-"""A kernel or scheduler line may be stamped this much later than the end that it explains (seconds)."""
+"""Seconds by which a kernel or scheduler line may be dated later than the end that it explains."""
 SAME_ROW_S = 1.0
-"""Torchrun's table has times in whole seconds."""
+"""Seconds within which two ends in torchrun's table count as simultaneous: its times are in whole seconds."""
 EXPLAINED_S = 600.0
 """Seconds for which a rank's traceback explains its exit."""
 LOGGED_BYTES = 16384
@@ -65,7 +65,7 @@ def _is_below(alert: Alert, cause: Alert) -> bool:
 def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Return the alert that caused `best` by the rows of `LINKS`, followed to their end, or `best` itself.
 
-    It gets rank and node of `best` if it has none of its own.
+    The returned alert gets the rank and node of `best` if it has none.
     """
     if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
@@ -115,7 +115,7 @@ def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     """Return the errors near a launcher's report that names no rank, if only one rank logged any.
 
-    If several ranks did, the uppermost error above the report in its file; else [].
+    If several ranks logged errors, return the uppermost error above the report in its file; else [].
     """
     raised = [
         alert
@@ -183,13 +183,16 @@ def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool:
-    """Return True if an own error (`is_own_error`) is above a launcher's line about an end in one file."""
+    """Return True if an error (`is_own_error`) is above the line about an end in the same file.
+
+    `within_bytes`: largest distance of the two lines.
+    """
     own = ended in EXITS and is_own_error(error)
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
 
 def is_above_line(error: Alert, ended: Alert, within_bytes: float) -> bool:
-    """Return True if an error is at most so far above the line about an end, in the same file."""
+    """Return True if an error is at most `within_bytes` above the line about an end, in the same file."""
     return _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
 
@@ -239,9 +242,11 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return the cause with the place that another line gives: the launcher's, below it, or the scheduler's.
+    """Return the cause with the rank and node that another line gives for it.
 
-    Unchanged if it has a place or no line gives one.
+    That line is the launcher's, below the cause, or the scheduler's. The cause is unchanged if it has a place
+    or
+    no line gives one.
     """
     if cause.rank is None and (cause.kernel or cause.node is None):
         cause = _of_rank_that_suffered(cause, alerts)
@@ -264,7 +269,7 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return the cause; to a fault of a GPU, add the rank if it alone suffers from it."""
+    """Return the cause; if it is a fault of a GPU and one rank alone suffers from it, with that rank."""
     effects = {
         alert.rank
         for alert in alerts
@@ -287,7 +292,7 @@ def _one_process(one: Alert, other: Alert) -> bool:
 
 
 def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Return the errors of its own that the rank logged before it ended."""
+    """Return the errors that the rank of `ended` logged about itself before it ended."""
     return [
         alert
         for alert in alerts
@@ -346,4 +351,4 @@ LINKS = (
     CausalLink("only exception", lambda alert: alert in EXITS and alert.rank is None, _only_exception),
     CausalLink("last lost peer", lambda a: a in MILD_ENDS, _last_peer_error, ends_at_rank=True),
 )
-"""In order: the first row that finds a cause counts."""
+"""The causal links in order: the first row that finds a cause counts."""

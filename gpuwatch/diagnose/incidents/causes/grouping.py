@@ -48,7 +48,10 @@ from gpuwatch.diagnose.model.timing import (
 )
 
 OUTAGE_S = 1800.0
-"""Seconds for which a file system counts as lost: servers evict a client minutes after it falls silent."""
+"""Seconds for which a file system counts as lost after a report.
+
+A server may evict a client minutes later.
+"""
 NOTHING: Resumed = {}
 ATTEMPT_BEGINS_S = 2.0
 """A process that was just started logs no failure of a training sooner (seconds)."""
@@ -121,7 +124,7 @@ def _joins(alert: Alert) -> bool:
 
 
 def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
-    """Return True if something failed: not only warnings, hints and what a normal end prints too."""
+    """Return True if a group has a failure: not only warnings, hints and what a normal end prints too."""
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
         and alert.role != "hint"
@@ -139,7 +142,7 @@ def is_precursor(alert: Alert) -> bool:
 
 
 def _thrown_out(group: AlertGroup) -> bool:
-    """Return True if several ranks ended by an exception about a lost peer, which a normal end never does."""
+    """Return True if several ranks ended by an exception about a lost peer: a normal end has one at most."""
     raised = {
         alert.rank
         for alert in group.alerts
@@ -192,7 +195,7 @@ def _in_time(
 
 
 def _is_past(group: AlertGroup, alert: Alert) -> bool:
-    """Return True if the ranks of a group had resumed before this error happened."""
+    """Return True if all failed ranks of a group had resumed before this error happened."""
     if alert.severity not in ("error", "critical"):
         return False
     over = went_on_at(group.alerts)
@@ -200,7 +203,10 @@ def _is_past(group: AlertGroup, alert: Alert) -> bool:
 
 
 def _goes_on(group: AlertGroup, alert: Alert) -> bool:
-    """Return True if the kernel of the same node reports the same file system again, or a task that waits."""
+    """Return True if the alert continues an outage of the group's file system.
+
+    The kernel of the same node reports the same file system again, or a task that waits for it.
+    """
     return any(
         each.node == alert.node
         and onset(alert) - each.last < OUTAGE_S

@@ -42,7 +42,7 @@ def with_lost_peers_placed(
     the node's ranks lost it.
 
     Args:
-        believed: The alerts that may be the cause.
+        believed: The alerts that no more trusted source refutes; the cause is one of them.
         alerts: All alerts of the group, with the observed ends, whose order is known.
         where: The nodes by their addresses.
     """
@@ -85,9 +85,9 @@ def signalled_first(believed: Sequence[Alert], alerts: Sequence[Alert]) -> list[
 def _came_first(
     ranks: set[int | None], lost: set[int | None], observed: Mapping[int, float], ends: Sequence[Alert]
 ) -> bool:
-    """Return True if the ranks' ends were observed before the others' ends, or torchrun lists them.
+    """Return True if the ends of `ranks` were observed before those of the others, or torchrun lists them.
 
-    Torchrun logs each signal that it sends: another one in its table came from somewhere else.
+    Torchrun logs each signal that it sends: another signal in its table came from elsewhere.
     """
     first = [at for rank, at in observed.items() if rank in ranks]
     later = [at for rank, at in observed.items() if rank in lost]
@@ -97,7 +97,7 @@ def _came_first(
 
 
 def _that_lost_a_peer(here: Sequence[Alert], lines: int, observed: Mapping[int, float]) -> list[int]:
-    """Return the ranks of a node that wrote its lines about lost connections; empty: not known."""
+    """Return the ranks of a node that wrote its lines about lost connections; empty: unknown."""
     spoke = {alert.rank for alert in here if _is_own(alert)}
     ended = {
         alert.rank

@@ -28,7 +28,7 @@ LEAVING_S = 10.0
 """The launcher ended all ranks of an attempt."""
 MAX_JOBS = 4096
 MAX_OF_JOB = 64
-"""Most resumptions that are kept of one job; the first one goes first."""
+"""Most resumptions that are kept per job; the oldest is dropped first."""
 
 
 class Resumptions:
@@ -67,7 +67,7 @@ class Resumptions:
         return self.of_job != before
 
     def _keep(self, writer: RankProgress, starts: Iterable[float], later_s: float, offset_s: float) -> None:
-        """Add the attempts that began at `starts`, if the writer logged PROOF_STEPS steps after them.
+        """Store a resumption for each start of `starts` after which the writer logged PROOF_STEPS steps.
 
         `starts`: unix seconds. `later_s`: steps sooner than this after a start do not count. `offset_s`: unix
         seconds minus the clock of the steps.
@@ -88,7 +88,7 @@ class Resumptions:
                 self.of_job[job] = tuple(sorted((*others, found)))[-MAX_OF_JOB:]
 
     def _start(self, job: str, start: float) -> None:
-        """Add an attempt that has not trained yet, if none of about this start is known."""
+        """Add an attempt that has not trained yet, unless one with about the same start is known."""
         known = self.of_job.get(job, ())
         if not any(each.began > start - SAME_START_S for each in known):
             self.of_job[job] = (*known, Resumption(start))[-MAX_OF_JOB:]

@@ -48,7 +48,7 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PAIRWISE = of_kinds("pairwise_mismatch")
 SAID_BYTES = 2048
-"""A program states why it ends at most this far above its last line (bytes)."""
+"""Largest distance (bytes) above a program's last line at which it states why it ends."""
 PEERS_SOONER_S = 30.0
 """Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 
@@ -124,7 +124,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
 def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
     """Return the program's own error line shortly above the report of an end with an error code, or None.
 
-    A stated loss counts, and an error that no rule knows if no other error came with it.
+    A stated loss counts. An error that no rule knows counts if no other error came with it.
     """
     if ended is None or ended not in MILD_ENDS or ended not in EXITS:
         return None
@@ -147,7 +147,10 @@ def _lost_peer_report(alerts: Sequence[Alert]) -> Alert | None:
 
 
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
-    """Return the rank that most reports of a pairwise collective mismatch name; empty: none, or a tie."""
+    """Return the rank that most reports of a mismatch name, in a collective checked in pairs.
+
+    Empty: a tie or none.
+    """
     if cause not in PAIRWISE:
         return ()
     named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
@@ -158,7 +161,10 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 
 def _ranks_behind(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
-    """Return the ranks with the lowest count of operations in the lines of the class; () if all have it."""
+    """Return the ranks with the lowest count of operations in the lines of the cause's class.
+
+    () if all have it.
+    """
     counts = {
         each.fields.get("peer_rank"): each.fields.get("lag_op_count")
         for each in alerts
@@ -179,7 +185,11 @@ def _when(alert: Alert) -> float:
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
-    """Return the earliest alert, or a stronger one so soon after that the order may be reversed, or None."""
+    """Return the earliest alert, or a stronger one that follows too soon for a sure order.
+
+    None if none is given. A line that lists the culprits, and a warning whose class explains a lost peer, are
+    preferred.
+    """
     raised = {alert.rank for alert in alerts if alert in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
@@ -210,7 +220,7 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
 
 
 def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
-    """Return True if `ended` is the end of the rank with this undated cause, or a launcher's line below it.
+    """Return True if `ended` is the end of the rank that logged an undated `cause`, or is below it in a log.
 
     A launcher that lists several ranks at one time does not know which was first.
     """
@@ -221,9 +231,9 @@ def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
-    """Return True if a rank ended without an exception of its own.
+    """Return True if the alert is the end of a rank that logged no exception of its own.
 
-    A simultaneous end with an exception is preferred.
+    A simultaneous end with an exception is preferred as the cause.
     """
     return alert in EXITS and alert.rank not in raised
 
@@ -236,13 +246,13 @@ def _is_listed_later(alert: Alert) -> bool:
 def _is_mild(alert: Alert) -> bool:
     """Return True if all lines of an alert are logged as warnings.
 
-    Another rank may have ended by the same cause.
+    Another rank may have ended for the same reason.
     """
     return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 
 def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """Return `explicit`, which lists culprits, or an older error of a listed rank that explains its absence.
+    """Return an older error of a rank that `explicit` lists as absent, if it explains this; else `explicit`.
 
     `ordered`: the candidates by time.
     """

@@ -35,7 +35,10 @@ def confidence_of(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -
 
 
 def _standing(cause: Alert, alerts: Sequence[Alert]) -> str:
-    """Return how a root cause stands to the other reports; without a timestamp it is no older than any."""
+    """Return text on how a root cause relates to the other reports, such as `older than the other reports`.
+
+    Without a timestamp the cause is only `the strongest of the reports`.
+    """
     if all(each.id == cause.id or each.severity == "info" for each in alerts):
         return "the only error that is reported"
     return "older than the other reports" if cause.timed else "the strongest of the reports"

@@ -53,13 +53,13 @@ class CulpritChoice(Struct, frozen=True):
     confidence: Confidence = "low"
     because: str = ""
     votes: int = 0
-    """Number of ranks whose lines name this node's address."""
+    """Number of ranks whose lines name the address of the culprit's node."""
 
 
 def chosen_culprit(
     found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the culprit: that of the cause, else that of the hang, else the ranks that did not take part."""
+    """Return the culprit: that of the cause, else of the hang `stuck`, else the ranks that took no part."""
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
@@ -95,7 +95,7 @@ def chosen_culprit(
 
 
 def _reported_of_others(cause: Alert, alerts: Sequence[Alert]) -> CulpritChoice | None:
-    """Return a choice without a place if the rank of a cause only reports what befell others; else None."""
+    """Return a choice without a place if the cause's rank only reports what befell other ranks; else None."""
     who = "a rank" if cause.rank is None else f"rank {cause.rank}"
     if waited_for_another(cause, alerts):
         return CulpritChoice(because=f"{who} waited for another rank or node, which is lost or silent")
@@ -125,7 +125,10 @@ def without_refuted_place(
 def _joined(
     choice: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the choice with the rank that other lines name for the cause; at most medium confidence."""
+    """Return the choice with the rank that other lines name for the cause; at most medium confidence.
+
+    `joined`: that rank, and the reason as text.
+    """
     rank, because = joined
     there = CulpritChoice(rank) if _is_of_unknown_job(choice, where, job) else _at(rank, where, job)
     if job is None and choice.node is not None and there.node not in (None, "", choice.node):
@@ -139,7 +142,7 @@ def _joined(
 def _is_of_unknown_job(choice: CulpritChoice, where: RankIndex, job: str | None) -> bool:
     """Return True if the incident has no job, and all ranks on the live node belong to known jobs.
 
-    These ranks are then not its own.
+    These ranks are then not of the incident's job.
     """
     return job is None and where.places.live and all(place.job is not None for place in where.on(choice.node))
 
@@ -157,7 +160,7 @@ def _rank_of_node(
     where: RankIndex,
     job: str | None,
 ) -> CulpritChoice:
-    """Return the choice for a fault of a node or GPU, with the only rank there that ended or suffered."""
+    """Return the choice for a fault of a node or GPU, plus the only rank there that ended or suffered."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(choice.node, job, then)
     if not cause.kernel and _is_of_unknown_job(choice, where, job):
@@ -194,7 +197,8 @@ def _by_address(
 ) -> CulpritChoice:
     """Return the node whose address most lost connections name, not the rank that logged them.
 
-    Without such a node, the only rank that did not take part, else the cause's place with low confidence.
+    Without such a node, return the only rank that did not take part, else the cause's place with low
+    confidence.
     """
     votes = nodes_at_fault([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if cause in RENDEZVOUS_STORE:
@@ -226,7 +230,10 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """Return the only known rank or node that reports no wait while all others do; else no place."""
+    """Return the only known rank or node that reports no wait while all others do.
+
+    Else a choice without a place.
+    """
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
@@ -247,14 +254,14 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 def _suspected(
     stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the choice without a cause in the logs: the only rank or node that did not take part."""
+    """Return the choice if no cause is logged: the only rank or node that did not take part."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 
 def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
     """Return the choice if no timeout shows who waited: the node that others name, or the only silent rank.
 
-    Without either, no place.
+    Without either, the choice has no place.
     """
     votes = nodes_at_fault(alerts, where)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}

@@ -38,7 +38,7 @@ PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
 MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
-"""Logged by ranks that waited for another one or lost it."""
+"""Classes that ranks log which waited for another rank or lost it."""
 TOGETHER_S = 0.3
 """Two kills within this time have one cause outside of the job; their order is no evidence (seconds)."""
 TERMINATED_WEIGHT = 3
@@ -50,7 +50,8 @@ def rank_of_cause(
 ) -> tuple[int, str] | None:
     """Return the rank of a cause without one, and the reason as text.
 
-    None if the lines give no rank or several, or the cause has a rank, or is the scheduler's or a victim's.
+    None if the lines give no rank or several, or if the cause has a rank or is a line of the scheduler or of
+    a rank that only waited.
     """
     if cause.rank is not None or cause in OF_NO_RANK or cause in VICTIMS:
         return None
@@ -115,7 +116,7 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
-    """Return the ranks that were killed at the same moment, the cause's own among them; empty: it was alone.
+    """Return the ranks that were killed at the same moment, including that of the cause; empty: only one was.
 
     Only for ends without a launcher's table: torchrun lists the first failure, and kills the others.
     """
@@ -134,7 +135,7 @@ def killed_together(cause: Alert, alerts: Sequence[Alert]) -> set[int]:
 def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
     """Return the only rank whose own error names the process that the kernel killed, such as its data loader.
 
-    None: none, several, or the cause is not the kernel's.
+    None: no rank or several ranks do, or the kernel did not report the cause.
     """
     if not cause.kernel:
         return None

@@ -1,4 +1,4 @@
-"""Suspects if the logs show only victims: the ranks that did not take part."""
+"""Finds the suspects of a hang if the logs show only victims: the ranks that did not take part."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ ABORT_WEIGHT = 2
 
 
 class Hang(Struct, frozen=True):
-    """What the victims of one hang have in common; times in unix seconds."""
+    """What the victims of one hang report; times in unix seconds."""
 
     victims: tuple[int, ...]
     """Ranks that timed out."""
     world: tuple[int, ...]
     """All known ranks of the job."""
     where: str
-    """`ALLREDUCE seq 2381`, the operation of most of them; may be empty."""
+    """The operation that most victims wait in, such as `ALLREDUCE seq 2381`; may be empty."""
     began: float
     """When the collective that timed out was entered."""
     printed: float
-    """When the first rank gave up."""
+    """When the first rank reported the timeout."""
     silent: tuple[int, ...] = ()
     """Ranks that logged no error while the others timed out."""
     odd: tuple[int, ...] = ()
@@ -57,13 +57,13 @@ class Hang(Struct, frozen=True):
     whole: bool = False
     """True if `world` is the announced size of the job; False: only known ranks."""
     left_out: tuple[int, ...] = ()
-    """The only rank of a node whose process its launcher did not have to stop."""
+    """The only rank of a node whose process its launcher did not have to stop, or empty."""
     dated: bool = True
     """True if a line bounds `began`."""
     idle: tuple[int, ...] = ()
     """The few ranks whose GPUs were idle while those of all others were busy."""
     words: tuple[int, ...] = ()
-    """The only rank that logged work of its own below the last step of all."""
+    """The only rank that logged other lines than steps after the last step of all ranks, or empty."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
@@ -159,9 +159,9 @@ def _is_even(alert: Alert) -> bool:
 
 
 def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
-    """Return the ranks with `last enqueued == last completed` in the hung group: they never entered.
+    """Return the ranks of the hung group with `last enqueued == last completed`: they never entered.
 
-    Empty if they are too many.
+    Empty if there are too many of them.
     """
     idle: set[int] = set()
     busy: set[int] = set()
@@ -197,7 +197,7 @@ def _aborted(alerts: Sequence[Alert]) -> set[int | None]:
 
 
 def is_milder(alert: Alert, cause: Alert) -> bool:
-    """Return True for a warning beside a graver cause: its rank may go on, so it is no consequence."""
+    """Return True for a warning beside a graver cause: its rank may go on, so it is not a consequence."""
     return alert.severity not in GRAVE and cause.severity in GRAVE
 
 
@@ -222,7 +222,7 @@ def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str,
 def without_reporters(
     votes: Sequence[tuple[str, int]], cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[list[tuple[str, int]], str | None]:
-    """Return the votes for nodes whose lines do not report the cause, and the only such node of the job."""
+    """Return the votes without nodes whose own lines report the cause, and the only such node of the job."""
     reporters = {alert.node for alert in alerts if alert.code == cause.code}
     others = {place.node for place in where.ranks(job) if place.node} - reporters
     left = [(node, count) for node, count in votes if node not in reporters]
@@ -237,7 +237,7 @@ def all_placed(where: RankIndex, job: str | None) -> bool:
 
 
 def lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """Return True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
+    """Return True if all ranks on other nodes lost a peer, and those of this node, whose logs are read, none.
 
     A broken link between two living nodes is logged on both sides.
     """

@@ -19,7 +19,7 @@ MAX_READ_CHARACTERS = 1000
 
 
 def waited_for_another(cause: Alert, alerts: Sequence[Alert]) -> bool:
-    """Return True if a cause is an exception, or the end by one, that only tells of another rank.
+    """Return True if a cause is an exception, or the end by one, that only reports a wait for another rank.
 
     Its line names the other rank for which it waited in vain, or it is a time-out or lost connection while
     another node of the group is lost, or another rank vanished.
@@ -36,7 +36,7 @@ def waited_for_another(cause: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _is_gone_elsewhere(alert: Alert, raised: Alert) -> bool:
-    """Return True if an alert reports a lost node or a vanished rank other than those of the exception."""
+    """Return True if an alert reports a lost node or vanished rank other than those of exception `raised`."""
     if alert.code in NODE_GONE:
         return alert.node != raised.node
     return alert.code == VANISHED and alert.rank != raised.rank

@@ -44,7 +44,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{signal}",),
     ("iteration {iteration}", "epoch {epoch}"),
 )  # fmt: skip
-"""For each group, the first form whose fields are all known is used."""
+"""Texts by group: of each group, the first form whose fields are all known is used."""
 FIELD = pattern_of(r"\{(\w+)\}")
 EPOCH = pattern_of(r"(?i)\bepoch[ :=#\[(]{1,3}(\d{1,6})\b(?!\.\d)")
 MAX_FORMS = 3
@@ -53,7 +53,7 @@ PORT = pattern_of(r"<\d+>$")
 """The port in an address as NCCL prints it; it is random and thus omitted."""
 
 MAX_REPORTED = TIMEOUTS | GENERIC_EXCEPTIONS | SCHEDULER | EXITS
-"""Classes whose headlines are worded elsewhere."""
+"""Classes whose details other functions put into the headline."""
 PCI_ADDRESS = pattern_of(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
 )
@@ -65,12 +65,12 @@ SENTENCE_END = pattern_of(
     r"[.;] (?=[A-Z])|[,;.]? [Pp]lease (?:check|see|refer|read|look)\b|\", \"|\.$| \(and \d+ more"
 )
 SPECIFIC = pattern_of(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
-"""Marks of a specific message: numbers, names, paths."""
+"""Matches the marks of a specific message: numbers, names, paths."""
 URL = pattern_of(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
 HOST = pattern_of(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
-"""Host of a failed download."""
+"""Matches the host and path of a failed download."""
 ERRNO = pattern_of(r"^\[Errno -?\d+\] (?:[^:]{1,80}(?:: |$))?")
-"""An errno with its text, which repeats the title."""
+"""Matches an errno with its text, which repeats the title."""
 CUDA = pattern_of(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
@@ -96,7 +96,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
 
 
 def pci_address(cause: Alert) -> str:
-    """Return the only PCI address in a kernel or driver line; else ""."""
+    """Return the PCI address in a kernel or driver line if it has exactly one; else ""."""
     if not cause.kernel:
         return ""
     named = cause.fields.get("pci") or cause.fields.get("bus_id")

@@ -1,4 +1,4 @@
-"""What the headline of an incident is written from, and which ranks only followed."""
+"""The facts of an incident's headline, and the ranks whose failures only followed from the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 
 
 class HeadlineFacts(Struct, frozen=True):
-    """What `sentence` needs: cause, hang, alerts, and the culprit's rank, node and GPU."""
+    """The input of `sentence`: cause, hang, alerts, and the culprit's rank, node and GPU."""
 
     cause: Alert | None
     rank: int | None
@@ -30,7 +30,10 @@ class HeadlineFacts(Struct, frozen=True):
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
-    """Return the number of ranks that only followed; of nodes if no alert is of a known rank."""
+    """Return the number of ranks with errors that are no culprits.
+
+    Of nodes if no alert is of a known rank.
+    """
     ranks = following(reported, where)
     if ranks or any(alert.rank is not None for alert in reported.alerts):
         return len(ranks)
@@ -38,7 +41,7 @@ def followers(reported: HeadlineFacts, where: RankIndex) -> int:
 
 
 def following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
-    """Return the ranks that only followed."""
+    """Return the ranks with errors that are no culprits: their failures only followed from the cause."""
     culprits = set(reported.named) | ({reported.rank} if reported.rank is not None else set())
     cause = reported.cause
     culprits |= (

@@ -1,4 +1,4 @@
-"""The part of a headline about the ranks that followed."""
+"""The part of a headline about the ranks whose failures followed from the cause."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def followed(reported: HeadlineFacts, where: RankIndex) -> str:
 
 
 def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
-    """Return text about ranks whose collective timed out, and whether before or after the cause."""
+    """Return text about ranks whose collective timed out, and whether that was before or after the cause."""
     spots = Counter(spot for alert in waited if (spot := collective(alert.fields)))
     spot = f" in {spots.most_common(1)[0][0]}" if spots else ""
     ranks = plural(len({alert.rank for alert in waited}), "rank")
@@ -69,14 +69,15 @@ def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
 
 
 def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:
-    """Return the number of these ranks that report the cause too."""
+    """Return how many of `ranks` report the cause too."""
     return len({alert.rank for alert in alike(reported, cause)} & ranks)
 
 
 def alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
     """Return the alerts of the cause's class.
 
-    Of ends only those with the same exit code and signal that do not follow from it.
+    If the cause is the end of a process, only ends with the same exit code and signal that do not follow from
+    it.
     """
     same_class = [alert for alert in reported.alerts if alert.code == cause.code]
     if cause not in EXITS:
@@ -92,10 +93,10 @@ def alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
 
 
 def _status(alert: Alert) -> tuple[object, object]:
-    """Return exit code and signal as the line gives them."""
+    """Return exit code and signal of an alert as its line gives them."""
     return alert.fields.get("exitcode"), alert.fields.get("signal")
 
 
 def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[object]) -> int:
-    """Return the number of these ranks with an alert of one of these classes."""
+    """Return how many of `ranks` have an alert of one of the classes `codes`."""
     return len({alert.rank for alert in reported.alerts if alert in codes and alert.rank in ranks})

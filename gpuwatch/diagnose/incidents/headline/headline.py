@@ -1,4 +1,4 @@
-"""The sentence: which rank failed first, how, when, and how many others followed."""
+"""Writes the headline sentence: which rank failed first, how, when, and how many others followed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
 def _with_reason(cause: Alert, alerts: Iterable[Alert]) -> Alert:
     """Return the cause with the reason that another line of its class states, where it states none itself.
 
-    That a script (Slurm's prolog) failed is no reason.
+    `prolog failed` (a script of Slurm) counts as no reason.
     """
     why = cause.fields.get("why")
     if why is not None and not str(why).lower().endswith("prolog failed"):
@@ -150,9 +150,9 @@ def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Return the ranks with the cause's alert within NODE_S if all are on its node, one of several.
+    """Return the ranks on the culprit's node with the same failure within NODE_S of the cause.
 
-    Else none.
+    Empty if ranks elsewhere have it too, or if the job runs on this node alone.
     """
     if cause.kernel or reported.rank is None or reported.node is None or reported.named:
         return set()

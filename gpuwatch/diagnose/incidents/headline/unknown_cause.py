@@ -13,7 +13,7 @@ from gpuwatch.number_text import plural, ranges
 
 
 def unknown_cause(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """Return the headline without a logged cause: what the victims report, and the likely suspects."""
+    """Return the headline if no cause is logged: what the victims report, and the likely suspects."""
     stuck = reported.hang
     if stuck is None:
         ranks = {alert.rank for alert in reported.alerts if alert.rank is not None and alert.role != "hint"}
@@ -72,7 +72,7 @@ def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:
 
 
 def likely_culprit(reported: HeadlineFacts, where: RankIndex) -> str:
-    """Return who is likely the culprit, and the reason as text."""
+    """Return text that names the likely culprit, and the reason as text."""
     who = place(reported.rank, reported.node, reported.gpu)
     if reported.rank is None:
         return f"lines about lost connections name {who}: the likely culprit"
