@@ -1,4 +1,4 @@
-"""How a log ends after the last training step: an error, a save, silence, and the epoch. Pure."""
+"""Facts about how a log ends after the last training step: an error, a save, silence, and the epoch. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuwatch.runs.steps.epochs import EPOCH_OF, EpochSpan
 NUMBER = pattern_of(r"\d[\d,]*")
 WHOLE = pattern_of(r"(?<![\d,./])(\d[\d,]{0,12}) ?(?:/|of) ?\1(?![\d/]|[.,]\d)")
 MIN_TOTAL = 10
-"""A smaller number may count other things than steps, such as epochs or ranks."""
+"""Least number that counts as a total of steps; a smaller one may count epochs or ranks."""
 FAILED_END = pattern_of(
     r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
 )
-"""A program reports that it exits with a failure code."""
+"""Matches a program's report that it exits with a failure code."""
 ON_PURPOSE = pattern_of(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
     r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
@@ -26,7 +26,7 @@ ON_PURPOSE = pattern_of(
     r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
     r"|by (?:the )?user)\b|\^C"
 )
-"""Wording in the last lines of a log for an intended end, or for its reason."""
+"""Matches the wording of an intended end, or of its reason, in the last lines of a log."""
 SAVED = pattern_of(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
     r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
@@ -46,13 +46,13 @@ NOT_RECEIVED = pattern_of(
     r"(?i)\b(?:send\w*|closing signal|ignor\w{1,5}|handlers?|install\w*|regist\w*|will|press|use"
     r"|to (?:stop|abort|quit|exit)|DUE TO)\b"
 )
-"""The signal is only announced, or is one that a launcher sends to other ranks."""
+"""Matches lines in which a signal is only announced, or is one that a launcher sends to other ranks."""
 SILENCE = pattern_of(
     r"(?i)\bno (?:new )?(?:output|progress|steps?|heartbeats?|activity|log lines?|updates?)\b.{0,80}"
     r"\bfor (?:over )?\d"
     r"|\b(?:silent|stalled|stuck|idle) (?:for|since) (?:over )?\d"
 )
-"""A supervisor's message about a stall."""
+"""Matches a supervisor's message about a stall."""
 STALL_S, STALL_STEPS = 60.0, 10
 """A log that continues this many seconds and step times after the last step of all ranks shows a stall."""
 
@@ -66,13 +66,13 @@ class LogEnd(NamedTuple):
     epochs: EpochSpan | None = None
     """The epochs that its lines name; None: none, or not searched."""
     elsewhere: bool = False
-    """True if a saved stack of its rank differs from those of all others."""
+    """True if a saved stack of its rank differs from the stacks of all other ranks."""
 
 
 def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
     """Return the last epoch that these logs name, and the number of epochs.
 
-    None: no log names one in its last line, or it was the last one.
+    None: no log names an epoch in its last line, or the epoch was the last one.
     """
     files = {track.file for track in tracks}
     named = [
@@ -101,7 +101,7 @@ def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> list[str]:
-    """Return the last lines of these tracks' logs, each from the last step's line on if that is known."""
+    """Return the last lines of the tracks' logs, each from the line of its last step on if it is known."""
     found: list[str] = []
     for track in tracks:
         lines = list(closings[track.file].lines) if track.file in closings else []
@@ -139,9 +139,7 @@ def is_failed_end(line: str) -> bool:
 def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> str | None:
     """Return the signal that ended a job (a key of SIGNALS), from lines below its last steps.
 
-    None: no signal.
-
-    Without tracks, from the ends of all logs.
+    None: no signal did. Without tracks, the ends of all logs are searched.
     """
     lines = below_steps(tracks, closings) if tracks else [x for each in closings.values() for x in each.lines]
     received = [line for line in lines if not NOT_RECEIVED.search(line)]
@@ -149,5 +147,5 @@ def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> st
 
 
 def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Return True if a checkpoint was written after the last step: nothing was lost."""
+    """Return True if a checkpoint was written after the last step, so that no step was lost."""
     return any(SAVED.search(line) for line in below_steps(tracks, closings))

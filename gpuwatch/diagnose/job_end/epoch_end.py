@@ -1,4 +1,4 @@
-"""Logs that count epochs but not total steps: whether they end before the last epoch. Pure."""
+"""Decides whether logs that count epochs but not total steps end before the last epoch. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
 from gpuwatch.runs.steps.epochs import EPOCH_OF
 
 SHORT_STEPS = 10
-"""Logged steps of an announced total that make a run, if the log is no longer written."""
+"""Least logged steps by which a log with an announced total counts as a run, if it is no longer written."""
 
 
 def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
     """Return the furthest epoch of these logs and the number of epochs.
 
-    None: one reached the last, or unknown.
+    None: a log reached the last epoch, or the epochs are unknown.
 
     A single epoch with fewer than `SHORT_STEPS` logged steps may be an excerpt and does not count.
 
@@ -37,7 +37,7 @@ def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) 
 
 
 def place_in_epoch(tracks: Iterable[StepTrack]) -> tuple[int, int, int | None] | None:
-    """Return epoch, step in it and its steps (None: unknown) of the furthest log that counts steps by epoch.
+    """Return (epoch, step in it, steps per epoch or None) of the furthest log that counts steps by epoch.
 
     None: no log does.
     """
@@ -52,7 +52,7 @@ def place_in_epoch(tracks: Iterable[StepTrack]) -> tuple[int, int, int | None] |
 def ends_on_purpose(closings: Mapping[str, LogEnd]) -> bool:
     """Return True if a log gives a reason for its end below the line of the last epoch.
 
-    Lines that also stand above do not count.
+    Lines that also stand above that line do not count.
     """
     return any(_states_end(each.lines) for each in closings.values() if each.epochs is not None)
 

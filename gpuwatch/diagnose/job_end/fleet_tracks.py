@@ -19,10 +19,10 @@ KEPT_STEPS = 200
 def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
     """Return the logged steps (one `StepTrack` per rank and file) of the ranks and files of these alerts.
 
-    For alerts without a rank also those of their job, of up to `MAX_WRITERS` ranks.
+    For an alert without a rank, the steps of its job are added, of up to `MAX_WRITERS` ranks.
 
     Args:
-        alerts: Of ranks, or of log files.
+        alerts: Alerts about ranks or from log files.
         fleet: All that is known now.
         now: Monotonic seconds, the clock of the fleet's steps.
         wall: Unix seconds at the same moment.
@@ -44,8 +44,8 @@ def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float)
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
     """Return the newest steps of one writer.
 
-    A last step without offset gets that of the file's newest line. `offset_s`: unix seconds minus the clock
-    of the steps. `alone`: no other writer shares the file.
+    If the last step has no offset, it gets that of the file's newest line. `offset_s`: unix seconds minus the
+    clock of the steps. `alone`: no other writer shares the file.
     """
     newest = writer.curve()[-KEPT_STEPS:]
     marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]

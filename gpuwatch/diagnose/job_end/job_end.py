@@ -63,7 +63,7 @@ OWN_RULE = pattern_of(
     r"|\bpatience (?:of )?\d{0,6} ?(?:was |is )?(?:reached|over)\b"
     r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
 )
-"""Wording in the last lines of a log that a rule of the training (early stopping, patience) ended it."""
+"""Matches the statement that a rule of the training (early stopping, patience) ended it."""
 
 
 class JobEnd(Struct, frozen=True):
@@ -80,17 +80,17 @@ class JobEnd(Struct, frozen=True):
     early: bool = False
     """True if a rule of the training (early stopping) ended it before the announced end."""
     epoch: tuple[int, int] | None = None
-    """The last epoch in its log and the number of epochs, unless it is the last one."""
+    """The last epoch that the logs name and the number of epochs; None if it is the last one or unknown."""
     place: tuple[int, int, int | None] | None = None
-    """Epoch, last step in it and its steps (None: unknown), where steps start again with every epoch."""
+    """Epoch, last step in it and steps per epoch (None: unknown), if steps restart with every epoch."""
     finished: tuple[int, ...] = ()
     """Ranks that reached the announced last step while those behind stopped far before it."""
     nodes: tuple[tuple[str, int], ...] = ()
-    """Nodes (rank unknown) whose log stopped while another's finished, with the last step."""
+    """Node and last step of each log of unknown rank that stopped while another node's log finished."""
     signal: str | None = None
     """SIGINT (Ctrl-C) or SIGTERM, if the log shows that it ended the job, and no failure."""
     orderly: bool = False
-    """True if it saved its state on a signal and then stated a good end."""
+    """True if the job saved its state on a signal and then stated a good end."""
 
     @property
     def text(self) -> str:
@@ -114,7 +114,7 @@ class JobEnd(Struct, frozen=True):
         return f"the logs do not show how the job ended{last}"
 
     def _place(self, total: str) -> str:
-        """Return ` at step 700 of 744 in epoch 5`, for logs that count the steps of each epoch alone."""
+        """Return text such as ` at step 700 of 744 in epoch 5`, for logs that count steps per epoch."""
         if self.place is None:
             return total
         epoch, step, steps = self.place
@@ -154,11 +154,11 @@ def job_end(
 
     Args:
         tracks: The steps of its ranks.
-        alerts: Findings, `FINISHED` among them.
+        alerts: The alerts from findings, with those of class `FINISHED`.
         closings: File -> how its log ends.
         growing: Whether its files are being written now.
         settled: Whether its files are known not to be written any more.
-        whole: Whether they are a job's own files, not excerpts: then a few steps are a run, too.
+        whole: Whether they are a job's own files, not excerpts: then a few steps also count as a run.
     """
     main = main_tracks(tracks)
     epoch = epoch_of(main, closings) if main else ended_in_epoch(tracks, closings)
@@ -222,7 +222,7 @@ def _ended_by(
 def _left_behind(
     main: Sequence[StepTrack], ranks: Sequence[RankEnd], closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Return the ranks that stopped while the others went on, by the first of four tests that finds any."""
+    """Return the ranks that stopped while the others went on, by the first of four tests that finds some."""
     return (
         ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
         or absent_from_collective(main, closings)
@@ -241,15 +241,15 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
 
 
 def leaves_in_order(closings: Mapping[str, LogEnd]) -> bool:
-    """Return True if a job saved its state when it was asked to end, and its last line states a good end."""
+    """Return True if a job saved its state when it was asked to end, and its log then states a good end."""
     leaves = [leave_of(each.lines) for each in closings.values()]
     return any(leave.saved and leave.closed for leave in leaves)
 
 
 def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Return True if every log with steps states a good end of the job below the last one.
+    """Return True if each log with steps states a good end of the job below its last step.
 
-    If no log has steps, True if the last line of one states it.
+    If no log has steps, return True if the last line of any log states a good end.
     """
     if not tracks:
         return any(states_job_end(line) for each in closings.values() for line in each.lines[-1:])
@@ -265,7 +265,7 @@ def is_failure(alert: Alert) -> bool:
 
 
 def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Return True if no rank logs a step below a line about the end in that line's file."""
+    """Return True if no rank logs a step below the alert `end` in the file of its line."""
     proof = end.proof[0]
     offset = max(proof.offset or 0, end.last_offset or 0)
     return all(

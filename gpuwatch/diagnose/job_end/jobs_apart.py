@@ -22,12 +22,12 @@ GRAVEST = ("stopped", "unknown", "running", "finished")
 PART = re.compile(
     r"(?i)(?:fold|seed|trial|exp(?:eriment)?|config|variant|arm|ablation|task|model|lr|size)[-_.]?\w{0,12}$"
 )
-"""Names of parts of an experiment, each of which has to finish."""
+"""Matches names of parts of an experiment, each of which has to finish."""
 FIRST_STEPS = 2
 """A job that starts from scratch logs its first step within this many logged steps."""
 
 SAME_STEP_S, ZONE_S = 10.0, 1800.0
-"""Seconds within which a rank logs the same step into several files; the unit of time zones."""
+"""Seconds within which a rank logs one step into several files, and the unit of time zones (seconds)."""
 
 
 class NamedEnd(NamedTuple):
@@ -40,12 +40,13 @@ class NamedEnd(NamedTuple):
 
 
 def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Return folder -> its tracks if several folders each have steps of the same rank from the first ones.
+    """Return folder -> its tracks, if the folders are those of several jobs; else {}.
 
-    Else {}.
-
-    A folder that continues another one, or ended at about the same step, belongs to the same job; unless some
-    trained at the same time, and all logged each step at their own times.
+    They are if several folders each have steps of the same rank from the first ones on. A folder that
+    continues
+    another one, or ended at about the same step, belongs to the same job; unless some trained at the same
+    time,
+    and all logged each step at their own times.
     """
     own = [track for track in tracks if track.marks and track.total_steps is not None and not track.per_epoch]
     ranks: dict[str, set[int | None]] = defaultdict(set)
@@ -66,7 +67,7 @@ def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
 
 
 def each_apart(folders: Mapping[str, Sequence[StepTrack]]) -> bool:
-    """Return True if no two folders with an unfinished job can be different logs of the same one."""
+    """Return True if no two folders that have an unfinished job can hold different logs of one job."""
     short = [group for group in folders.values() if not any(track.complete for track in group)]
     return all(_end_apart(one, other) or _step_apart(one, other) for one, other in combinations(short, 2))
 
@@ -80,7 +81,7 @@ def _end(group: Iterable[StepTrack]) -> int:
 
 
 def _at_one_time(one: Sequence[StepTrack], other: Sequence[StepTrack]) -> bool:
-    """Return True if two folders have steps of the same time."""
+    """Return True if both groups of tracks have steps that were logged at the same time."""
     mine, theirs = _times(one).values(), _times(other).values()
     return bool(mine and theirs) and max(min(mine), min(theirs)) <= min(max(mine), max(theirs))
 
@@ -103,11 +104,13 @@ def _times(group: Iterable[StepTrack]) -> dict[tuple[int | None, int], float]:
 
 
 def runs_that_stop(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """File -> its steps, for logs of several runs from their first step on, of which one does not finish.
+    """Return file -> its steps, for logs of several runs from their first step on; one must not finish.
 
-    Empty where there is no such run, or where the logs may be of the processes of one job: they lie in one
-    folder and overlap in time. A run that stopped is left out if a later one finished; without times the
-    order is that of the names, and only parts of an experiment (`fold2`, `seed-3`) are no attempts.
+    Empty if there is no such run, or if the logs may be of the processes of one job: they lie in one folder
+    and
+    overlap in time. A run that stopped is left out if a later one finished. Without times the order of the
+    names
+    decides, and only parts of an experiment (`fold2`, `seed-3`) are no attempts.
     """
     own = [track for track in tracks if track.marks and track.total_steps is not None and not track.per_epoch]
     files = {track.file: track for track in own}
@@ -138,13 +141,13 @@ def _dated(track: StepTrack) -> bool:
 
 
 def _is_later(track: StepTrack, other: StepTrack) -> bool:
-    """True if a run began after another one's last step."""
+    """Return True if a run began after another one's last step."""
     first, last = track.marks[0].at, other.marks[-1].at
     return first is not None and last is not None and first > last
 
 
 def _overlap(track: StepTrack, other: StepTrack) -> bool:
-    """True if two runs logged steps at the same time, or it is not known when."""
+    """Return True if two runs logged steps at the same time, or if their times are unknown."""
     return not (_dated(track) and _dated(other)) or not (_is_later(track, other) or _is_later(other, track))
 
 
@@ -190,7 +193,7 @@ def by_gravity(ends: Iterable[NamedEnd]) -> tuple[NamedEnd, ...]:
 def names_of(places: Iterable[str], closings: Mapping[str, LogEnd]) -> dict[str, str]:
     """Return place -> name of its job: its folder's, or its file's if several jobs are in one folder.
 
-    Of folders with one name, the name includes those above up to the first difference.
+    If folders have the same name, the name includes the parent folders up to the first difference.
     """
     names = {place: _named(place, closings) for place in places}
     alike = [place for place, name in names.items() if list(names.values()).count(name) > 1]

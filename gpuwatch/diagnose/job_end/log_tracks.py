@@ -20,22 +20,22 @@ from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
 FRESH_S = 120.0
-"""A job whose newest line is at most this old is still writing (seconds)."""
+"""Age in seconds of a job's newest line up to which the job counts as still writing."""
 FRAME_END = ")"
-"""What the last line of a saved output of py-spy ends with: `train (train.py:99)`."""
+"""End of the last line of a saved output of py-spy: `train (train.py:99)`."""
 STEP_TIMES = 10
-"""A log without a line for this many of its last step times is no longer written."""
+"""Number of step times without a new line after which a log counts as no longer written."""
 
 
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
-    """Return one track for each rank and file; the rank is that of the lines, else of the file."""
+    """Return one track for each rank and file; the rank is that of the lines, or else of the file."""
     return [_track(file, series) for file in files for series in file.series]
 
 
 def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
     """Return rank -> the last line of its own file that shows an activity.
 
-    Of several files, the one written last.
+    If a rank has several files, the one written last counts.
     """
     found: dict[int, Activity] = {}
     for file in sorted(files, key=lambda each: each.last_time or each.mtime):
@@ -48,10 +48,12 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
 def shared_last_lines(
     alerts: Iterable[Alert], read: Callable[[Alert], Around | None], *, tasks_are_ranks: bool
 ) -> dict[int, Activity]:
-    """Return rank -> its last line above the first timeout, in a file of several ranks whose lines name them.
+    """Return rank -> its last line above the first timeout, in a file that several ranks write.
+
+    The lines must name the ranks.
 
     Args:
-        alerts: What the lines state.
+        alerts: The alerts from the lines of the job.
         read: Returns the lines around an alert.
         tasks_are_ranks: Whether the numbers of `srun -l` are ranks.
     """
@@ -101,7 +103,7 @@ def ranks_elsewhere(files: Iterable[LogScan]) -> tuple[int, ...]:
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:
-    """Return True if a log is being written: it grew meanwhile, or its last line and its change are recent.
+    """Return True if a log is being written: it grew during the scan, or its last line and change are recent.
 
     A copy has a recent change, but no recent last line. `now`: unix seconds.
     """
@@ -131,7 +133,10 @@ def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float
 
 
 def step_s(track: StepTrack) -> float:
-    """Return the longest time between two of the last logged steps (seconds); 0.0: they carry no time."""
+    """Return the longest time in seconds between two of the last logged steps.
+
+    0.0: the steps have no times.
+    """
     times = [mark.at for mark in track.marks[-STEP_TIMES:] if mark.at is not None]
     return max((later - before for before, later in pairwise(times)), default=0.0)
 

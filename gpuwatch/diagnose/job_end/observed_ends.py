@@ -13,20 +13,23 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
 
 TEARDOWN_S = 120.0
-"""Seconds after the line about a finished training in which its processes may end, even with an error."""
+"""Seconds after the report of a finished training within which its processes may end, even with an error."""
 CRASHES = of_kinds("teardown_crash")
 """Ends of processes whose libraries crash during teardown."""
 KILLS = of_kinds("killed")
 ENDED_HANG = of_kinds("ends_hang")
 """Ends of the ranks of a hung job: killed by a person, or by the watchdog."""
 KILL_S = 5.0, 120.0
-"""Seconds after its request in which a launcher kills the remaining processes (torchrun, Slurm: 30 s)."""
+"""Seconds after the request to end within which a launcher kills the remaining processes.
+
+Torchrun and Slurm wait 30 s.
+"""
 
 
 def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts; observed ends that a finished training, a stop or a hang explains become `info`.
 
-    After a finished training they are hints. Kills after a stop, and kills and aborts after a hang, are
+    Ends after a finished training become hints. Kills after a stop, and kills and aborts after a hang, are
     symptoms (role `echo`).
     """
     if not any(map(is_observed, alerts)):
@@ -46,9 +49,9 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _tore_down(alert: Alert, finished: Alert) -> bool:
-    """Return True if an end followed the line that its job finished, within TEARDOWN_S.
+    """Return True if an end followed the report that its job finished, within TEARDOWN_S.
 
-    A kill is excused only by its own node's line.
+    A kill counts only if the report is from its own node.
     """
     own = any(proof.node == alert.node for proof in finished.proof)
     after = is_observed(alert) and 0.0 <= alert.first - finished.first <= TEARDOWN_S

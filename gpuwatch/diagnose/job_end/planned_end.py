@@ -1,4 +1,4 @@
-"""Requested ends before which the state was saved: nothing is lost. Pure."""
+"""Lowers the severity of a requested end before which the job saved its state: nothing is lost. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ INTERRUPTED = of_kinds("interrupted")
 CANCELLED = of_kinds("cancelled")
 CAUGHT_SIGTERM = of_kinds("caught_sigterm")
 ENDED_WITH = PEER_CONNECTION_ERRORS | of_kinds("follows_interrupt")
-"""What the ranks of an interrupted launcher log."""
+"""Classes of lines that the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
-"""Seconds around the launcher's own line: it waits 30 s for its ranks before it kills them."""
+"""Seconds before and after the launcher's own line; it waits 30 s for its ranks before it kills them."""
 
 _ASKED = pattern_of(
     r"(?i)\bsig(?:int|term|usr[12]|hup|cont)\b|\bsignal\b|\bkeyboard ?interrupt|\^C|\binterrupt(?:ed|ion)?\b"
@@ -31,7 +31,7 @@ _ASKED = pattern_of(
     r"|\b\d+ (?:s|sec|seconds|min|minutes) (?:are )?left\b|\bstop (?:was )?requested\b|\bcancel\w*"
     r"|\bpreempt\w*|\brequeu\w*|\basked to (?:stop|end)\b"
 )
-"""The program logs that it was asked to end."""
+"""Matches a program's report that it was asked to end."""
 _SAVED = pattern_of(
     r"(?i)\b(?:checkpoint|ckpt|state|model|snapshot|weights)\w*\b.{0,80}\b(?:saved|written|stored|committed"
     r"|complete[d]?|done)\b"
@@ -59,18 +59,18 @@ _SERVICE_STOPS = pattern_of(
     r"\b(?:stopping|shutting down|exiting|graceful\w*)\b"
     r"|\bsigterm\b.{0,20}\b(?:stopping|shutting down|graceful\w*)\b"
 )
-"""A service logs that it shuts down on a signal."""
+"""Matches a service's report that it shuts down on a signal."""
 
 
 class Leave(NamedTuple):
     """How a job reacted to the request to end: whether it saved, was meant to end, and ended well."""
 
     saved: bool
-    """True if it saved its state then."""
+    """True if the job saved its state on the request."""
     meant: bool
-    """True if its user ended it, or it continues in a new job."""
+    """True if the job's user ended it, or it continues in a new job."""
     closed: bool = False
-    """True if its last line states a good end."""
+    """True if the last line of the log states a good end."""
 
 
 def leave_of(lines: Sequence[str]) -> Leave:
@@ -85,14 +85,16 @@ def leave_of(lines: Sequence[str]) -> Leave:
 
 
 def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
-    """Return the alerts; if the job saved its state before a requested end, that end is a warning.
+    """Return the alerts; a requested end before which the job saved its state becomes a warning.
 
-    It is `info` if the user ended the job or it was requeued, and so are the signal and Slurm's cancellation
-    without a reason (scancel) if the log then states a good end. Any other failure leaves all alerts
-    unchanged.
+    The end becomes `info` if the user ended the job or it was requeued. If the log then states a good end,
+    the
+    signal and Slurm's cancellation without a reason (scancel) also become `info`. Any other failure leaves
+    all
+    alerts unchanged.
 
     Args:
-        alerts: With what later steps and lines showed.
+        alerts: The alerts, with the severities that later steps and lines gave them.
         closings: File -> how its log ends.
     """
     alerts = [_of_service(alert, closings) for alert in with_interruption(alerts)]
@@ -109,7 +111,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
-    """Return the alert; a SIGTERM becomes `info` for a service that then shut down and logs no steps."""
+    """Return the alert; a SIGTERM becomes `info` if a service shut down after it and logs no steps."""
     file = alert.proof[0].file if alert.proof else None
     stopped = alert in CAUGHT_SIGTERM and alert.rank is None and file in closings
     if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:

@@ -13,33 +13,36 @@ from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_
 MIN_MARKS = 20
 """Logged steps that show that a rank stopped; with fewer, it may only log less than rank 0.
 
-If a single rank of several stops while its peers log on, fewer are enough.
+If a single rank of several stops while its peers continue to log, fewer are enough.
 """
 PEERS, MAX_SHORT_SHARE = 3, 0.125
-"""Ranks that must finish where few steps are logged, and the largest share (or one) that may stop short."""
+"""Ranks that must finish if few steps are logged, and the share of ranks (or one) that may stop short."""
 SPREADS = 4
 APART_STEPS = 16
-"""Ranks of one job wait for each other: smaller differences in logged steps are differences in logging."""
+"""Logged steps by which ranks of one job must differ; they wait for each other, so less is due to logging."""
 RECENT_MARKS, SPARSER = 10, 4
-"""A rank whose last steps are this many times farther apart than another's logs only occasionally."""
+"""A rank logs only occasionally if its last 10 steps are 4 times farther apart than another rank's."""
 PAUSE_S, PAUSE_STEPS = 10.0, 10
-"""A job that pauses this many seconds and step times after a rank's last step continues without it."""
+"""A job that pauses for this long after a rank's last step continues without the rank.
+
+In seconds, and in times between two steps; both must pass.
+"""
 WAITS = re.compile(
     r"(?i)\b(?:wait(?:ing|s)?|blocked|enter(?:ing|ed|s)?|calling|start(?:ing|ed)?|in)\b.{0,40}?(?:\b|_)"
     r"(?:all_?reduce|all_?gather|reduce_?scatter|broadcast|barrier|collective|all_?to_?all|synchroniz\w+)\b"
 )
-"""A line after which a rank depends on the others."""
+"""Matches a line after which a rank depends on the others."""
 RESIZED = re.compile(
     r"(?i)\b(?:elastic\w*|scal(?:e|ed|ing)[ -]?(?:in|down)|resiz\w*|member(?:s|ship)?|rendezvous|rdzv|removed"
     r"|evict\w*|drain\w*|world[ _]size)\b"
 )
-"""Wording in a rank's last lines: the job continues without it."""
+"""Matches wording in a rank's last lines by which the job continues without it."""
 
 
 def ranks_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Return the ranks that logged steps like the others up to one after which their log ends unexplained.
+    """Return the ranks that logged the same steps as the others until their logs end without an explanation.
 
     Excluded are ranks that log at other times, that log why they leave, that other ranks pause for (an
     elastic job) or that restart, and several that stop at one step while only rank 0 logs on.
@@ -74,8 +77,8 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
     """Return the only rank that ended one logged step before all others, after a line that only it logged.
 
     Empty if there is none. The others, at least `PEERS`, all end with the line of the same step. One step
-    less alone may be a difference in logging; the other line shows what delayed the rank. So does a saved
-    stack that differs from the others' (`LogEnd.elsewhere`).
+    less alone may be a difference in logging; the rank's own line shows what delayed it. A saved stack that
+    differs from those of the others (`LogEnd.elsewhere`) also counts.
     """
     own = [track for track in tracks if track.rank is not None and track.alone]
     if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
@@ -93,9 +96,9 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """Return the only rank whose log does not end with a wait, if at least `PEERS` others' all do.
+    """Return the only rank whose log does not end with a wait, if the logs of at least `PEERS` others all do.
 
-    Else (), also if that rank's last line says why it left.
+    Else (), also if the last line of that rank gives a reason for its end.
     """
     own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
     last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}
@@ -146,7 +149,7 @@ def nodes_cut_short(
 ) -> dict[str, StepTrack]:
     """Return node -> its steps, for nodes whose log breaks off while another node's log completes.
 
-    Each of them has one log, whose rank is unknown. Arguments as for `ranks_cut_short`.
+    Each of these nodes has one log, whose rank is unknown. Arguments as for `ranks_cut_short`.
     """
     own = [track for track in tracks if track.rank is None and track.total_steps == total and track.alone]
     by_node = {track.node: track for track in own if track.node is not None}
@@ -168,7 +171,7 @@ def _falls_short(
     shared: bool,
     least: int,
 ) -> bool:
-    """Return True if the steps stop while those of a finished track of the same job go to the last one.
+    """Return True if the steps of `track` stop while a finished track of the same job reaches the last one.
 
     `least`: the number of steps that both must have logged.
     """
@@ -179,7 +182,7 @@ def _falls_short(
 
 
 def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd], least: int) -> bool:
-    """Return True if two ranks logged at least `least` of the same steps and the first one stopped.
+    """Return True if two ranks logged at least `least` of the same steps and the rank of `short` stopped.
 
     In a run of a few logged steps, half of them suffice.
     """
@@ -199,10 +202,11 @@ def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Lo
 
 
 def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
-    """Return True if two ranks log into one folder, or folders that differ in one component (node or rank).
+    """Return True if two ranks log into one folder, or into folders that differ in one component.
 
-    `shared`: a rank has steps in several folders, as if several jobs had the same ranks; then only one
-    folder.
+    That component is the node or the rank. `shared`: a rank has steps in several folders, as if several jobs
+    had
+    the same ranks; then the folder must be the same.
     """
     if _folder(track) == _folder(other):
         return True

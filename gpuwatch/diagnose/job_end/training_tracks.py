@@ -13,15 +13,15 @@ from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.epoch_end import SHORT_STEPS, has_several_epochs
 
 RUN_STEPS, RUN_BYTES = 100, 16 << 10
-"""Logged steps, or bytes of log that they span, that make a run; less may be a pasted excerpt."""
+"""Least logged steps, or bytes of log that they span, for a run; less may be a pasted excerpt."""
 RANK_STEPS = 20
-"""Logged steps per rank that make a run, for several ranks with their own files."""
+"""Least logged steps per rank for a run, if several ranks have their own files."""
 PEERS, BEHIND_STEPS = 3, 2
-"""A rank that ended this many logged steps before `PEERS` others or more, which ended together, is behind."""
+"""A rank is behind if PEERS or more others ended together, BEHIND_STEPS logged steps after it."""
 LOCKSTEP = 8
-"""Last steps of each rank that show whether the ranks log in lockstep."""
+"""Number of last steps of each rank that show whether the ranks log in lockstep."""
 MAX_BEHIND_SHARE = 0.125
-"""Largest share of ranks (or one) that can be behind; more of them log at other times."""
+"""Largest share of ranks (or one rank) that can be behind; if more are, they log at other times."""
 
 
 class RankEnd(Struct, frozen=True):
@@ -30,7 +30,7 @@ class RankEnd(Struct, frozen=True):
     rank: int
     step: int
     at: float | None
-    """Unix seconds; None: undated."""
+    """When the step was logged (unix seconds); None: undated."""
 
 
 def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
@@ -74,9 +74,9 @@ def ranks_behind(
 
 
 def behind_in_step(tracks: Sequence[StepTrack]) -> tuple[int, ...]:
-    """The only rank that lacks the last step of a file that at least `PEERS` others wrote, in lockstep.
+    """Return the only rank that lacks the last step in a file that at least `PEERS` others write in lockstep.
 
-    Lockstep: at each of the steps before, all ranks have their line before any has one of the next step. A
+    In lockstep, at each of the steps before, all ranks log their line before any logs one of the next step. A
     job that is killed as a whole rarely lacks exactly one line.
     """
     own = [track for track in tracks if track.rank is not None]
@@ -95,7 +95,7 @@ def behind_in_step(tracks: Sequence[StepTrack]) -> tuple[int, ...]:
 
 
 def stride_of(track: StepTrack) -> int:
-    """Return the smallest distance between two logged steps; 1 with fewer than two."""
+    """Return the smallest distance between two logged steps; 1 if there are fewer than two."""
     gaps = [later.step - before.step for before, later in pairwise(track.marks) if later.step > before.step]
     return min(gaps, default=1)
 
@@ -120,7 +120,7 @@ def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) ->
 
 
 def begins_at_start(tracks: Iterable[StepTrack]) -> bool:
-    """Return True if one track has several steps from the first one on, with an announced total."""
+    """Return True if any track has several steps from the first step on, with an announced total."""
     return any(
         track.total_steps is not None and len(track.marks) > 1 and track.marks[0].step <= stride_of(track)
         for track in tracks

@@ -1,4 +1,4 @@
-"""A job whose ranks all reached the last step: lowers what its scheduler still reports. Pure."""
+"""For a job whose ranks all reached the last step, lowers what its scheduler still reports. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTORS = ("ray.",)
 TEARDOWN = (*ACTORS, "jax.", "c10d.", "nccl.", "gloo.", "peer.", "env.file_missing")
 """Prefixes of classes about peers, and about files that another process has removed already."""
 PROGRAM_FAULT = of_kinds("program_fault")
-"""The driver ended a program because of what that program did on a GPU."""
+"""Classes of faults that a program causes itself on a GPU, for which the driver ends it."""
 
 
 def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
@@ -66,9 +66,9 @@ def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
 
 
 def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
-    """Return the alerts; below the line about the end, what a normal end also prints becomes `info`.
+    """Return the alerts; those that a normal end also causes become `info` below the line about the end.
 
-    Below the last step of a complete run, too, where Ray reports that its actors ended.
+    If Ray reports that its actors ended, this also holds below the last step of a complete run.
     """
     alerts = list(alerts)
     ends = {(alert.proof[0].file, alert.proof[0].offset or 0) for alert in alerts if alert in FINISHED}
@@ -89,7 +89,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[Step
 
 
 def _ends_with_job(alert: Alert) -> bool:
-    """Return True if processes that end one after the other report this of each other, or clean up after."""
+    """Return True if processes log the alert about each other as they end in turn, or as they clean up."""
     return not alert.kernel and (alert in QUIET_ALONE or alert.code.startswith(TEARDOWN))
 
 

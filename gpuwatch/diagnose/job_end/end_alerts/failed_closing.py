@@ -2,7 +2,7 @@
 
 Example: a log ends with `worker 5 vanished, aborting run`. No rule has this wording and no logger marked it
 as an error, but nothing follows it and the job's end is not logged otherwise, so these words are the best
-evidence. The same line in the middle of a run is none: what follows shows that the run went on.
+evidence. The same line in the middle of a run is no evidence: what follows shows that the run went on.
 If steps were logged, fewer words suffice: `supervisor: workers hung, closing` below the last step is
 neither a good end nor ordinary work, has a word of trouble, and nothing follows it.
 """
@@ -39,11 +39,11 @@ from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.runs.scan.result import LogScan
 
 CLOSING_LINES = 2
-"""Last lines of a log that are examined: a failure, and what a launcher adds to it."""
+"""Number of last lines of a log that are examined: a failure, and what a launcher adds to it."""
 MIN_STEPS = 3
 """Logged steps that show that a log is one of a training."""
 REQUEST = pattern_of(r"(?i)\bHTTP/\d|\brequests?\b")
-"""A line of a server, whose log may end with the error of a single request."""
+"""Matches a line of a server, whose log may end with the error of a single request."""
 
 
 def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterable[Alert]) -> list[Alert]:
@@ -55,7 +55,7 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
     Args:
         files: The logs of the job; kernel logs are left out (their programs are not the job).
         end: How the job ended.
-        alerts: What its lines state.
+        alerts: The alerts from the lines of the job.
     """
     alerts = [alert for alert in alerts if alert.severity != "info"]
     if end.state != "unknown" or end.signal is not None or any(map(is_failure, alerts)):
@@ -70,14 +70,14 @@ def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterabl
 
 
 def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """Return the alerts; a warning with whose line a log of steps ends is an error, if that is an error line.
+    """Return the alerts; a warning becomes an error if it is an error line with which a log of steps ends.
 
-    So is one with an exception that nothing caught as the last line of a log. It ended the work of its
-    log: no step and no other line follows, and nothing states how the job ended.
+    A warning about an exception that nothing caught becomes an error if a log ends with it. In both cases the
+    error ended the work of its log: no step and no other line follows, and nothing states how the job ended.
     Unchanged if the job finished, is still being written, or a signal ended it.
 
     Args:
-        alerts: What the lines of the job state, with what followed them.
+        alerts: The alerts from the lines of the job, with the severities that later lines gave them.
         files: The logs of the job.
         end: How the job ended.
     """
@@ -88,7 +88,7 @@ def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: Jo
 
 
 def _has_worked(file: LogScan) -> bool:
-    """Return True if a log has steps, or numbered lines of one form among its last, in any language."""
+    """Return True if a log has steps, or if some of its last lines differ only in their numbers."""
     lines = {line for line in file.last_lines[:-1] if REQUEST.search(line) is None}
     forms = Counter(form(line) for line in lines if NUMBER.search(line))
     return bool(below_last_step(file)) or max(forms.values(), default=0) >= MIN_STEPS
@@ -108,9 +108,10 @@ def _is_final(alert: Alert, logs: Mapping[str, LogScan]) -> bool:
 
 
 def last_words_of(file: LogScan) -> str | None:
-    """Return the first line of trouble below the last step; None if none, or if a line states a good end.
+    """Return the first line of trouble below the last step.
 
-    An intended end counts as good. A line that has the form of one above the last step belongs to the work.
+    None if there is none, or if a line states a good end. An intended end counts as good. A line that has the
+    form of one above the last step belongs to the work.
     """
     below = below_last_step(file)
     if below is None or any(states_good_end(line) or is_intended(line) for line in below):
@@ -121,7 +122,7 @@ def last_words_of(file: LogScan) -> str | None:
 
 
 def _is_strange(line: str) -> bool:
-    """Return True if a line below the last step is not ordinary, and not harmless by its own level."""
+    """Return True if a line below the last step is neither ordinary nor harmless by its own log level."""
     if is_quiet(line):
         return states_failure(line, quiet=True) or states_machine_trouble(line)
     return not is_ordinary(line)
@@ -156,7 +157,7 @@ def _is_settled(line: str) -> bool:
 
 
 def _is_text(line: str, lines: Sequence[str]) -> bool:
-    """Return True if the lines around one of the last lines make it a part of a text."""
+    """Return True if the lines around one of the last lines show that it is part of a text."""
     at = lines.index(line)
     return is_in_text(line, list(lines[:at][::-1]), list(lines[at + 1 : at + 1 + MAX_NEAR]))
 

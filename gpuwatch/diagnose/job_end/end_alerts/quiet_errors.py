@@ -1,6 +1,7 @@
-"""Exceptions that a wrapper logged at level INFO, in a job that stopped after them. Pure.
+"""Restores the severity of exceptions that a wrapper logged at level INFO, if the job stopped after them.
 
-Example: `INFO [Rank 1] OSError: [Errno 116] Stale file handle` is a note by its level. No rank logs two
+Pure. Example: `INFO [Rank 1] OSError: [Errno 116] Stale file handle` is a note by its level. No rank logs two
+
 further steps, the job stops at step 143 of 9,000, and no line of another level states why: the exception is
 an error. Wrappers log all of a process's output at one level.
 """
@@ -24,15 +25,15 @@ _RAISED = pattern_of(r"(?:^|[\s\]])(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Erro
 def with_quiet_errors(
     alerts: Sequence[Alert], tracks: Iterable[StepTrack], end: JobEnd, packs: RulePacks
 ) -> list[Alert]:
-    """Return the alerts; notes about exceptions after which nothing stepped have their rule's severity.
+    """Return the alerts; notes about exceptions after which no rank stepped get the severity of their rule.
 
     Unchanged unless the job stopped without a signal, and without another failure.
 
     Args:
-        alerts: What the lines of the job state, with what followed them.
+        alerts: The alerts from the lines of the job, with the severities that later lines gave them.
         tracks: The steps of its ranks.
         end: How the job ended.
-        packs: The rules, by which severities are restored.
+        packs: The rules, which state the severities.
     """
     if end.state != "stopped" or end.signal is not None or any(map(is_failure, alerts)):
         return list(alerts)
@@ -46,7 +47,7 @@ def with_quiet_errors(
 
 
 def _is_last_of(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Return True if a note is about an exception, and no rank logs `PROOF_STEPS` steps after it."""
+    """Return True if a note is about an exception, and no rank logs `PROOF_STEPS` steps or more after it."""
     if alert.severity != "info" or alert.recovered or alert.kernel or not alert.proof:
         return False
     raised = any(_RAISED.search(proof.text) for proof in alert.proof)

@@ -40,16 +40,17 @@ def stop_alerts(
     *,
     beside_finished: bool = False,
 ) -> list[Alert]:
-    """Return the alert (0 or 1) for a job that stopped early; none if a line explains it.
+    """Return the alert (0 or 1) for a job that stopped before its announced end.
 
-    The rank that stopped first is a silent hang. If no rank stands out, the cause is unknown.
+    None if a line explains the stop. The rank that stopped first is a silent hang. If no rank stands out, the
+    cause is unknown.
 
     Args:
         end: How the job ended.
         tracks: The steps of its ranks.
-        alerts: What its lines state.
+        alerts: The alerts from the lines of the job.
         closings: File -> how its log ends.
-        beside_finished: Whether it is one of several jobs, of which others finished: its log is no excerpt.
+        beside_finished: True if other jobs beside it finished: its log is then no excerpt.
     """
     alerts = list(alerts)
     reported = any(
@@ -87,11 +88,11 @@ def stop_alerts(
 def with_stated_failure(end: JobEnd, alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> JobEnd:
     """Return how a job ended; `unknown` becomes `stopped` if a line states a failure that ended a process.
 
-    So it does if a failure is later than the last steps of all ranks, or Slurm cancelled the job after one.
+    It also does if a failure is later than the last steps of all ranks, or Slurm cancelled the job after one.
 
     Args:
-        end: By the steps of the ranks and the last lines of their logs.
-        alerts: What the lines state, with what followed it.
+        end: How the job ended, by the steps of the ranks and the last lines of their logs.
+        alerts: The alerts from the lines of the job, with the severities that later lines gave them.
         tracks: The steps of the ranks.
     """
     if end.state != "unknown" or end.signal is not None:

@@ -1,4 +1,4 @@
-"""The rank that began an operation that all others finished: a hang without a log line. Pure."""
+"""Finds the rank that began an operation which all others finished: a hang without a log line. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.unfinished import MIN_FINISHED_PEERS, Unfinished
 
 NEAR_END = 6
-"""Last lines of each log that are compared."""
+"""Number of last lines of each log that are compared."""
 MAX_ODD = 2
-"""Logs with a last line of their own, beyond which none stands out: the odd one, and the job's main log."""
+"""Most logs with a last line of their own for one to stand out: the rank's, and the job's main log."""
 OVER = ("finished", "running")
 
 
@@ -31,7 +31,7 @@ def unfinished_alerts(
 ) -> list[Alert]:
     """Return the alert, if any, for the rank that began something and did not log its end.
 
-    Empty if the job finished or continues, or a line reports a failure.
+    The list is empty if the job finished or continues, or a line reports a failure.
     """
     reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert in SCHEDULER
@@ -62,10 +62,11 @@ def unfinished_alerts(
 
 
 def one_line_short(files: Iterable[LogScan]) -> tuple[Unfinished, str] | None:
-    """Return the line that only one rank's own log ends with, and what all others logged next; None: no such.
+    """Return the line with which only one rank's own log ends, and what all others logged next; or None.
 
-    The others go on with one line of another form: seven ranks log `Saving checkpoint at step 90` and `Saved
-    checkpoint for step 90`, the eighth only the first. Lines are compared without their numbers.
+    The other ranks all logged one more line, of another form: seven ranks log `Saving checkpoint at step 90`
+    and
+    `Saved checkpoint for step 90`, the eighth only the first. Lines are compared without their numbers.
     """
     logs = {
         each.rank: each for each in files if each.rank is not None and each.last_lines and not each.kernel
@@ -88,6 +89,9 @@ def one_line_short(files: Iterable[LogScan]) -> tuple[Unfinished, str] | None:
 
 
 def _follower(last: str, forms: Sequence[str]) -> str | None:
-    """Return the form of the line below the last one of a form; None: there is none."""
+    """Return the form of the line below the last line that has the form `last`.
+
+    None: there is no such line.
+    """
     at = max((number for number, each in enumerate(forms) if each == last), default=None)
     return None if at is None or at + 1 == len(forms) else forms[at + 1]
