@@ -21,12 +21,12 @@ GOOD_END = pattern_of(
     r"|\N{WHITE HEAVY CHECK MARK}|\N{CHECK MARK}|\N{HEAVY CHECK MARK}"
     r"|完成|完了|終了|结束|成功|완료|종료|завершен|готово|закончен"
 )
-"""Words with which programs state that they came to their end."""
+"""Matches words with which programs state that they completed."""
 WORK = pattern_of(
     r"(?i)(?:\b|_)(?:run|job|training|train(?:er)?|loop|steps?|iter\w{0,6}|epochs?|updates?|rounds?|workers?|ranks?"
     r"|process(?:es)?|script|program|experiment|benchmark|tr(?:y|ies)|attempts?|trials?|fit|everything|all|batches)\b"
 )
-"""What has ended, in a line that states the end of the job."""
+"""Matches what has ended, in a line that states the end of the job."""
 PUT_AWAY = pattern_of(
     r"(?i)\b(?:saved?|saving|wr(?:ote|ites?)|written|writing|stor(?:ed|ing)|upload(?:ed|ing)?|export(?:ed|ing)?"
     r"|push(?:ed|ing)?|sync(?:ed|ing|hroni[sz]ed)?|flush(?:ed|ing)?|dump(?:ed|ing)?"
@@ -35,23 +35,23 @@ PUT_AWAY = pattern_of(
     r"|clean(?:ed|ing)?[ -]?up|teardown|tearing down loggers|shut(?:ting)? ?down|shutdown|destroy\w*"
     r"|stopp(?:ed|ing)|deregister\w*|merg(?:ed|ing)|best|final|view run|see you|thank)\b"
 )
-"""Words of what a program does once its work is over."""
+"""Matches words about what a program does once its work is over."""
 REPORT = pattern_of(
     r"(?i)\b(?:total|elapsed|took|run ?time|wall|duration|spent|mean|avg|average|median|p\d\d|summary|report"
     r"|results?|scores?|acc(?:uracy)?|eval\w*|valid\w*|val|test|metrics?|perplexity|ppl|bleu|rouge|f1|auc"
     r"|loss|throughput|tok(?:ens)?/s|samples|peak|memory|utilization|seconds|minutes|hours)\b"
 )
-"""Words of a closing report."""
+"""Matches words of a closing report."""
 DENIED = pattern_of(r"(?i)\b(?:never|no|without|neither|nor|nobody|nothing|none|too|limit|half|only|reset)\b")
-"""Words that deny an end, and are no sign of trouble by themselves."""
+"""Matches words that deny an end, and are no sign of trouble by themselves."""
 INTENDED = pattern_of(
     r"(?i)\b(?:early[ -]?stop\w*|no improvement|patience|KeyboardInterrupt|ctrl[- ]?c|sig(?:int|term|usr1)"
     r"|cancel\w*|time[ -]?limit|wall ?time|requeu\w*|by (?:the )?(?:user|operator|owner|admin)"
     r"|on request|as requested)\b|\^C"
 )
-"""Wording for an end that somebody wanted, or that was planned."""
+"""Matches wording for an end that a person wanted, or that was planned."""
 FORCED = pattern_of(r"(?i)\b(?:due to|because of|after)\b.{0,40}\b(?:fail\w*|errors?|lost|crash\w*|down)\b")
-"""What forced a cancellation."""
+"""Matches the reason that forced a cancellation."""
 PART = pattern_of(
     r"(?i)\b(?:ok|bye|goodbye|farewell|leaving|HTTP|GET|POST|NCCL|batch|epoch|warm-?up|eval\w*|validation"
     r"|upload|checkpoint|ckpt|snapshot|shard|all[-_ ]?reduce|all[-_ ]?gather|all[-_ ]?to[-_ ]?all|gather"
@@ -59,7 +59,7 @@ PART = pattern_of(
     r"|rendezvous|init\w*|set ?up|start\w*|load\w*|download\w*|compil\w*|tokeni[sz]\w*"
     r"|prepar\w*|build\w*|cach\w*)\b"
 )
-"""What ends in the course of a job, and words that state no end of its work."""
+"""Matches things that end in the course of a job, and words that state no end of its work."""
 SHORT_WORDS = 3
 """Most words of a line that states an end and nothing else: `INFO done`."""
 NUMBER = pattern_of(r"[-+]?\d[\d,_.]*(?:e[-+]?\d+)?%?", re.IGNORECASE)
@@ -67,7 +67,7 @@ WORD = pattern_of(r"[^\W\d_]{2,}")
 VALUE = pattern_of(r"(?i)[\w./@-]{1,40}['\"]?(?:\s?=\s?|\s?:\s)['\"]?[-+]?\d")
 """A name and its value."""
 RULE = pattern_of(r"\W*$|[-=*#~_ ]{3}.{0,60}[-=*#~_ ]{3}$|.{0,80}[$#>%]$")
-"""A line of punctuation, a heading between such lines, or a shell's prompt."""
+"""Matches a line of punctuation, a heading between such lines, or a shell's prompt."""
 TABLE = pattern_of(r"\W{0,2}[|+\u2502\u251c\u2514\u2500]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S")
 """A row of a table."""
 
@@ -98,5 +98,5 @@ def is_ordinary(line: str) -> bool:
 
 
 def form(line: str) -> str:
-    """Return the line with `#` for its numbers."""
+    """Return the line with `#` in place of its numbers."""
     return NUMBER.sub("#", line)

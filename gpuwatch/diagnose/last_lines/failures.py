@@ -11,7 +11,7 @@ from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.last_lines.trouble_words import has_foreign_trouble, has_trouble_words
 
 MAX_LINE_CHARS = 400
-"""A longer line is data or a command, no message."""
+"""Longest line that counts as a message (characters); a longer one is data or a command."""
 FAILURE_WORDS = re.compile(
     r"(?i)\b(?:failed|fails"
     r"|(?:error|failure|exception)(?=!|$|: ?\S| -?\d| (?:occurred|while|during|in|code) )"
@@ -27,20 +27,20 @@ FAILURE_WORDS = re.compile(
     r"|terminat(?:ing|ed) (?:the )?(?:run|job|training|process|worker)"
     r"|died through|requires? (?:a )?(?:reset|reboot)|lower than configured|command not found)\b"
 )
-"""Words with which programs state a failure."""
+"""Matches words with which programs state a failure."""
 NONE_OF_IT = re.compile(
     r"(?i)\b(?:no|0|zero|without(?: any)?|any|not|never|non)[ -](?:\w{1,20} ){0,2}$"
     r"|\b(?:if|when|on|for|handle|handles|handling|catch|count|counts?|rate|num|total|max)[ _=:]{1,3}$"
 )
-"""Words before one of those that deny or count it."""
+"""Matches words before a failure word that deny or count it."""
 KERNEL_RECORD = re.compile("kernel: ")
-"""The head of a line of the kernel; what it reports of the job has rules."""
+"""Matches the head of a kernel line; what the kernel reports about the job has rules."""
 TABLE_ROW = re.compile(
     r"\W{0,2}[|+]|.{0,80}\S {2,}[:|]|.{0,80} {3,}\S|\w[\w ]{0,60}: (?:0|[Nn]o|[Nn]one|N/A)$"
 )
-"""A row of a table, or a name and its value, as tools print them."""
+"""Matches a row of a table, or a name and its value, as tools print them."""
 MIN_WORDS, MAX_WORDS = 3, 16
-"""Words of a line that states trouble in a short sentence."""
+"""Least and most words of a line that states trouble in a short sentence."""
 MACHINE = re.compile(
     r"(?i)\b(?:gpu|device|driver|accelerator|slice|stream|rank|peer|node|host|machine|worker|process|thread|job|run"
     r"|task|step|link|port|nic|hca|switch|route|network|connection|socket|heartbeat|disk|file|handle|mount"
@@ -53,18 +53,18 @@ MACHINE = re.compile(
     r"|daemon|client|endpoint|session|lease|lock|plugin|module|library|pipeline|config\w*|environment|version|shape"
     r"|tensor|layer|parameter|page|ecc|stage|batch|window|[a-z]{2,6}\d{1,3}(?:_\d{1,2})?)e?s?\b"
 )
-"""Parts of a machine or job."""
+"""Matches names of parts of a machine or job."""
 QUIET_HEAD = re.compile(r"\W{0,2}[DIVW](?: |\d{3,4}\b)")
-"""The head of a record of a logger that states its level by a letter."""
+"""Matches the head of a log record that states its level by a letter."""
 QUIET_LEVELS = ("debug", "info", "warning")
-"""The writer's own levels for what ends nothing; errors are found where they stand."""
+"""Log levels of lines that end nothing; errors are found where they stand."""
 
 
 def states_failure(line: str, *, quiet: bool = False) -> bool:
     """Return True if a line states a failure as an event.
 
     Args:
-        line: Without launcher prefixes.
+        line: The line, without launcher prefixes.
         quiet: Also accept lines whose writer gave them a level that ends nothing.
     """
     if is_foreign(line) or TABLE_ROW.match(line) or is_continuing(line) or (is_quiet(line) and not quiet):

@@ -9,23 +9,23 @@ from __future__ import annotations
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 CLAUSE = pattern_of(r"[,;:(]\s|\s(?:but|because|since|then|-{1,2})\s|\.\s")
-"""Between the clauses of a line."""
+"""Matches the text between two clauses of a line."""
 DENIED = pattern_of(
     r"(?i)(?:\b(?:no|not|never|none|without(?: any)?|nor|neither|zero)|n't)(?: [\w-]{1,20}){0,2} ?$"
 )
 NONE_OF = pattern_of(r"(?i)(?:\b(\w{1,20})[ #]?)?(?<![\w.:-])0(?:\.0{1,4})? (?:% )?(?:[\w-]{1,20} ){0,5}$")
-"""0 and a unit before a word: `0 GPUs lost`."""
+"""Matches 0 and a unit before a word: `0 GPUs lost`."""
 NO_MEMBER = pattern_of(r"(?i)\bnone of (?:[\w-]{1,20} ){1,5}$")
-"""None of several before a word: `none of its 2400 samples is missing`."""
+"""Matches "none of several" before a word: `none of its 2400 samples is missing`."""
 NONE_OF_ALL = pattern_of(r"(?i)\bof (?:\w{1,5} )?\d{1,12} (?:[\w-]{1,20} ){1,2}0 (?:[\w-]{1,20} ){0,5}$")
-"""A count, and 0 of it before a word: `of 512 shards 0 are corrupt`."""
+"""Matches a count, and 0 of it, before a word: `of 512 shards 0 are corrupt`."""
 COUNT_0 = pattern_of(r"(?i) in none\b|(?: [\w-]{1,20}){0,2}?\s?[:= ]\s?0\b(?![.,:]?\d)")
-"""0 behind a word: `failed: 0`, `failed 0 times`."""
+"""Matches 0 behind a word: `failed: 0`, `failed 0 times`."""
 INDEX = pattern_of(
     r"(?i)(?<![a-z])(?:(?:gpu|device|rank|node|host|replica|worker|task|peer|process|core|cpu|slot|port|link"
     r"|stage|shard)s?|epoch|step|at|to)$"
 )
-"""Words after which 0 is an index, no count."""
+"""Matches words after which 0 is an index, not a count."""
 VALUE_0 = pattern_of(
     r"(?i)[:=]\s{0,4}(?:0|none|no|false|off|ok|passed|healthy|disabled)\W{0,2}$"
     r"|(?i:\bnone\W{0,2}$)"
@@ -35,12 +35,12 @@ PRECAUTION = pattern_of(
     r"|detect\w*|counts?|counters?|rates?|polic\w+|checks?|tests?|mode|recovery|budget|injection|hooks?"
     r"|probability|letters?|handling|flags?|window|listener|monitor|logger|callback)\b(?! fail| broke)"
 )
-"""What a program does about such trouble, named after it: `crash reporter`."""
+"""Matches what a program does against a kind of trouble, named after it: `crash reporter`."""
 SUPPOSED = pattern_of(
     r"(?i)\b(?:if|whenever|unless|would|will|may|might|max\w*|at most|up to|in case|evaluating"
     r"|to (?:avoid|prevent|detect))\b"
 )
-"""Words before trouble that has not come; in the clause."""
+"""Matches words, in the clause of a trouble word, for trouble that has not happened."""
 STAGED = pattern_of(
     r"(?i)\bdry[- ]?run|\bsimulat\w+|\btest mode|\bplanned\b|\bmaintenance\b|\bdrill\b|\boptional\b"
     r"|\byesterday\b|\blast (?:night|week)\b|\bon purpose\b|\bas expected\b|\bharmless\b"
@@ -48,7 +48,7 @@ STAGED = pattern_of(
     r"|\b(?:is|are|will be) (?:reported|written|logged|replaced|restarted|retried|handled|ignored|caught"
     r"|skipped|counted|tolerated)\b|\b(?:enabled|installed|registered|armed)(?:$| for\b)"
 )
-"""Words that make all trouble of a line planned, staged, optional or past."""
+"""Matches words that make all trouble of a line planned, staged, optional or past."""
 OVERCOME = pattern_of(
     r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected"
     r"|restarted|restored|resumed|replaced|repaired|fixed|resolved|rerouted|retried|succeeded|works? again"
@@ -56,7 +56,7 @@ OVERCOME = pattern_of(
     r"|going on|went on|carr(?:ied|ying) on|defaults? used|used instead|using|fell back|falling back"
     r"|(?:second|third|next|another) (?:try|attempt)|fetched|answers? again|tolerated|recreated|respawned)\b"
 )
-"""Words behind trouble that state that it is over."""
+"""Matches words behind a trouble word that state that the trouble is over."""
 REPAIRED = pattern_of(
     r"(?i)(?<!not )(?<!(?:not|n't|ust) be )(?<!never )(?<!to be )\b(?:ok now|recovered|reconnected|restored"
     r"|replaced|repaired|fixed|resolved|retry(?:ing)?|retried|succeeded|works? again|back to normal|is back"
@@ -66,13 +66,13 @@ REPAIRED = pattern_of(
     r"|(?:will be|is|are) (?:\w{1,12} )?(?:synced|uploaded|written) later|kept (?:on|in|locally)"
     r"|as (?:configured|requested|it should|they should|expected))\b"
 )
-"""Words behind lasting trouble that state that it is repaired; that the program goes on is no repair."""
+"""Matches words behind lasting trouble that state a repair; that the program goes on is no repair."""
 HANDLED = pattern_of(
     r"(?i)\b(?:recovered|restarted|restored|resumed|reconnected|retried|skipp(?:ed|ing)|dropping|ignor(?:ed|ing)"
     r"|replac(?:ed|ing)|repaired|fixed|survived|handl(?:ed|ing)|caught|removed|despite|tolerat\w+|continu(?:ed|ing)"
     r"|retry \d+ of \d+)\b"
 )
-"""Words before trouble, in its clause, for what a program did about it."""
+"""Matches words before a trouble word, in its clause, for what a program did about it."""
 
 
 def is_live(line: str, start: int, end: int, *, lasting: bool = False) -> bool:

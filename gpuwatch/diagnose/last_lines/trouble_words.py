@@ -30,7 +30,7 @@ TROUBLE = pattern_of(
     r"|in the middle of|mid-?(?:write|send|transfer)|disconnected|already in use|core dumped"
     r"|E(?:NOSPC|DQUOT|IO|STALE|TIMEDOUT|CONN\w{3,7}|HOSTUNREACH|NOMEM|ACCES|PERM|MFILE|PIPE))\b|n't\b"
 )
-"""Words that programs use for trouble."""
+"""Matches words that programs use for trouble."""
 FOREIGN = pattern_of(
     r"(?i)\b(?:nicht mehr|abgebrochen|abgestürzt|fehlgeschlagen|unerreichbar|verloren|gestorben|kaputt|fehler"
     r"|erschöpft|(?:ist|sind) voll|kein\w{0,2} (?:antwort|verbindung|platz|speicher)"
@@ -43,13 +43,13 @@ FOREIGN = pattern_of(
     r"|応答しません|失敗|異常|エラー|切断|タイムアウト|強制終了|できません|クラッシュ"
     r"|끊김|실패|오류|응답 없|부족|중단"
 )
-"""The same in German, French, Spanish, Portuguese, Italian, Russian, Chinese, Japanese and Korean."""
+"""Matches words for trouble in German, French, Spanish, Portuguese, Italian and five other languages."""
 FOREIGN_DENIED = pattern_of(
     r"(?i)\b(?:kein\w{0,2}|ohne|aucune?s?|sans|sin|sem|nessun\w?|senza|без|нет)\W(?:\w{1,12}\W)?$"
     r"|(?:无|没有|未发现|0 ?个|无任何)$"
 )
 PASSED = pattern_of(r"\bPASSED\b")
-"""The verdict of a test or drill, whose name may hold any word."""
+"""Matches the result of a test or drill, whose name may contain any word."""
 CODE = pattern_of(
     r"(?i)\b(?:exit(?:ed|ing|s)?|end(?:ed|ing|s)?|leav(?:es|ing)|left|quit\w*|return(?:ed|ing|s)?|status|code|rc"
     r"|err(?:no)?|signal|retcode|retval|ret|finish\w*(?= with)|done(?= with)|complet\w*(?= with))\b"
@@ -59,19 +59,19 @@ CODE = pattern_of(
     r"|tokens?|records?|rows?|devices?|gpus?|nodes?|hosts?)\b|\d+[.,/:]\d)"
     r"-?(?:0x0*[1-9a-f][\da-f]*|\d{1,5})\b(?![.:/%,]\d)(?! ?/)"
 )
-"""A status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
+"""Matches a status other than 0 in prose: `ended with 139`, `err 113`, `status 0x0086`."""
 FEW_OF = pattern_of(
     r"(?i)\b(\d{1,6}) (?:of|/) (\d{1,6}) .{1,80}[,;] (?:quit|exit|abort|leav|stopp|giving up|end)\w*\b"
 )
-"""Less than all came, and the program ends."""
+"""Matches a report that only some of a number came, after which the program ends."""
 HOT = pattern_of(r"(?i)\btemp\w*\b.{0,30}\b(?:9\d|1[0-4]\d)(?:\.\d)? ?(?:\N{DEGREE SIGN} ?)?C\b")
-"""A temperature of 90 degrees or more."""
+"""Matches a temperature of 90 degrees or more."""
 MAX_CHARS = 1000
-"""Characters of a line that are read; a longer one is data, no message."""
+"""Number of characters of a line that are read; a longer line is data, not a message."""
 
 
 def has_trouble_words(line: str) -> bool:
-    """Return True if a line names a failure that is there, or states a status other than 0.
+    """Return True if a line names a failure that exists and is not over, or states a status other than 0.
 
     Only the first `MAX_CHARS` characters count: each word is judged by the whole line.
     """
