@@ -1,4 +1,4 @@
-"""Which ranks of a job have done all that was announced: their end is no loss."""
+"""Determines which ranks of a job have done all that was announced: their end is no loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 
 class FinishedTraining:
-    """The last steps and reported ends of all jobs, grouped once: a check asks for many ranks."""
+    """The last steps and reported ends of all jobs, grouped once because a check looks up many ranks."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -29,8 +29,8 @@ class FinishedTraining:
     def done(self, job: str, nodes: Collection[str]) -> DoneRanks:
         """Return the ranks of a job that are done.
 
-        If one of `nodes`, which run the job, reports steps of it, only those count; else those of nodes that
-        run its launcher, or read a log that several nodes see.
+        If one of `nodes`, which run the job, reports its steps, only these steps count; else those of nodes
+        that run its launcher, or read a log that several nodes see.
         """
         every = self._writers.get(job, [])
         writers = [each for each in every if each.node in nodes]
@@ -40,7 +40,7 @@ class FinishedTraining:
 
 
 class DoneRanks:
-    """The ranks of one job that logged the announced last step, or that the training finished."""
+    """The ranks of a job that logged the announced last step, or whose training is reported as finished."""
 
     def __init__(self, writers: Collection[RankProgress], finished: Collection[int | None]) -> None:
         """`finished`: ranks with a line that the training finished."""
@@ -51,13 +51,13 @@ class DoneRanks:
             self._own[each.rank] = self._own.get(each.rank, False) or _has_reached(each)
 
     def __contains__(self, rank: int) -> bool:
-        """Return True if a rank is done; the last step of any rank counts for one that logs none."""
+        """Return True if a rank is done; for a rank that logs no steps, the last step of any rank counts."""
         return self._own.get(rank, self._any) or rank in self._finished
 
     def has_one_beyond(self, present: Collection[int], world: int) -> bool:
         """Return True if a rank below `world` that is not in `present` is done.
 
-        Takes time in proportion to the ranks that are known, not to `world`: any process states that.
+        The time is proportional to the number of known ranks, not to `world`, which any process may state.
         """
         known = {rank for rank in (*self._own, *self._finished) if rank is not None}
         if any(rank < world and rank not in present and rank in self for rank in known):
@@ -71,7 +71,7 @@ def _has_reached(writer: RankProgress) -> bool:
 
 
 def _may_log(node: Node | None, file: str, job: str) -> bool:
-    """Return True if steps of a job may arrive from a node that runs none of its ranks."""
+    """Return True if steps of a job may be reported by a node that runs none of its ranks."""
     if node is None:
         return False
     launches = any(each.job == job and each.rank is None for each in node.processes)

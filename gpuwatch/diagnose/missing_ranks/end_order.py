@@ -1,4 +1,4 @@
-"""Which ranks of a job disappeared first, if all of it ended and no line gives a reason."""
+"""Determines which ranks of a job disappeared first, if the whole job ended and no line gives a reason."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.number_text import duration
 
 APART_S = 1.0
-"""Process lists of two nodes have different delays.
+"""Seconds between two ends below which their order is unknown.
 
-Ends closer together than this have no order (seconds).
+Process lists of two nodes have different delays.
 """
 COMPLETE_S = 2 * EVERY_S
 """Seconds after the last rank disappeared in which the last steps and lines of a job arrive."""
 ALERT_LIFETIME_S = 3600.0
-"""Seconds for which the order of an end is kept."""
+"""Seconds for which the order of a job's end is kept."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class ListedRank:
     listed: float
     """When it was last listed."""
     gone_by: float | None = None
-    """When it was first not listed."""
+    """Time of the first process list without the rank; None: it is still listed."""
 
 
 class EndOrderWatch(PeriodicWatch):
@@ -95,11 +95,9 @@ class EndOrderWatch(PeriodicWatch):
 
 
 def first_gone(ranks: Iterable[ListedRank]) -> list[ListedRank]:
-    """Return the ranks of one node that disappeared while all others were still listed.
+    """Return the ranks of one node that disappeared while all other ranks of the job were still listed.
 
-    Empty if there are none.
-
-    `ranks`: of one job, all ended.
+    Empty if there are none. `ranks`: all ranks of one job; all have ended.
     """
     ordered = sorted(ranks, key=lambda each: each.gone_by or each.listed)
     for count in range(1, len(ordered)):

@@ -1,4 +1,4 @@
-"""Which node runs each rank if several list it: a node's list is valid for its own processes only."""
+"""Decides which node runs each rank if several list it: a node's list is valid for its own processes only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def living(nodes: Iterable[Node]) -> Running:
 
 
 class ListedRanks:
-    """Remembers which ranks two machines listed at the same time; neither may later report for the other.
+    """Stores which ranks two machines listed at the same time; neither may later report for the other.
 
     For such a rank a node is trusted unless another outweighs it by the number of undisputed ranks of the
     job. Between nodes of about equal weight, neither hides that the other's process is gone.
@@ -42,9 +42,9 @@ class ListedRanks:
         """Job and node -> how many of its listed ranks are disputed."""
 
     def update(self, nodes: Iterable[Node]) -> Running:
-        """Take over the nodes' current process lists.
+        """Store the nodes' current process lists.
 
-        Return (job, rank) -> node -> process, of the nodes that are trusted.
+        Return (job, rank) -> node -> process, for the nodes that are trusted.
         """
         listed = living(nodes)
         jobs = {job for job, _ in listed}
@@ -84,7 +84,7 @@ class ListedRanks:
 
 
 def _one(node: Node, process: Process) -> Hashable:
-    """Return a key of a process: boot id, pid and start time, or the node's name where it has no boot id.
+    """Return a key of a process: boot id, pid and start time; the node's name if it has no boot id.
 
     Two nodes that are the same machine give the same key for the same process.
     """

@@ -15,15 +15,18 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
 
 MAX_LOCAL_RANKS = 1024
-"""Most ranks of one node: more than any machine has GPUs. A process states what it likes."""
+"""Most ranks of one node: more than any machine has GPUs.
+
+The number is limited since any process may state it.
+"""
 STARTED_S = 30.0
 """If one rank of a job is younger than this, the others may still be starting (seconds)."""
 STEPS_NOW_S = 15.0
-"""A job that logged a step within so many seconds has all its ranks."""
+"""Seconds after a logged step in which a job counts as complete: it has all its ranks."""
 
 
 class MissingRank(Struct, frozen=True):
-    """A rank without a process, on the node where its siblings show that it ran."""
+    """A rank without a process, and the node on which, by its siblings, it ran."""
 
     node: Node
     job: str
@@ -44,9 +47,10 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
     are ignored; a node that lists only ended ranks adds those that are expected on no other node.
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
-    from a rank's own log there. Jobs that are starting, jobs on unreachable nodes, and ranks that reached the
-    announced last step are left out, and jobs that step now: a rank that is not seen there runs without a
-    rank in its environment. At most `MAX_LOCAL_RANKS` are returned of a node.
+    from
+    a rank's own log there. These are left out: jobs that are starting, jobs on unreachable nodes, ranks that
+    reached the announced last step, and jobs that log steps now (a rank that is not seen there runs without a
+    rank in its environment). At most `MAX_LOCAL_RANKS` are returned per node.
     """
     found: list[MissingRank] = []
     training, left = FinishedTraining(fleet), dict.fromkeys(fleet.nodes, MAX_LOCAL_RANKS)
@@ -103,7 +107,7 @@ def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
 
 
 def seen_whole(members: Collection[Member], now: float) -> bool:
-    """Return True if all nodes of a job report, its ranks are consistent, and none has just started."""
+    """Return True if all nodes of a job report, its ranks are consistent, and no rank has just started."""
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
     if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
@@ -126,7 +130,7 @@ def age_s(node: Node, process: Process, now: float) -> float:
 
 
 def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
-    """Return the ranks that a node should have, by its processes (also ended ones) and by its own logs."""
+    """Return the ranks that should run on a node, by its processes (also ended ones) and by its own logs."""
     began = min(process.start or 0.0 for process in here)
     due = {
         rank

@@ -21,7 +21,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
 
 LOOKS_S = 2 * EVERY_S
-"""A process may be missing from one list; two are needed."""
+"""Seconds for which a rank must be missing: it may lack in one process list, so two are needed."""
 
 
 class MissingWatch(PeriodicWatch):
@@ -59,7 +59,7 @@ class MissingWatch(PeriodicWatch):
         return changed
 
     def _is_sure(self, key: RankKey, one: MissingRank, wall: float) -> bool:
-        """Return True if the rank ended so long ago that its siblings are not ending with it."""
+        """Return True if the rank ended so long ago that its siblings are not about to end with it."""
         missing_s = wall - self._since[key]
         silent_s = missing_s if one.logged_at is None else wall - one.logged_at
         return missing_s >= LOOKS_S and max(missing_s, silent_s) >= SIBLINGS_S

@@ -24,7 +24,7 @@ LAUNCHER_CODE = "launcher.suspended"
 STOPPED = "T"
 """State of a process that a signal has stopped; under a debugger it is `t`."""
 STARTED_S = 10.0
-"""Seconds since its start; a launcher may stop a process for a moment while it prepares it."""
+"""Seconds after its start in which a process is not judged: a launcher may stop it briefly to prepare it."""
 
 
 class StoppedRanks(Struct, frozen=True):
@@ -35,9 +35,9 @@ class StoppedRanks(Struct, frozen=True):
     world_size: int
     present: int
     node: Node
-    """Node of the lowest of them."""
+    """The node of the lowest stopped rank."""
     pid: int
-    """Process of the lowest of them, or their launcher."""
+    """The process id of the lowest stopped rank, or of the launcher."""
     inferred: bool
     silent_s: float = 0.0
     code: str = CODE
@@ -62,7 +62,7 @@ class StoppedRanks(Struct, frozen=True):
 
 
 def stopped_ranks(fleet: Fleet, now: float) -> list[StoppedRanks]:
-    """Return the jobs with such ranks or launchers. `now`: monotonic seconds."""
+    """Return the jobs with stopped ranks or launchers. `now`: monotonic seconds."""
     found = []
     for job, members in members_by_job(fleet).items():
         stopped = [each for each in members if _is_stopped(*each, now)]

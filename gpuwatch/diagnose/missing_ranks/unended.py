@@ -18,7 +18,7 @@ from gpuwatch.number_text import duration
 
 CODE = "rank.unended"
 UNENDED_S = 180.0
-"""Seconds of idle silence; a last upload or evaluation uses the CPU, or is shorter."""
+"""Seconds of idle silence after the end; a last upload or evaluation uses the CPU, or is shorter."""
 
 
 class UnendedRanks(Struct, frozen=True):
@@ -28,7 +28,7 @@ class UnendedRanks(Struct, frozen=True):
     ranks: tuple[int, ...]
     world_size: int
     node: Node
-    """Node of the lowest of them."""
+    """The node of the lowest of these ranks."""
     silent_s: float
     code: str = CODE
     title: str = "Ranks not ended"

@@ -1,4 +1,4 @@
-"""Ranks of which only an ended process is left that its parent has not reaped (a zombie)."""
+"""Finds ranks of which only a zombie process is left: it has ended, and its parent has not reaped it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.wire import Process
 def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRank]:
     """Return the ranks that have an ended process and run on no node. `now`: monotonic seconds.
 
-    Other ranks need not be known. Ranks that reached the announced last step are left out.
+    Other ranks of the job need not be known. Ranks that reached the announced last step are left out.
     """
     found: dict[tuple[str, int], MissingRank] = {}
     training = FinishedTraining(fleet)

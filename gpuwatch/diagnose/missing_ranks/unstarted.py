@@ -23,21 +23,27 @@ CODE = "rank.unstarted"
 SLEEPING = "job.no_start"
 """Code for a job of which all ranks run and none has ever written a line."""
 WAITING_S = 120.0
-"""Seconds of idle silence; nodes of one job start within this, and a starting program uses its CPU."""
+"""Seconds of idle silence after which a job counts as waiting.
+
+Nodes of one job start within this time, and a starting program uses its CPU.
+"""
 START_S = 3.0
-"""A launcher may write its banner this long after the start of its ranks (seconds)."""
+"""Seconds after the start of its ranks within which a launcher may write its banner."""
 IDLE_CPU_PCT = 20.0
-"""Percent of a core; a rank that loads or compiles uses a whole one."""
+"""CPU use in percent of a core below which a rank is idle; one that loads or compiles uses a whole core."""
 IDLE_CHILDREN_PCT = 4.0
-"""Percent of a core; two tokenizers on a machine with other work use 11, a service that logs metrics 2."""
+"""CPU use in percent of a core below which a rank's child processes are idle.
+
+Two tokenizers on a machine with other work use 11 %, a service that logs metrics 2 %.
+"""
 IDLE_GPU_PCT = 10.0
 SPINNING_GPU_PCT = 95.0
 SPINNING_POWER_SHARE = 1 / 3
-"""A rank that waits for another one in NCCL keeps its GPU busy below this share of the power limit."""
+"""Share of the power limit below which a busy GPU belongs to a rank that waits in NCCL for another one."""
 
 
 class UnstartedRanks(Struct, frozen=True):
-    """The ranks of one job that run on no watched node (none: all run) while the others wait."""
+    """The ranks of a job that run on no watched node while the others wait; empty if all ranks run."""
 
     job: str
     ranks: tuple[int, ...]
@@ -49,7 +55,7 @@ class UnstartedRanks(Struct, frozen=True):
     spinning: int = 0
     """Number of running ranks whose GPU is busy at low power: they wait in a collective."""
     idle: tuple[str, ...] = ()
-    """The other running ranks, where some spin."""
+    """The other running ranks, if some spin."""
 
     @property
     def code(self) -> str:
@@ -107,8 +113,8 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
     """Return the jobs of which all ranks run, wait and have written no line since their start (`WAITING_S`).
 
-    A rank waits if it sleeps, or spins on its GPU while another one sleeps. Only jobs with a followed log: a
-    job that writes elsewhere is silent too. `now`: monotonic seconds.
+    A rank waits if it sleeps, or spins on its GPU while another one sleeps. Only jobs with a followed log
+    count: a job that writes elsewhere is silent too. `now`: monotonic seconds.
     """
     found = []
     for job, members in members_by_job(fleet).items():
@@ -143,9 +149,9 @@ def sleeping_jobs(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 
 
 def _has_written(node: Node, process: Process, members: Collection[Member], now: float) -> bool:
-    """Return True if a log that this rank alone writes has grown since its start.
+    """Return True if a log that only this rank writes has grown since the rank's start.
 
-    What several write may be the launcher's banner.
+    A log that several ranks write may have grown by the launcher's banner.
     """
     own_time = node.own_time(now)
     if own_time is None:
@@ -195,7 +201,7 @@ def _spins(node: Node, process: Process) -> bool:
 def sleeps(process: Process) -> bool:
     """Return True if a process sleeps: by its CPU use, or by its state in a node's first list.
 
-    What it has started counts: a rank waits for its tokenizers.
+    Its child processes count as well: a rank may wait for its tokenizers.
     """
     if (process.children_cpu_pct or 0.0) > IDLE_CHILDREN_PCT:
         return False

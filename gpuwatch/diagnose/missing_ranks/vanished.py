@@ -20,29 +20,29 @@ from gpuwatch.wire import Process
 CODE = "rank.vanished"
 EVERY_S = 2.0
 SIBLINGS_S = 30.0
-"""At a normal end, or when a launcher ends all ranks, siblings are gone within this time (seconds)."""
+"""Seconds within which siblings are also gone at a normal end, or when a launcher ends all ranks."""
 STEPPED_S = 10.0
-"""A step that is logged this long after a process was last listed was made without it (seconds)."""
+"""Seconds after a process was last listed; a step that is logged later than this was made without it."""
 STARTED_S = 1.0
 """Seconds by which start times of different nodes may differ; ranks of one attempt start closer together."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """A rank's process as its node last listed it, when that was, and whether it is missing now."""
+    """A rank's process as its node last listed it, the time of that list, and whether it is missing now."""
 
     node: str
     process: Process
     gpu: int | None
     at: float
-    """When (unix seconds on our clock)."""
+    """Time of the last list with the process (unix seconds on our clock)."""
     missing: bool = False
     moved_at: float | None = None
-    """Since when another node lists it (unix seconds on our clock); the other nodes may contradict that."""
+    """Since when another node lists the rank (unix seconds on our clock); other nodes may contradict that."""
 
 
 class VanishedWatch(PeriodicWatch):
-    """Tracks which ranks ran; `alerts` are those of ranks that disappeared while siblings live."""
+    """Tracks which ranks run; `alerts` has those for ranks that disappeared while siblings live."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)
@@ -124,7 +124,7 @@ def stepped_since(fleet: Fleet, job: str, nodes: Collection[str], at: float) -> 
 
 
 def is_back(alert: Alert, listed: ListedRanks, running: Running) -> bool:
-    """Return True if the rank of an alert runs again, on its node or restarted on another one."""
+    """Return True if the rank of an alert runs again on its node, or was restarted on another node."""
     if alert.job is None or alert.rank is None:
         return False
     return listed.went_to((alert.job, alert.rank), alert.node or "", running)

@@ -14,7 +14,10 @@ from gpuwatch.fleet.fleet import Fleet
 
 
 def waiting_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks | UnendedRanks | StoppedRanks]:
-    """Return all of them. `now`: monotonic seconds."""
+    """Return the ranks of all jobs that wait: unstarted, unended and stopped ones.
+
+    `now`: monotonic seconds.
+    """
     waiting = [*unstarted_ranks(fleet, now), *sleeping_jobs(fleet, now)]
     return [*waiting, *unended_ranks(fleet, now), *stopped_ranks(fleet, now)]
 
