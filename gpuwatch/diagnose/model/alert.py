@@ -12,12 +12,12 @@ from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 
 OWN_LOG: tuple[RankSource, ...] = ("process", "path", "line")
-"""Sources of a rank that place the line in the rank's own output."""
+"""Sources of a rank's number that show that the line is in the rank's own output."""
 RANK_INFERRED = "rank_inferred"
 """Field that marks alerts of an earlier session whose rank was inferred."""
 
 OF_ENDED_JOB = "of_ended_job"
-"""Field that marks alerts of a job that has ended and whose log a running job writes, too."""
+"""Field that marks alerts of an ended job whose log a running job writes, too."""
 IDLE_RANKS = "idle_ranks"
 """Field of timeouts: the few ranks whose GPUs were idle while those of all others were busy."""
 LAST_WORDS = "last_words"
@@ -50,7 +50,7 @@ class Alert(msgspec.Struct, frozen=True):
     """An alert; replaced by a new instance with the same `id` when it changes."""
 
     id: str
-    """Stable within a session, and between scans of the same files."""
+    """The id of the alert, stable within a session and between scans of the same files."""
     code: str
     """A rule's id, or a condition's code: gpu_lost, temperature, node_lost, ..."""
     severity: Severity
@@ -67,12 +67,12 @@ class Alert(msgspec.Struct, frozen=True):
     rank_from: RankSource | None = None
     job: str | None = None
     first: float = 0.0
-    """Unix seconds on our clock; node clocks are corrected."""
+    """When the alert began, in unix seconds on our clock; node clocks are corrected."""
     last: float = 0.0
     timed: bool = True
     """False: `first` is only an upper bound (a line without a time in a file's backlog)."""
     bound: TimeBound = "before"
-    """What bounds an untimed `first`: a later stamp, an earlier one (`not_before`), or none (`undated`)."""
+    """What bounds an untimed `first`: a later timestamp, an earlier one (`not_before`), or none."""
     not_before: float | None = None
     """The earlier timestamp, unix seconds on our clock."""
     count: int = 1
@@ -82,30 +82,30 @@ class Alert(msgspec.Struct, frozen=True):
     acknowledged_at: float | None = None
     """Unix seconds."""
     acknowledged_by: str | None = None
-    """`alice@login-1`; None: not known."""
+    """Who acknowledged the alert, such as `alice@login-1`; None: unknown."""
     silenced: bool = False
     error_s: float = 0.0
     """Uncertainty of `first` in seconds, from the node's clock offset."""
     parts: tuple[str, ...] = ()
-    """Ids of the merged alerts, its own first; empty: not merged."""
+    """Ids of the alerts that were merged into this one, its own first; empty: none were merged."""
     last_offset: int | None = None
     """Offset of the newest of `count` equal lines in the file of the first proof (bytes)."""
     recovered: bool = False
     """True if the rank, file or job went on afterwards; `severity` was lowered."""
     recovered_at: float | None = None
-    """When it went on (unix seconds on our clock); None: it did not, or undated."""
+    """When the rank, file or job went on (unix seconds on our clock); None: it did not, or undated."""
     recovered_step: int | None = None
-    """The step with which it went on."""
+    """The first step after the error; None: none was logged."""
     kernel: bool = False
-    """True if it comes from the kernel log or the driver: about the node or GPU, whichever job runs there."""
+    """True if the alert is from the kernel log or the driver: about the node or GPU, whichever job runs."""
     doubt: str = ""
-    """Why the statement is doubtful: its node contradicts it or cannot be queried; empty: no doubt."""
+    """Why the statement is doubtful (its node contradicts it or cannot be queried); empty: no doubt."""
     refuted: bool = False
-    """True if it is contradicted: it is a root cause only if nothing else is."""
+    """True if other data contradicts the alert; it is then a root cause only if no other alert is."""
     writer_unknown: bool = False
     """True for a kernel or driver line in a collected file that a user of the job may have written."""
     stated: FailureClass | None = None
-    """What the pack of a site's own rule states about its class; None: as the built-in packs do."""
+    """What a site's own rule states about its failure class; None: the same as the built-in packs."""
 
     @property
     def is_remark(self) -> bool:
@@ -147,7 +147,7 @@ class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gpu: GpuIndex | None = None
     rank: Rank | None = None
     until: Moment | None = None
-    """Unix seconds; None: until removed."""
+    """When the silence ends (unix seconds); None: when it is removed."""
 
     def covers(self, alert: Alert, wall: float) -> bool:
         """Return True if the silence applies to this alert at `wall` (unix seconds)."""

@@ -33,14 +33,14 @@ class PeriodicWatch:
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed; return True if an alert fired, changed or ended.
+        """Check the fleet if the interval has passed; return True if an alert fired, changed or ended.
 
         `now`: monotonic, `wall`: unix seconds.
         """
         return self._interval.is_due(now) and self._check(fleet, now, wall)
 
     def hurry(self) -> None:
-        """Check with the next update, not at the next interval."""
+        """Make the next update check, not the next interval."""
         self._interval.hurry()
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:

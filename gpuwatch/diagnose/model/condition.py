@@ -12,7 +12,7 @@ from gpuwatch.wire import Severity
 ORDER: tuple[Severity, ...] = ("critical", "error", "warning", "info")
 """Worst first."""
 GRAVE: tuple[Severity, ...] = ("error", "critical")
-"""What may be a cause, and what opens an incident."""
+"""The severities of alerts that may be a cause and that open an incident."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The value with its limit, without its age."""
+        """Return the value with its limit, without its age."""
         found = self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"
         if self.threshold is None:
             return found
@@ -41,7 +41,7 @@ class Condition(msgspec.Struct, frozen=True):
     """A problem of a node or of one of its GPUs: code, severity, text and the value behind it."""
 
     code: str
-    """Stable, for scripts: gpu_lost, temperature, ib_down, ..."""
+    """The code of the condition, stable for scripts: gpu_lost, temperature, ib_down, ..."""
     severity: Severity
     text: str
     """What is wrong, without the place."""
@@ -56,7 +56,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def worst(conditions: Iterable[Condition]) -> Condition | None:
-    """Return the first of the most severe conditions; None: there is none."""
+    """Return the first condition of the highest severity; None: there are no conditions."""
     return min(conditions, key=lambda condition: ORDER.index(condition.severity), default=None)
 
 

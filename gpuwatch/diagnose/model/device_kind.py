@@ -1,4 +1,7 @@
-"""Which vendor's accelerator a line is about, and rule texts for NVIDIA in the terms of that vendor. Pure."""
+"""Determines which vendor's accelerator a line is about, and adapts rule texts for NVIDIA to that vendor.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ class DeviceKind(Struct, frozen=True):
     """A kind of accelerator other than NVIDIA's: its name, its tool, and the pattern of lines about it."""
 
     name: str
-    """Its name in its own software."""
+    """The name of the device in its own software."""
     is_gpu: bool
     tool: str | None
-    """The command that lists its devices and their users."""
+    """The command that lists the devices and their users."""
     allocator: str | None
-    """Environment variable of torch's allocator for it."""
+    """The environment variable that configures torch's allocator for the device."""
     marks: re.Pattern[str]
-    """Pattern that only lines about it match."""
+    """A pattern that only lines about the device match."""
 
 
 KINDS = (
@@ -71,12 +74,12 @@ KINDS = (
 _NVIDIA = pattern_of(
     r"\bcuda(?:Error|Malloc|Success|Memcpy)|\bCUDA (?:error|out of memory)|\bcu(?:BLAS|DNN)\b|\bNVML\b"
 )
-"""A line with such a word is about NVIDIA, whatever else it mentions."""
+"""Matches a word that only lines about NVIDIA have, whatever else they mention."""
 _SMI = pattern_of(r"nvidia-smi[^`;]{0,120}")
 _OTHER_CUDA = pattern_of(
     r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\b[Xx]ids?\b|nvrm"
 )
-"""Advice that applies to NVIDIA's software only."""
+"""Matches advice that applies to NVIDIA's software only."""
 
 
 def device_kind(line: str) -> DeviceKind | None:
@@ -87,7 +90,7 @@ def device_kind(line: str) -> DeviceKind | None:
 
 
 def for_device(text: str, kind: DeviceKind | None) -> str:
-    """Return a title or explanation with the terms of this kind of device; unchanged if it is None."""
+    """Return a title or explanation with the terms of this kind of device; unchanged if `kind` is None."""
     if kind is None:
         return text
     text = re.sub(r"\bCUDA's\b", f"{kind.name}'s", text)

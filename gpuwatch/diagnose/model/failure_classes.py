@@ -1,7 +1,7 @@
-"""Failure classes: what the rule packs, and the tables here for conditions, state beyond a rule's role.
+"""Failure classes: what rule packs, and the tables in this module, state beyond a rule's role.
 
-A class is named by the code of its alerts. The built-in packs are read once; an alert of a site's own rule
-carries what its pack states (`Alert.stated`).
+A class is named by the code of its alerts; the tables are for conditions, which have no rule. The built-in
+packs are read once; an alert of a site's own rule carries what its pack states (`Alert.stated`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class RulePacks(Protocol):
 
 
 REBOOTED = "node_rebooted"
-"""The boot id of a node changed: its ranks are gone."""
+"""Code of the condition that the boot id of a node changed: its ranks are gone."""
 LAUNCHER_KILLED = "launcher_killed"
-"""An agent saw a signal end a launcher of ranks; its store and pipes ended with it."""
+"""Code of the condition that a signal ended a launcher of ranks; its store and pipes ended with it."""
 CONDITIONS: Mapping[str, FailureClass] = {
     "rank.vanished": FailureClass(("sudden_end",), explains=("job.hang",)),
     "node_lost": FailureClass(
@@ -46,7 +46,7 @@ CONDITIONS: Mapping[str, FailureClass] = {
     ),
     "gpu_missing": FailureClass(("gpu_gone",)),
 }
-"""Codes that no rule has: conditions that gpuwatch observes itself."""
+"""Code -> failure class, for codes that no rule has: conditions that gpuwatch observes itself."""
 NOTHING_STATED = FailureClass()
 
 
@@ -59,14 +59,14 @@ def built_in() -> Mapping[str, FailureClass]:
 def stated_class(rule: Rule | None) -> FailureClass | None:
     """Return the failure class that a rule states, for `Alert.stated`.
 
-    None: the rule states none, or the one of the built-in packs.
+    None: the rule states no class, or the same as the built-in packs.
     """
     own = NOTHING_STATED if rule is None else rule.failure_class
     return None if rule is None or own in (NOTHING_STATED, built_in().get(rule.id)) else own
 
 
 def class_of(one: Alert | str) -> FailureClass:
-    """Return the class of an alert or of a code; an unknown code has an empty one."""
+    """Return the failure class of an alert or of a code; an unknown code has an empty class."""
     if isinstance(one, str):
         return built_in().get(one, NOTHING_STATED)
     return class_of(one.code) if one.stated is None else one.stated
@@ -78,7 +78,7 @@ class ClassSet:
 
     kinds: frozenset[str] = frozenset()
     ends: bool = False
-    """Whether all ends of processes belong to it."""
+    """True if all ends of processes belong to the set."""
     more: frozenset[str] = frozenset()
     """Further codes."""
 
@@ -93,7 +93,7 @@ class ClassSet:
         return one.code in self.codes if one.stated is None else self.has(one.code, one.stated)
 
     def has(self, code: str, stated: FailureClass | None) -> bool:
-        """Return True for a code of the set. `stated`: what a site's own pack states about its class."""
+        """Return True if the set contains a code. `stated`: what a site's own pack states about its class."""
         return code in self.codes if stated is None else code in self.more or self._is_of(stated)
 
     def __or__(self, other: ClassSet | Iterable[str]) -> ClassSet:
@@ -114,41 +114,44 @@ def of_kinds(*kinds: Kind) -> ClassSet:
 
 
 TIMEOUTS = of_kinds("collective_timeout")
-"""Timeouts: a rank that logs one waited for another rank, so it is a victim."""
+"""Classes of timeouts: a rank that logs one waited for another rank, so it is a victim."""
 TOOK_PART = of_kinds("collective_timeout", "in_collective")
-"""A rank that logs one of these waited in the collective, or its watchdog did."""
+"""Classes of lines whose rank waited in the collective, or whose watchdog did."""
 NAMES_CULPRIT = of_kinds("names_culprit")
-"""Lines in which the job itself names the culprits."""
+"""Classes of lines in which the job itself names the culprits."""
 RENDEZVOUS_TIMEOUTS = of_kinds("rendezvous_timeout")
-"""The rank that logs one of these arrived and waited; the culprits are those that did not arrive."""
+"""Classes of rendezvous timeouts; their rank arrived and waited for the culprits, which did not."""
 ABOUT_ANOTHER = of_kinds("rendezvous_timeout", "about_another")
-"""Lines in which a process reports another one, which the line may not name."""
+"""Classes of lines in which a process reports another one, which the line may not name."""
 TAKES_MEMBERS = of_kinds("takes_members")
-"""A scheduler or provider took pods or machines of the job, which the others then report as lost."""
+"""Classes of lines about a scheduler or provider that took pods or machines of the job.
+
+The job's other processes then report these as lost.
+"""
 EXITS = ClassSet(ends=True)
-"""Ends of processes, which state no reason; `end_weight` distinguishes them."""
+"""Classes of ends of processes, which state no reason; `end_weight` distinguishes them."""
 GENERIC_EXCEPTIONS = of_kinds("generic")
-"""Generic failures of a rank; any other rule that matches there is more specific."""
+"""Classes of generic failures of a rank; any other rule that matches there is more specific."""
 LAUNCHER = of_kinds("reported_end")
-"""Ends that another process reports, some time after they happened."""
+"""Classes of ends that another process reports, some time after they happened."""
 PEER_CONNECTION_ERRORS = of_kinds("peer_connection")
-"""Usually the effect of a peer's end or a broken link; the address in the line is the suspect."""
+"""Classes of lost connections, usually the effect of a peer's end; the address in the line is the suspect."""
 NODE_NAMING = of_kinds("names_node")
-"""Lines that may name the node that they are about, and that are in another node's log."""
+"""Classes of lines that may name the node that they are about, and that are in another node's log."""
 NODE_FAILURES = of_kinds("node_failure")
 """Failures of a whole node."""
 OTHERS_ENDS = of_kinds("unresponsive_node")
-"""The subset that others report about an unresponsive node; never about the reporting node."""
+"""Classes of reports of others about an unresponsive node; never about the reporting node."""
 SCHEDULER = of_kinds("ended_on_purpose")
-"""The whole job was ended on purpose: no culprit."""
+"""Classes of lines by which the whole job was ended on purpose, so that there is no culprit."""
 OF_NO_RANK = SCHEDULER | of_kinds("of_no_rank") | (LAUNCHER_KILLED,)
-"""Causes outside of the ranks whose lines report them: none of these ranks is the culprit."""
+"""Classes of causes outside of the ranks whose lines report them: none of these ranks is the culprit."""
 GPU_GONE = of_kinds("gpu_gone")
-"""Reports of a GPU that is gone."""
+"""Classes of reports of a GPU that is gone."""
 PRECURSORS = of_kinds("precursor")
-"""Signs before a fault: they are shown in the timeline, the fault is the headline."""
+"""Classes of signs before a fault: the timeline shows them, the headline states the fault."""
 HARMLESS = of_kinds("harmless")
-"""Lines that healthy jobs print at every start; running jobs have no alert of them."""
+"""Classes of lines that healthy jobs print at every start; for running jobs they give no alert."""
 
 KERNEL_RULES = (
     "gpu.xid.",
@@ -162,23 +165,23 @@ KERNEL_RULES = (
 )
 """Prefixes of rules for lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
-"""An error line that no rule knows: a cause only where there is no other."""
+"""Code of an error line that no rule knows: it is a cause only if there is no other."""
 SIGNALLED = of_kinds("launcher_signalled")
-"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
+"""Classes of lines in which a rank reports that its launcher stopped it; the reason may be in another log."""
 STOPS_RANKS = of_kinds("stops_ranks")
-"""A launcher's lines about the ranks that it ends after the first failure."""
+"""Classes of a launcher's lines about the ranks that it ends after the first failure."""
 TERMINATED = of_kinds("terminated")
 """Ends by SIGTERM."""
 FINISHED = of_kinds("finished")
-"""Lines that the training reached its end."""
+"""Classes of lines by which the training reached its end."""
 MEMORY_KILLS = of_kinds("memory_kill")
-"""One OOM kill, for which the kernel logs several lines: invoker, limit, victim and reaper."""
+"""Classes of the lines that the kernel logs for one OOM kill: invoker, limit, victim and reaper."""
 RENDEZVOUS_STORE = of_kinds("rendezvous_store")
-"""A launcher's line about the store of the rendezvous, which is on another node."""
+"""Classes of a launcher's lines about the store of the rendezvous, which is on another node."""
 QUIET_ALONE = of_kinds("ends_quietly")
 """Classes that are also seen at a normal end: alone they are no incident."""
 CANCELLED_ON = "cancelled_on"
-"""Field: the node whose daemon reports the cancelled step; another node may have failed."""
+"""Name of the field with the node whose daemon reports a cancelled step; another node may have failed."""
 LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
 NEW_ATTEMPT = of_kinds("new_attempt")
 
@@ -200,7 +203,7 @@ def explains(cause: Alert | str, effect: Alert | str) -> bool:
 
 @cache
 def _effects(stated: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Return what a class explains: codes, prefixes of codes, and kinds."""
+    """Return what a class explains, split into codes, prefixes of codes, and kinds."""
     kinds = frozenset(stated).intersection(KINDS)
     families = tuple(each.removesuffix("*") for each in stated if each.endswith(PREFIX))
     return frozenset(stated) - kinds, families, kinds

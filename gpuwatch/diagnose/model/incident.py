@@ -15,7 +15,7 @@ from gpuwatch.wire import Role, Severity, TimeBound
 UNKNOWN = "unknown"
 """Class of an incident whose cause is not in the logs."""
 RECURRENCE_DAYS = 14
-"""Days for which earlier incidents count."""
+"""Number of days for which earlier incidents count."""
 DAY_S = 86_400.0
 MAX_EARLIER = 20
 
@@ -32,9 +32,9 @@ class Moment(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...] = ()
     count: int = 1
     alert: str = ""
-    """Id of the first of its alerts."""
+    """Id of the first alert of the entry."""
     bound: TimeBound | None = None
-    """How `at` bounds the time of an undated line; None: it is the time, to within a minute."""
+    """How `at` bounds the time of an undated line; None: `at` is its time, to within a minute."""
 
 
 class HangCheck(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class EarlierIncident(msgspec.Struct, frozen=True):
     """An earlier incident of the same kind: the time of its cause, its headline and its job."""
 
     at: float
-    """Time of its cause (unix seconds)."""
+    """Time of the earlier incident's cause (unix seconds)."""
     headline: str
     job: str | None = None
 
@@ -64,7 +64,7 @@ class Recurrence(msgspec.Struct, frozen=True):
     text: str
     """`third Xid 79 on gpu-011 GPU 5 in 14 days`; empty: the first one."""
     earlier: tuple[EarlierIncident, ...] = ()
-    """Newest first, at most `MAX_EARLIER`."""
+    """The earlier incidents, newest first, at most `MAX_EARLIER`."""
     days: int = RECURRENCE_DAYS
 
 
@@ -82,13 +82,13 @@ class Incident(msgspec.Struct, frozen=True):
     """An incident: alerts of one job with their root cause, culprit and next steps."""
 
     id: str
-    """Stable while the incident lasts; made of the job and its first alert."""
+    """The id of the incident, stable while it lasts; it is made of the job and the first alert."""
     number: int
-    """1, 2, 3, ... within a session."""
+    """The number of the incident within a session: 1, 2, 3, ..."""
     headline: str
     """The first failing rank with GPU and node, the cause, and how many ranks followed."""
     code: str
-    """Class of the cause; of the timeouts where the cause is not logged; else `UNKNOWN`."""
+    """Failure class of the cause; of the timeouts if the cause is not logged; else `UNKNOWN`."""
     severity: Severity
     first: float
     """Time of the cause, unix seconds on our clock."""
@@ -99,7 +99,7 @@ class Incident(msgspec.Struct, frozen=True):
     job: str | None = None
     confidence: Confidence = "low"
     because: str = ""
-    """The reason for the confidence."""
+    """The reason for the confidence in the culprit."""
     settle: tuple[str, ...] = ()
     """Checks that would confirm the verdict: commands to copy, or what to look at."""
     cause: Alert | None = None
@@ -107,7 +107,7 @@ class Incident(msgspec.Struct, frozen=True):
     alerts: tuple[Alert, ...] = ()
     """All alerts: the cause, then failures by time, then notes by time."""
     followers: int = 0
-    """Number of ranks that only followed (nodes, where no ranks are known)."""
+    """Number of ranks whose failures followed from the cause (number of nodes if no ranks are known)."""
     silent: tuple[int, ...] = ()
     """Suspects: ranks of the job that logged no error while the others did."""
     timeline: tuple[Moment, ...] = ()
@@ -120,22 +120,22 @@ class Incident(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     """Last checkpoint of the job; None: no line reports one."""
     hang_check: HangCheck | None = None
-    """None: the ranks were not queried."""
+    """The result of a hang query; None: the ranks were not queried."""
     over: bool = False
     """True if all alerts are resolved or the incident was closed; acknowledged alerts count as active."""
     closed: str | None = None
-    """Why it was closed although lines still stand: the job runs again, or no rank is left to hang."""
+    """Why the incident was closed although alerts still fire: the job runs again, or has no rank left."""
     restarted: str = ""
-    """How often torchrun restarted the job, and what came of it; empty: not known to be restarted."""
+    """How often torchrun restarted the job, and whether it then trained; empty: no restart is known."""
     recurrence: Recurrence | None = None
-    """None: earlier incidents are not known yet, or none are stored (demo)."""
+    """Earlier incidents of the same kind; None: unknown yet, or none are stored (demo)."""
     notes: tuple[IncidentNote, ...] = ()
     """Oldest first."""
     acknowledged: bool = False
     acknowledged_at: float | None = None
-    """Unix seconds; without a cause, the acknowledgement of the last alert."""
+    """When the cause was acknowledged, or without a cause the last alert (unix seconds)."""
     acknowledged_by: str | None = None
-    """`alice@login-1`; None: not known."""
+    """Who acknowledged the incident, such as `alice@login-1`; None: unknown."""
 
 
 def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:

@@ -17,15 +17,15 @@ _NO_ACTIVITY = pattern_of(
     r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN|INFO)|\[c10d\]|\bsocket\.cpp:\d|\bTCPStore\b"
     r"|\bOMP_NUM_THREADS\b"
 )
-"""Lines of libraries: of the time-out itself, and the usual ones at a start."""
+"""Matches lines of libraries: about the time-out itself, and the usual ones at a start."""
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """The last line that a rank logged, as shown and as in its file."""
+    """The last line that a rank logged, as displayed and as it is in the file."""
 
     text: str
     rank: int | None = None
-    """None: the line is in a file of several ranks and names none."""
+    """The rank that logged the line; None: the line is in a file of several ranks and names none."""
     file: str | None = None
     line: str = ""
     """The line as it is in the file."""
@@ -34,11 +34,11 @@ class Activity(msgspec.Struct, frozen=True):
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """Return the suspects' last activity: their own last line, else one above the first timeout; or None.
+    """Return the suspects' last activity: their own last line, else a line above the first timeout; or None.
 
     Args:
         suspects: The ranks that did not take part; empty: not known.
-        timeouts: The alerts of those that waited.
+        timeouts: The timeout alerts of the ranks that waited.
         last_lines: Rank -> the last line of its own file.
     """
     own = [last_lines[rank] for rank in suspects if rank in last_lines]

@@ -14,7 +14,7 @@ from gpuwatch.number_text import duration
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The newest reported checkpoint of a job: step, time, path, completeness, and the job's last step."""
+    """The last reported checkpoint of a job: step, time, path, completeness, and the job's last step."""
 
     step: int | None
     at: float | None
@@ -30,9 +30,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
     last_step: int | None = None
     """The highest step of the job."""
     last_at: float | None = None
-    """When that step was logged, or when the job failed (unix seconds on our clock)."""
+    """When the last step was logged, or when the job failed (unix seconds on our clock)."""
     read_pct: float | None = None
-    """How much of its logs is read (percent); None: all. Lines further down may report a later one."""
+    """Share of the job's logs that is read (percent); None: all.
+
+    Unread lines may report a later checkpoint.
+    """
 
     @property
     def steps_lost(self) -> int | None:
@@ -69,7 +72,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
     """Return the last finished checkpoint that the ranks of a job reported; None: no line reports one.
 
-    If its files are incomplete, the last one that is known to be complete.
+    If its files are incomplete, return the last checkpoint that is known to be complete.
     """
     reported = list(saved)
     done = [each for each in reported if each.done]
@@ -150,7 +153,7 @@ def _complete(reported: list[bool | None]) -> bool | None:
 
 
 def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
-    """Return the highest step that the same log reported before the checkpoint; None: unknown.
+    """Return the highest step that the log of a checkpoint reported before the checkpoint; None: unknown.
 
     `at`: time of the checkpoint, monotonic seconds.
     """
@@ -167,9 +170,9 @@ def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
 def _furthest(
     fleet: Fleet, job: str | None, files: set[tuple[str, str]], offset_s: float
 ) -> tuple[int | None, float | None]:
-    """Return the highest step of a job, and when it was logged (unix seconds on our clock); None: unknown.
+    """Return the highest step of a job, and when it was logged (unix seconds on our clock).
 
-    `offset_s`: unix seconds minus the clock of the steps.
+    None for both: unknown. `offset_s`: unix seconds minus the clock of the steps.
     """
     steps = [
         (step.step, step.at)
