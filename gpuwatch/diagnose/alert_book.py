@@ -118,7 +118,7 @@ class AlertBook:
 
     @property
     def places(self) -> Places:
-        """Return where the ranks run, as far as is known."""
+        """Return where the ranks run (job, rank, node, GPU), as far as is known."""
         return self._reported.places
 
     @property
