@@ -43,10 +43,8 @@ def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
     """Return folder -> its tracks, if the folders are those of several jobs; else {}.
 
     They are if several folders each have steps of the same rank from the first ones on. A folder that
-    continues
-    another one, or ended at about the same step, belongs to the same job; unless some trained at the same
-    time,
-    and all logged each step at their own times.
+    continues another one, or ended at about the same step, belongs to the same job; unless some trained at
+    the same time, and all logged each step at their own times.
     """
     own = [track for track in tracks if track.marks and track.total_steps is not None and not track.per_epoch]
     ranks: dict[str, set[int | None]] = defaultdict(set)
@@ -107,10 +105,8 @@ def runs_that_stop(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
     """Return file -> its steps, for logs of several runs from their first step on; one must not finish.
 
     Empty if there is no such run, or if the logs may be of the processes of one job: they lie in one folder
-    and
-    overlap in time. A run that stopped is left out if a later one finished. Without times the order of the
-    names
-    decides, and only parts of an experiment (`fold2`, `seed-3`) are no attempts.
+    and overlap in time. A run that stopped is left out if a later one finished. Without times the order of
+    the names decides, and only parts of an experiment (`fold2`, `seed-3`) are no attempts.
     """
     own = [track for track in tracks if track.marks and track.total_steps is not None and not track.per_epoch]
     files = {track.file: track for track in own}

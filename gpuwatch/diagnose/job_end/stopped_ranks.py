@@ -205,8 +205,7 @@ def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
     """Return True if two ranks log into one folder, or into folders that differ in one component.
 
     That component is the node or the rank. `shared`: a rank has steps in several folders, as if several jobs
-    had
-    the same ranks; then the folder must be the same.
+    had the same ranks; then the folder must be the same.
     """
     if _folder(track) == _folder(other):
         return True

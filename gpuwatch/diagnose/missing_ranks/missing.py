@@ -47,10 +47,9 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
     are ignored; a node that lists only ended ranks adds those that are expected on no other node.
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
-    from
-    a rank's own log there. These are left out: jobs that are starting, jobs on unreachable nodes, ranks that
-    reached the announced last step, and jobs that log steps now (a rank that is not seen there runs without a
-    rank in its environment). At most `MAX_LOCAL_RANKS` are returned per node.
+    from a rank's own log there. These are left out: jobs that are starting, jobs on unreachable nodes, ranks
+    that reached the announced last step, and jobs that log steps now (a rank that is not seen there runs
+    without a rank in its environment). At most `MAX_LOCAL_RANKS` are returned per node.
     """
     found: list[MissingRank] = []
     training, left = FinishedTraining(fleet), dict.fromkeys(fleet.nodes, MAX_LOCAL_RANKS)

@@ -183,10 +183,7 @@ def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool:
-    """Return True if an error (`is_own_error`) is above the line about an end in the same file.
-
-    `within_bytes`: largest distance of the two lines.
-    """
+    """Return True if an own error is at most `within_bytes` above the line about an end, in the same file."""
     own = ended in EXITS and is_own_error(error)
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 
@@ -242,11 +239,9 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Return the cause with the rank and node that another line gives for it.
+    """Return the cause with the place that another line gives: the launcher's, below it, or the scheduler's.
 
-    That line is the launcher's, below the cause, or the scheduler's. The cause is unchanged if it has a place
-    or
-    no line gives one.
+    Unchanged if it has a place or no line gives one.
     """
     if cause.rank is None and (cause.kernel or cause.node is None):
         cause = _of_rank_that_suffered(cause, alerts)

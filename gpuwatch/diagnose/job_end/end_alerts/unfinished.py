@@ -65,8 +65,7 @@ def one_line_short(files: Iterable[LogScan]) -> tuple[Unfinished, str] | None:
     """Return the line with which only one rank's own log ends, and what all others logged next; or None.
 
     The other ranks all logged one more line, of another form: seven ranks log `Saving checkpoint at step 90`
-    and
-    `Saved checkpoint for step 90`, the eighth only the first. Lines are compared without their numbers.
+    and `Saved checkpoint for step 90`, the eighth only the first. Lines are compared without their numbers.
     """
     logs = {
         each.rank: each for each in files if each.rank is not None and each.last_lines and not each.kernel
