@@ -1,4 +1,4 @@
-"""Outcomes of errors: which ranks went on, by steps and returned lines, and which incidents this closes."""
+"""Applies outcomes of errors to alerts: which ranks went on, and which incidents this closes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Outcomes:
 
     @property
     def resumed(self) -> Resumed:
-        """Return job -> when it resumed training."""
+        """Return job -> the attempts with which it resumed training."""
         return self._resumptions.of_job
 
     def begin(self, fleet: Fleet, now: float, wall: float) -> None:
@@ -132,7 +132,7 @@ class Outcomes:
         return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places))
 
     def _with_lines(self, alerts: list[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
-        """Return the alerts; errors that lines returned by nodes show to be outlived are less severe."""
+        """Return the alerts; errors that lines returned by nodes show to be outlived get a lower severity."""
         found = self.lines.recoveries(alerts, self._own_files, self._tracks)
         candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
         self.lines.keep_only({place_of(alert) for alert in candidates})

@@ -21,7 +21,7 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.wire import SLURM_TASK
 
 STARTED_S = 5.0
-"""A job's report may be stamped this much before its processes start, by another clock (seconds)."""
+"""Seconds by which a job's report may be dated before its processes start, by another clock."""
 UNKNOWN_START_S = 2400.0
 """If only the end of a rank's log is dated, the rank counts as running for this long before it (seconds).
 
@@ -37,7 +37,7 @@ MAX_WORLD = 1 << 16
 
 
 class RankIndex:
-    """Index over `Places`, which do not change under it.
+    """An index over `Places`, whose content does not change afterwards.
 
     Only jobs that ran at the given time count; ambiguous lookups return None.
     """
@@ -121,7 +121,7 @@ class RankIndex:
         return job in self.places.task_jobs or SLURM_TASK in self.places.counted
 
     def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
-        """Return the only rank of a job with this value, among ranks whose node is unknown; else None.
+        """Return the only rank of a job with this value, among ranks of unknown node; else None.
 
         `kind`: bus (PCI address as of `bus_key`) or pid.
         """
@@ -135,7 +135,7 @@ class RankIndex:
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
     def of_one_node(self, node: str | None, local_rank: int, job: str | None = None) -> RankPlace | None:
-        """Return the rank of a local rank that a launcher logs, if an ended job has one node; else None.
+        """Return the rank with a local rank that a launcher logs, if an ended job has one node; else None.
 
         That is a job of known size, with no more ranks than one node usually runs, that names no other node.
         """
@@ -149,7 +149,7 @@ class RankIndex:
     def spawned(self, node: str | None, number: int, file: str, job: str | None = None) -> RankPlace | None:
         """Return the rank of a torch.multiprocessing process whose index its parent logged.
 
-        None: not certain.
+        None: the rank is not certain.
 
         A parent numbers its processes from 0, in rank order. Parents of several nodes may write into one
         scheduler log.
@@ -243,7 +243,7 @@ class RankIndex:
         return known | _first_ranks(self.size(job))
 
     def may_be_rank(self, rank: int | None, job: str | None) -> bool:
-        """Return True if a number is below the announced number of ranks of the job, or that is unknown."""
+        """Return True if the number is below the job's announced number of ranks, or if that is unknown."""
         size = self.size(job)
         return rank is None or size == 0 or rank < size
 
@@ -271,7 +271,7 @@ def lived(place: RankPlace, at: float | None) -> bool:
 
 
 def started_anew(place: RankPlace, at: float) -> bool:
-    """Return True if the process of a rank that ran at a time (unix seconds) was replaced since."""
+    """Return True if the process of a rank that ran at `at` (unix seconds) was replaced since."""
     return place.since is not None and place.started is not None and place.since <= at < place.started
 
 
@@ -284,9 +284,9 @@ def bus_key(address: str) -> str:
 
 
 def _only(found: Iterable[RankPlace], job: str | None, *, ended: bool = False) -> RankPlace | None:
-    """Return the unambiguous match: among the running ranks if there are any, else among all; else None.
+    """Return the unambiguous match among the running ranks if there are any, else among all; else None.
 
-    `ended`: search among all at once.
+    `ended`: search all ranks, not first the running ones.
     """
     named = [place for place in found if job is None or place.job is None or place.job == job]
     named = [place for place in named if ended or place.until is None] or named
@@ -305,10 +305,7 @@ def _names(known: dict[str, str]) -> dict[str, str]:
 
 
 def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
-    """Return job -> start and end (unix seconds).
-
-    Minus infinity as the start, plus infinity as the end, if that of any of its ranks is unknown.
-    """
+    """Return job -> start and end (unix seconds); minus or plus infinity if any of its ranks lacks it."""
     found: dict[str | None, tuple[float, float]] = {}
     for place in ranks:
         since = -math.inf if place.since is None else place.since

@@ -32,13 +32,13 @@ _DETAIL = (
     ("test", "{}"),
     ("action", "{}"),
 )
-"""Fields that are appended to a headline, with their wording."""
+"""Pairs: a field that is appended to a headline, and its wording."""
 MAX_QUOTED_CHARS = 80
-"""Characters of an exception in a headline."""
+"""Most characters of an exception in a headline."""
 NAMES = frozenset(
     ("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid", "Intel")
 )
-"""Names that keep their capital inside a sentence."""
+"""Names that keep their capital letter inside a sentence."""
 
 
 def what(code: str, title: str, fields: Fields, stated: FailureClass | None = None) -> str:
@@ -76,15 +76,15 @@ def exception(fields: Fields) -> str:
 _SOURCE = re.compile(
     r"^(?:\w{1,40}:)?[\w./+-]{1,200}\.(?:cc|cpp|cu|cxx|hpp|h):\d{1,7}(?:\(\w{1,40}\))? ?:? {0,2}"
 )
-"""The place in a C++ source at the beginning of a message: `csrc/aio.cpp:281 `."""
+"""Matches the place in a C++ source at the beginning of a message: `csrc/aio.cpp:281 `."""
 _STATUS = re.compile(r"^Check failed: .{1,400}? == \S{1,60}OK\(\) \((.{1,300}?) vs\. OK\)")
-"""A failed check of a status, with what the status states."""
+"""Matches a failed check of a status, and captures what the status states."""
 
 
 def message(raised: str) -> str:
-    """Return the message of an exception without the place in a C++ source that stands before it.
+    """Return the message of an exception without the C++ source position at its beginning.
 
-    Of `Check failed: CALL == Status::OK() (Not found: No session vs. OK)` it is `Not found: No session`.
+    For `Check failed: CALL == Status::OK() (Not found: No session vs. OK)` return `Not found: No session`.
     """
     text = _SOURCE.sub("", raised) or raised
     status = _STATUS.match(text)
@@ -92,11 +92,11 @@ def message(raised: str) -> str:
 
 
 HALVES = ("send", "recv")
-"""Gloo names the half of a collective in which a rank waited; both belong to one operation."""
+"""Half operations of a collective by which Gloo names a wait; both belong to one operation."""
 
 
 def collective(fields: Fields) -> str:
-    """Return `ALLREDUCE seq 2381`, as far as known; else ""."""
+    """Return the operation, sequence number included: `ALLREDUCE seq 2381`, as far as known; else ""."""
     parts = []
     if fields.get("op") and fields["op"] not in HALVES:
         parts.append(str(fields["op"]).upper())
@@ -106,9 +106,9 @@ def collective(fields: Fields) -> str:
 
 
 def waited_s(fields: Fields) -> float | None:
-    """Return the seconds for which an operation ran until its timeout, else the timeout itself.
+    """Return the seconds that an operation had run at its timeout, else the timeout setting.
 
-    None: unknown.
+    None: neither is known.
     """
     for name in ("ran_ms", "timeout_ms"):
         value = fields.get(name)
@@ -161,7 +161,10 @@ NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
 )
-"""Shown where no rank is seen; ranks may still run, since an unreadable environment hides them."""
+"""Text that is shown if no rank is seen.
+
+Ranks may still run, since an unreadable environment hides them.
+"""
 
 
 def allocation_text(allocation: Allocation, wall: float) -> str:

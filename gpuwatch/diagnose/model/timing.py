@@ -25,10 +25,10 @@ PRECISE_WITHIN_S = 60.0
 """A line between two timed lines of its file that are at most this far apart counts as timed (seconds)."""
 
 AFTER_S = 7200.0
-"""A line after the last timestamp of its file may be this much later; some logs have times only at first."""
+"""Seconds for which lines may follow the last timestamp of a file: some logs have times only at first."""
 
 ATTEMPT_S = 60.0
-"""Agents of different nodes report the end of one attempt within this time (seconds)."""
+"""Seconds within which agents of different nodes report the end of one attempt."""
 LAST_OUTPUT_S = 5.0
 """Seconds for which an ended attempt may still print."""
 APART_S = 1.0
@@ -45,11 +45,11 @@ class Resumption(NamedTuple):
     began: float
     """Start of its first rank (unix seconds); the end of the attempt before where no process was seen."""
     proved: float = math.inf
-    """When it logged the step that proves that it trains; infinity: it did not."""
+    """When it logged the step that proves that it trains (unix seconds); infinity: it did not."""
 
     @property
     def trained(self) -> bool:
-        """Return True if it logged steps."""
+        """Return True if the attempt logged the steps that prove that it trains."""
         return self.proved < math.inf
 
 
@@ -58,7 +58,7 @@ Resumed: TypeAlias = Mapping[str, Sequence[Resumption]]
 
 
 def onset(alert: Alert) -> float:
-    """Return when the event began (unix seconds): for a timeout, before the time that the operation ran."""
+    """Return when the event began (unix seconds); for a timeout, when its operation began."""
     if alert not in WAITED:
         return alert.first
     waited = waited_s(alert.fields)
@@ -125,7 +125,7 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 
 
 def sure(bound: tuple[float, float]) -> bool:
-    """Return True if a time is precise enough to decide an order."""
+    """Return True if a time bound is narrow enough (`PRECISE_WITHIN_S`) to decide an order."""
     return bound[1] - bound[0] <= PRECISE_WITHIN_S
 
 
@@ -188,9 +188,9 @@ def with_resumptions(
     """Return the ends of attempts (for `attempt_of`), with those that only later steps show.
 
     Args:
-        ends: As launchers and folders show them (unix seconds).
-        resumed: Of the job.
-        alerts: Of the job. An attempt that followed no failure separates nothing.
+        ends: When attempts ended, by launchers and log folders (unix seconds).
+        resumed: The resumptions of the job.
+        alerts: The alerts of the job; an attempt that followed no failure separates nothing.
     """
     failed = min(
         (alert.first for alert in alerts if alert.severity in GRAVE and not alert.kernel), default=math.inf

@@ -1,6 +1,6 @@
 """A verdict on a hang: the rank that the others wait for, with confidence, evidence and open checks.
 
-Every source has this form, the sources combined, and what an incident or a silent job stores of them.
+Each source, the combined sources, incidents and silent jobs use this form.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks", "signs"]
-"""Flight-recorder dumps, NCCL RAS, process stacks, or the state of GPUs and processes seen from outside."""
+"""The source of a verdict: flight-recorder dumps, NCCL RAS, process stacks, or outside signs."""
 
 
 class Verdict(Struct, frozen=True):
     """A verdict on a hang: a sentence, the culprits, confidence, evidence, and open checks."""
 
     source: EvidenceSource
-    """Of several sources combined, the most confident one."""
+    """The source of the verdict; of several sources combined, the most confident one."""
     wrong: bool
     """True if the source found a problem."""
     sentence: str
     culprits: tuple[int, ...] = ()
-    """Global ranks; empty: undetermined."""
+    """Global ranks of the culprits; empty: undetermined."""
     confidence: Confidence = "low"
     evidence: tuple[str, ...] = ()
     """Sentences with numbers, strongest first."""

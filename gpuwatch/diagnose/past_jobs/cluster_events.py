@@ -1,4 +1,4 @@
-"""Kubernetes events that a later event of the same object answers: the pod started after all. Pure."""
+"""Lowers Kubernetes start failures after which the pod started, as later events show. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OBJECT = r"(?P<object>[a-z]{2,20}/[\w.-]{1,253})"
 _NOT_STARTED = pattern_of(
     rf"^\s*{_AGE}\s*Warning\s+(?:Failed\w*|ErrImage\w+|ImagePull\w+|InspectFailed|NetworkNotReady)\s+{_OBJECT}\s"
 )
-"""An event about a pod that could not be placed, prepared or started."""
+"""Matches an event about a pod that could not be placed, prepared or started."""
 _STARTED = pattern_of(rf"^\s*{_AGE}\s*Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
@@ -51,7 +51,7 @@ def are_start_failures(texts: Sequence[str]) -> bool:
 def started_later(texts: Iterable[str], around: Around) -> bool:
     """Return True if all pods that events of a file report as not started have started since.
 
-    Later is by the age in the first column, without one by the order of the lines.
+    The age in the first column decides which event is later, without one the order of the lines.
 
     Args:
         texts: The lines of the error.

@@ -19,7 +19,7 @@ FINISHED = "finished"
 
 
 class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job that failed while an earlier session watched it: nodes, users, alerts, logs, checkpoint."""
+    """A failed job that an earlier session watched: nodes, users, alerts, logs, checkpoint."""
 
     job: str
     nodes: tuple[str, ...]
@@ -29,15 +29,15 @@ class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ended: float
     """When the last of its ranks was no longer listed (unix seconds)."""
     alerts: tuple[Alert, ...]
-    """Alerts of its incidents, without notes."""
+    """Alerts of the job's incidents, without remarks."""
     checkpoint: Checkpoint | None = None
-    """Its last checkpoint, as far as that session knew one."""
+    """The last checkpoint of the job, as far as that session knew one."""
     logs: tuple[str, ...] = ()
-    """Log files of its ranks; an ended job that is found by them is the same one."""
+    """Log files of the job's ranks; an ended job with one of these files is the same job."""
 
 
 class EarlierJobsWatch:
-    """Stores the failures of an earlier session; `alerts` has those of jobs with no newer state."""
+    """Stores the failures of an earlier session; `alerts` has those of jobs without newer data."""
 
     def __init__(self, jobs: Sequence[EarlierJob] = ()) -> None:
         self.jobs = jobs
@@ -87,8 +87,8 @@ class EarlierJobsWatch:
     def completed(self, known: Sequence[Alert]) -> list[Alert]:
         """Return the alerts of this session and of the earlier one.
 
-        A line without a rank or node has those that the earlier session knew while the process was listed,
-        also if other nodes see its file now.
+        A line without a rank or node gets the rank and node that the earlier session knew while the process
+        was listed, also if other nodes see its file now.
         """
         ids = {alert.id for alert in known}
         return [
@@ -107,7 +107,7 @@ class EarlierJobsWatch:
 
 
 def _line(alert: Alert) -> tuple[str, str, int] | None:
-    """Return the code, file and offset of an alert of a log line; None: it is of no such line."""
+    """Return code, file and offset of an alert from a log line; None: the alert is not from a log line."""
     proof = alert.proof[0] if alert.proof else None
     if proof is None or proof.file is None or proof.offset is None or alert.kernel:
         return None
@@ -115,7 +115,7 @@ def _line(alert: Alert) -> tuple[str, str, int] | None:
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
-    """Return True if the job is too old, runs again, or its user has since started a rank on its nodes."""
+    """Return True if the job is too old, runs again, or its user later started a rank on its nodes."""
     if wall - job.ended > ENDED_S:
         return True
     for node in fleet.nodes.values():
@@ -148,9 +148,9 @@ def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterato
 
 
 def failures(alerts: Iterable[Alert], most: int, inferred: int | None = None) -> tuple[Alert, ...]:
-    """Return the alerts of an incident in the short form that is stored, without remarks, at most `most`.
+    """Return the alerts of an incident in the short form that is stored, without remarks.
 
-    `inferred`: the rank among them whose number is inferred.
+    `most`: the maximum number of alerts. `inferred`: the rank among them whose number is inferred.
     """
     kept = [alert for alert in alerts if not alert.is_remark and alert.proof][:most]
     kept = [

@@ -1,4 +1,4 @@
-"""The judgement on a folder of logs: of each of several jobs by itself, with a fault that they share once.
+"""Judges a folder of logs: each job by itself; a fault that several jobs share is reported once.
 
 Example: `runs/job-1` and `runs/job-2` have the logs of four ranks each, and both jobs ended by an
 out-of-memory error at about the same time: two incidents, each with the rank and the followers of its job. If
@@ -58,7 +58,7 @@ def judge_folder(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[Rank
 
 
 def once(by_job: Mapping[str, Iterable[Incident]]) -> tuple[list[Incident], dict[str, list[str]]]:
-    """Return the incidents of all jobs, a shared fault once; and incident id -> the jobs that it hit."""
+    """Return the incidents of all jobs, with a shared fault once; and incident id -> the jobs that it hit."""
     found: list[Incident] = []
     hit: dict[str, list[str]] = {}
     for job, incidents in by_job.items():
@@ -82,7 +82,7 @@ def _names(jobs: Sequence[str]) -> str:
 
 
 def is_same_fault(one: Incident, other: Incident) -> bool:
-    """Return True if one line is the cause of both, or both state that a device failed then."""
+    """Return True if the same line is the cause of both, or both report the failure of one device then."""
     if one.cause is None or other.cause is None:
         return False
     near = abs(one.first - other.first) <= GAP_S
@@ -93,7 +93,10 @@ def is_same_fault(one: Incident, other: Incident) -> bool:
 
 
 def _failed_device(incident: Incident) -> tuple[str, int | None, str] | None:
-    """Return node, GPU and class of a fault of the hardware (of a whole node: no class); None: it is none."""
+    """Return (node, GPU or None, class) of a hardware fault; None: the incident has another cause.
+
+    For a fault of a whole node the class is "".
+    """
     if incident.node is None or incident.cause is None:
         return None
     if incident.cause in NODE_FAILURES:
@@ -102,7 +105,7 @@ def _failed_device(incident: Incident) -> tuple[str, int | None, str] | None:
 
 
 def _joined(one: Incident, other: Incident) -> Incident:
-    """Return the incident of a first job with what the same fault did to another one."""
+    """Return the incident of a first job, extended by what the same fault did to another job."""
     known = {alert.id for alert in one.alerts}
     return structs.replace(
         one,
@@ -116,7 +119,7 @@ def _joined(one: Incident, other: Incident) -> Incident:
 def _outside(
     found: Mapping[str, Judgement], names: Mapping[str, str], incidents: Iterable[Incident]
 ) -> Iterator[Alert]:
-    """Yield each alert that is in no incident; one of a job's own file carries the job's name."""
+    """Yield each alert that is in no incident; one from a job's own file names the job."""
     seen = {alert.id for incident in incidents for alert in incident.alerts}
     for judgement in found.values():
         for alert in judgement.outside:

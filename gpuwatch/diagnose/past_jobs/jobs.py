@@ -34,21 +34,24 @@ class EndedJob(Struct, frozen=True):
 
     name: str
     nodes: tuple[str, ...]
-    """Nodes with logs of it, then the nodes where its ranks ran."""
+    """Nodes with logs of the job, then the nodes where its ranks ran."""
     ranks: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     """(node, path) of its logs."""
     last: float
-    """Time of its last line (unix seconds on our clock)."""
+    """Time of the last line of the job's logs (unix seconds on our clock)."""
     end: JobEnd
     searched: bool
     """True if all of its logs have been searched."""
     attempt: int | None = None
     """Number of the last attempt that logged steps, where log folders show it."""
     superseded: bool = False
-    """True if its user later started a job of the same project on one of its nodes, and thus knows of it."""
+    """True if the job's user later started a job of the same project on one of its nodes.
+
+    The user then knows that the job ended.
+    """
     last_words: tuple[int, ...] = ()
-    """The only rank that logged work of its own after the last step of all; empty: none, or several."""
+    """The only rank that logged its own work after the last step of all; empty: none, or several."""
 
 
 def ended_jobs(
@@ -134,7 +137,7 @@ def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]
 
 
 def _may_explain(alert: Alert, job: EndedJob) -> bool:
-    """Return True if the kernel of one of its nodes reported a fault at about the time the job ended."""
+    """Return True if the kernel of one of the job's nodes reported a fault at about the time of its end."""
     grave = alert.severity in ("error", "critical") and alert.role != "hint"
     near = job.last - GAP_S <= alert.first <= job.last + GAP_S
     return alert.kernel and grave and near and alert.node in job.nodes
@@ -198,7 +201,7 @@ def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
 
 
 def _share_project(path: str, logs: Mapping[str, str]) -> bool:
-    """Return True if a log is in the project folder of one of `logs`, or one of them is in that of the log.
+    """Return True if a log is in the project folder of one of `logs`, or the reverse.
 
     `logs`: log file -> its project folder.
     """

@@ -1,4 +1,4 @@
-"""The judgement on an ended job's logs: incidents, other alerts, and how the job ended."""
+"""Judges an ended job's logs: incidents, other alerts, and how the job ended."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Judgement(Struct, frozen=True):
     """The result for the files of a scan. `gpuwatch scan` prints it; the screens over a folder show it."""
 
     incidents: tuple[Incident, ...] = ()
-    """In order of their root causes."""
+    """The incidents, ordered by the time of their root causes."""
     outside: tuple[Alert, ...] = ()
     """Alerts that belong to no incident."""
     end: JobEnd = UNKNOWN_END
@@ -86,7 +86,7 @@ def judge(
         packs: The rules.
         time: Unix seconds now; shows with the times of the files whether the job still writes.
         dumps: The flight-recorder dumps beside the files.
-        beside_finished: Whether it is one of several jobs, of which others finished.
+        beside_finished: True if other jobs beside it finished.
     """
     found = [LocatedFinding(located.node, located.finding) for located in scan.located]
     tracks, own = tracks_of(scan.files), _own_logs(scan)

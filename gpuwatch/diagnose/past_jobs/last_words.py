@@ -1,4 +1,4 @@
-"""The only rank that logged what it did after the step that all ranks logged last. Pure.
+"""Finds the only rank that logged other lines after the step that all ranks logged last. Pure.
 
 Example: four ranks end with step 41. Below it rank 2 alone logs `fetching shard 17`, and rank 0 reports that
 a collective timed out. The others logged nothing below the step: rank 2 is the likely culprit.
@@ -18,11 +18,11 @@ from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import last_line
 
 PEERS = 2
-"""Minimum of other ranks; last steps of all may differ by 1."""
+"""Least number of other ranks; the last steps of all ranks may differ by 1."""
 
 
 def ranks_with_last_words(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """Return the rank whose log alone ends with work of its own after the common last step; () without one.
+    """Return the only rank whose log ends with other lines after the common last step; () without one.
 
     Excluded are lines that state an end, a saved checkpoint or a failure, and lines of a form that another
     rank logs too.
@@ -47,7 +47,7 @@ def ranks_with_last_words(tracks: Iterable[StepTrack], closings: Mapping[str, Lo
 
 
 def with_last_words(alerts: Iterable[Alert], words: Mapping[str | None, tuple[int, ...]]) -> list[Alert]:
-    """Return the alerts; timeouts get the field `LAST_WORDS`.
+    """Return the alerts; timeouts get the field `LAST_WORDS` with the rank that logged other lines last.
 
     `words`: job -> its result of `ranks_with_last_words`.
     """
@@ -65,5 +65,5 @@ def _is_work(line: str) -> bool:
 
 
 def _form(line: str) -> str:
-    """Return the line with `#` for its numbers."""
+    """Return the line with `#` in place of its numbers."""
     return NUMBER.sub("#", line)

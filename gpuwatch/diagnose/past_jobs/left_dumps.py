@@ -23,13 +23,13 @@ from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 OPEN_CAUSES = of_kinds("mismatch") | (HANG, UNKNOWN)
-"""Classes beside the timeouts that report what the job waited in, not why: a dump's culprit explains them."""
+"""Classes that report what the job waited in, not why: a culprit from dumps explains them."""
 BEFORE_S = 5.0
-"""The collective that hung may begin this much after the last line of its incident (clocks, buffers)."""
+"""Seconds by which the hung collective may begin after the last line of its incident (clocks, buffers)."""
 
 
 def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: RankIndex) -> list[Incident]:
-    """Return the incidents; to one of them the dumps' verdict is added, and their culprit if it had none."""
+    """Return the incidents; one gets the dumps' verdict, and the dumps' culprit if it had none."""
     if not dumps:
         return list(incidents)
     analysis = judge_flight(dumps)
@@ -38,9 +38,9 @@ def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: 
 
 
 def _about(incidents: Sequence[Incident], analysis: FlightAnalysis) -> Incident | None:
-    """Return the last incident without a stated cause (a timeout is none), else the last one.
+    """Return the incident that the dumps are about: the last one without a stated cause, else the last.
 
-    None: the dumps show no fault, or one that began after all incidents.
+    A timeout is no stated cause. None: the dumps show no fault, or one that began after all incidents.
     """
     if not analysis.verdict.wrong:
         return None

@@ -1,4 +1,4 @@
-"""Metrics of an ended job, from its logs, judged by the functions for running jobs."""
+"""Judges the metrics of an ended job, from its logs, by the functions for running jobs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 MIN_TIMINGS = 3
 SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
-"""Steps without times that are needed to show more than a short disturbance."""
+"""Number of steps without times that are needed to show more than a short disturbance."""
 HALVED = 0.5
-"""A rank that costs its job this share of every step is an error."""
+"""Share of every step; a rank that costs its job this share is an error."""
 END_BYTES = 2048
 """Bytes before the end of a log that count as its end."""
 
 
 class LoggedWriter(Struct, frozen=True):
-    """The series of one rank in one file, also in the form that the fleet uses."""
+    """The metrics of one rank from one file, also in the form that the fleet uses."""
 
     file: LogScan
     series: StepSeries
     writer: RankProgress
 
     def point(self, step: int | None) -> StepPoint:
-        """Return the logged point of this step; the last one if there is none."""
+        """Return the logged point of a step; the last point if the step has none."""
         found = (point for point in self.series.points if point.step == step)
         return next(found, self.series.points[-1])
 
@@ -136,7 +136,7 @@ def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
 
 
 def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
-    """Return True if the steps of a sign span at least its hold time."""
+    """Return True if the steps that show a sign span at least its hold time."""
     if not sign.hold_s:
         return True
     if all(point.at is None for point in points):
@@ -158,10 +158,7 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 
 
 def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
-    """Return a sign as an alert.
-
-    One that lasted to the end of the log is an error, as the run was not stopped.
-    """
+    """Return the alert for a sign; an error if the sign lasted to the end of the log."""
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
     fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}

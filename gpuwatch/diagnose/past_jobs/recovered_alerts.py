@@ -1,4 +1,4 @@
-"""Alerts that later lines of the same log repair, read from the files of an ended job."""
+"""Lowers alerts that later lines of the same log show as repaired, for an ended job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_READ_ALERTS = 100
-"""Alerts whose logs are read again by one call."""
+"""Most alerts for which one call reads the log again."""
 
 
 def with_recovered(
@@ -23,10 +23,10 @@ def with_recovered(
     """Return the alerts; those whose logs show a recovery become `info`.
 
     Args:
-        alerts: Of an ended job.
+        alerts: The alerts of an ended job.
         read: Returns the lines around an alert, None if they are unknown.
-        may_recover: Whether an alert's log is worth reading; it is called for each alert.
-        has_recovered: Whether the lines around such an alert show that it recovered.
+        may_recover: Returns True if an alert's log is worth reading; called for each alert.
+        has_recovered: Returns True if the lines around such an alert show that it recovered.
     """
     left = MAX_READ_ALERTS
     found = []

@@ -1,7 +1,7 @@
-"""Losses that a later line of the same log repairs: the same part is back, in sync or saved. Pure.
+"""Lowers stated losses that a later line of the same log reports as repaired. Pure.
 
-Example: below `node gpu-17 is unreachable`, the line `gpu-17 is reachable again` repairs; `gpu-18 is up` does
-not. A count is repaired by the same line with a larger count.
+Example: below `node gpu-17 is unreachable`, the line `gpu-17 is reachable again` is a repair; `gpu-18 is up`
+is not. A count is repaired by the same line with a larger count.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gpuwatch.diagnose.stated_loss.statement import stated_loss
 from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_NAMES = 2
-"""Names nearest to the loss that a repair repeats."""
+"""Number of names nearest to the loss of which a repair must repeat one."""
 SHARED_WORDS = 2
-"""Words of a loss without a name that a repair repeats."""
+"""Number of words that a repair must share with a loss that has no name."""
 _GOOD = re.compile(
     r"(?i)\b(?:recovered|restored|repaired|replaced|is back|came back|back (?:up|online|in)|up again"
     r"|is up|are up"
@@ -35,7 +35,7 @@ _NAME = re.compile(
     r"|rank|worker|node"
     r"|host|expert|replica|shard|disk|drive|pod|task|process|step|iteration|checkpoint|layer) ?#?\d{1,9})\b"
 )
-"""A name with a number: `gpu-17`, `mlx5_3`, `NVLink 7`."""
+"""Matches a name with a number: `gpu-17`, `mlx5_3`, `NVLink 7`."""
 _COUNT = re.compile(r"(?<![\d.,])(\d{1,9}) ?(?:of|out of|/) ?(?:the )?(\d{1,9})(?![\d.])")
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _NUMBER = re.compile(r"\d+")
@@ -91,7 +91,7 @@ def is_repaired(line: str, below: Iterable[str]) -> bool:
 
 
 def _counts_more(text: str, count: re.Match[str], later: str) -> bool:
-    """Return True if a later line has the form of the loss, and a larger count of the same total."""
+    """Return True if a later line has the form of the loss, but a larger count of the same total."""
     other = _COUNT.search(later)
     if other is None or int(other[1]) <= int(count[1]) or other[2] != count[2]:
         return False

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 TYPED = ("gpuwatch ", "export ", "nvidia-smi ", "torch.cuda.")
-"""Prefixes of code that is typed or copied as is; other code shows a setting in context."""
+"""Prefixes of code that the user types or copies as is; other code shows a setting in context."""
 DATA = Path(__file__).parent / "data"
 TOPIC_FILES = ("failures.yaml", "slowness.yaml", "practice.yaml")
 METRIC_FILE = "metrics.yaml"
@@ -71,7 +71,7 @@ def topic(ident: str) -> Topic:
     """Return the topic with this id.
 
     Raises:
-        KeyError: There is none.
+        KeyError: There is no such topic.
     """
     for each in topics():
         if each.id == ident:

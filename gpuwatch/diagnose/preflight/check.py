@@ -18,7 +18,7 @@ from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MAX_SHOWN = 6
-"""Differing values that are listed individually."""
+"""Most differing values that are listed individually."""
 NO_GPU = "no node with a GPU responds"
 
 
@@ -26,7 +26,7 @@ class Check(Struct, frozen=True):
     """The result of one check: PASS, WARN, FAIL or SKIP, the reason, the failing nodes and the remedy."""
 
     id: str
-    """Stable, for scripts: `gpu.ecc`, `versions.driver`."""
+    """The id of the check, stable for scripts: `gpu.ecc`, `versions.driver`."""
     status: Status
     detail: str
     nodes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class PreflightRank(Struct, frozen=True):
 
     @property
     def job(self) -> str:
-        """Return its job as text; only ranks of one job are compared."""
+        """Return the rank's job as text; only ranks of one job are compared."""
         return job_text(self.process.job)
 
 
@@ -61,7 +61,7 @@ class PreflightData(Struct, frozen=True):
     silent: Mapping[str, str]
     """Nodes that do not respond -> reason."""
     reported: Mapping[str, NodeSettings]
-    """Node -> its settings; missing where the node could not be queried."""
+    """Node -> its settings; a node that could not be queried is not a key."""
     conditions: Sequence[tuple[str, Condition]]
     """(node, condition), including those of GPUs."""
     ranks: Sequence[PreflightRank]
@@ -79,7 +79,7 @@ class PreflightData(Struct, frozen=True):
 
 
 def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
-    """Return job, as text -> its ranks."""
+    """Return the name of each job -> its ranks."""
     jobs: dict[str, list[PreflightRank]] = {}
     for rank in ranks:
         jobs.setdefault(rank.job, []).append(rank)
@@ -87,12 +87,12 @@ def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
 
 
 def passed(id_: str, detail: str) -> Check:
-    """Return a PASS: nothing is wrong."""
+    """Return a check with result PASS: nothing is wrong."""
     return Check(id_, "PASS", detail)
 
 
 def skipped(id_: str, why: str) -> Check:
-    """Return a SKIP: the data for this check is not available."""
+    """Return a check with result SKIP: the data for it is not available."""
     return Check(id_, "SKIP", why)
 
 
@@ -113,7 +113,7 @@ def differing(values: Mapping[str, str]) -> str:
 
 
 def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names whose value differs from the most common one."""
+    """Return the names (such as nodes) whose value differs from the most common one."""
     counts: dict[str, int] = {}
     for value in values.values():
         counts[value] = counts.get(value, 0) + 1

@@ -25,9 +25,9 @@ from gpuwatch.wire import NOT_RECORDED, NodeSettings
 
 RECENT_STEPS = 20
 STEPPED_S = 600.0
-"""A rank without a step for this long has no current step time (seconds)."""
+"""Seconds; a rank that logged no step for this long has no current step time."""
 FROM_SETTINGS = ("net.", "versions.", "host.shm", "limits.", "env.", "gpu.fabric")
-"""Checks that need the nodes' answers to the settings request; skipped without them."""
+"""Prefixes of checks that need the nodes' answers to the settings request; skipped without them."""
 
 
 def checklist(
@@ -44,10 +44,10 @@ def checklist(
     Args:
         fleet: All that is known.
         reported: Node -> its answer to the request for the settings of its ranks.
-        alerts: Of the session.
-        incidents: Of the session.
-        clock: Of the session.
-        recorded: The nodes are those of a recording, and answer only what they were asked then.
+        alerts: The alerts of the session.
+        incidents: The incidents of the session.
+        clock: The clock of the session.
+        recorded: True for the nodes of a recording, which answer only what they were asked then.
     """
     now, wall = clock.monotonic(), clock.wall()
     live = [node for node in fleet.nodes.values() if answers(node, now)]

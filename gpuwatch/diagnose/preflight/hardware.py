@@ -30,11 +30,11 @@ class Kind(Struct, frozen=True):
     """The text for PASS."""
     codes: tuple[str, ...]
     known: Callable[[Gpu], bool] | None = None
-    """True if a GPU provides what the check needs; None: it is a check of nodes."""
+    """Returns True if a GPU provides what the check needs; None: it is a check of nodes."""
     reported: Callable[[Node], bool] | None = None
-    """True if a node provides what the check needs; None: any connected node does."""
+    """Returns True if a node provides what the check needs; None: any connected node does."""
     warn: tuple[str, ...] = ()
-    """Codes that result in WARN instead of FAIL."""
+    """Codes of conditions that result in WARN instead of FAIL."""
 
 
 KINDS = (
@@ -120,7 +120,7 @@ KINDS = (
 
 
 def hardware(case: PreflightData) -> Iterator[Check]:
-    """Yield the checks by kind, then those of persistence mode, memory, ports and fabric manager."""
+    """Yield the checks of each kind, then those of persistence mode, memory, ports and fabric manager."""
     for kind in KINDS:
         yield of_kind(kind, case)
     yield persistence(case)
@@ -185,7 +185,7 @@ def persistence(case: PreflightData) -> Check:
 
 
 FREE_PCT = 90.0
-"""Percent of GPU memory that a new job for whole GPUs needs free."""
+"""Percent of GPU memory that must be free for a new job that uses whole GPUs."""
 
 
 def memory(case: PreflightData) -> Check:

@@ -10,7 +10,10 @@ from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results
 
 QUICK = ProbeRequest(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pairs="quick", budget_s=60.0)
-"""One collective at two sizes and two rounds of pairs: finds a bad node, not a single bad link."""
+"""The probe of the check: one collective at two sizes and two rounds of pairs.
+
+It finds a bad node, not a single bad link.
+"""
 
 
 def links(results: Results) -> Iterator[Check]:

@@ -44,7 +44,7 @@ def profile(node: Node, system: Mapping[str, str] | None) -> dict[str, str]:
     """Return setting -> value of a node, without unknown ones; empty before its hello.
 
     Args:
-        node: Any node.
+        node: The node.
         system: `wire.SystemSettings.values`; None: the node did not answer.
     """
     hello = node.hello
@@ -95,7 +95,7 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
     Args:
         profiles: Node -> its settings; the reference node may be among them.
         reference: The settings to compare with.
-        name: Of the reference: a node or a file.
+        name: The name of the reference: a node or a file.
     """
     checks: list[Check] = []
     unknown, equal = [], 0

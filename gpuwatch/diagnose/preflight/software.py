@@ -33,7 +33,7 @@ NO_RANK = "no rank detected, or none reports its settings"
 FSDP_TORCH = 2
 """First torch version with FSDP's `use_orig_params`, which trainers use."""
 TORCH = re.compile(r"(\d{1,4})\.\d{1,4}[^+]{0,40}(?:\+cu(\d{2})\d)?")
-"""Major version of torch, and of the CUDA that it was built for (`2.3.1+cu121`).
+"""Matches the major versions of torch and of the CUDA that it was built for (`2.3.1+cu121`).
 
 A driver runs every minor version of its CUDA (NVIDIA's minor version compatibility), and older ones.
 """
@@ -47,7 +47,7 @@ MAY_DIFFER = frozenset(
         "LOCAL_WORLD_SIZE",
     )
 )
-"""Variables that may differ between nodes or ranks."""
+"""Environment variables that may differ between nodes or ranks."""
 OWN_VALUE = frozenset(("NCCL_IB_HCA", "NCCL_HOSTID", "UCX_NET_DEVICES", "SLURM_GPUS_ON_NODE"))
 OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
 """Suffixes of variables with device names or paths, which differ by node: only their absence is reported."""
@@ -64,7 +64,7 @@ WARNED_OF: Mapping[str, tuple[str, str]] = {
     "CUDA_LAUNCH_BLOCKING=1": ("every kernel waits for the host", "unset CUDA_LAUNCH_BLOCKING"),
     "NCCL_DEBUG=TRACE": ("every rank writes a line for every call", "NCCL_DEBUG=WARN"),
 }
-"""Debugging settings that slow a job down when left on."""
+"""Debugging setting -> what it slows down when it is left on, and the remedy."""
 
 
 def software(case: PreflightData) -> Iterator[Check]:
@@ -196,7 +196,7 @@ def memlock(case: PreflightData) -> Check:
 
 
 def kib(limit: float) -> str:
-    """Return a locked-memory limit (bytes) as text."""
+    """Return a locked-memory limit (bytes) as text in KiB."""
     return "unlimited" if limit == inf else limit_text(int(limit))
 
 

@@ -15,11 +15,11 @@ from gpuwatch.wire import OverlongError, unpacked
 MAX_TEXT_BYTES = 8 << 20
 MAX_DEPTH = 250
 MAX_NAME = 300
-"""Characters of a frame that are kept."""
+"""Most characters of a frame that are kept."""
 MAIN = "MainThread"
 THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
-"""Path parts of library code (not the user's)."""
+"""Parts of the paths of library code, by which it is told from the user's code."""
 
 
 class ProfileError(ValueError):
@@ -35,7 +35,7 @@ class CodeLine(Struct, frozen=True):
 
     @property
     def own(self) -> bool:
-        """Return True if it is the user's own code, by its path."""
+        """Return True if the line is in the user's own code, by its path."""
         return self.file.endswith(".py") and not any(part in self.file for part in LIBRARY)
 
     @property
@@ -51,13 +51,13 @@ class StackCall:
 
     code: CodeLine
     samples: int = 0
-    """Samples in it or in its callees."""
+    """Number of samples in the call or in its callees."""
     own_samples: int = 0
-    """Samples in it alone (innermost Python frame)."""
+    """Number of samples in the call alone (it was the innermost Python frame)."""
     calls: dict[CodeLine, StackCall] = field(default_factory=dict)
 
     def ordered(self) -> list[StackCall]:
-        """Return its callees in source order, so that graphs of two ranks have the same order."""
+        """Return the callees of the call in source order, so that graphs of two ranks have the same order."""
         return sorted(
             self.calls.values(), key=lambda each: (each.code.file, each.code.line or 0, each.code.function)
         )
@@ -91,7 +91,7 @@ def profile_text(packed: str) -> str:
     """Decompress `wire.ProcessProfile.packed` (base64 of zlib data).
 
     Raises:
-        ProfileError: It is damaged, or longer than MAX_TEXT_BYTES.
+        ProfileError: The data is damaged, or longer than MAX_TEXT_BYTES.
     """
     try:
         text = unpacked(packed, MAX_TEXT_BYTES)

@@ -22,15 +22,15 @@ class ProfileOptions(Struct, frozen=True):
     rate: int = 100
     """Samples per second."""
     blocking: bool = False
-    """True: stop the rank for each sample."""
+    """True: py-spy stops the rank for each sample."""
     py_spy: str = ""
     """Path of py-spy on the nodes; empty: search for it."""
     kernels: bool = False
-    """True: afterwards, the ranks record their GPU kernels."""
+    """True: after the sampling, the ranks record their GPU kernels."""
 
     @property
     def kernel_seconds(self) -> int:
-        """Return how long the ranks record their GPU kernels."""
+        """Return the number of seconds for which the ranks record their GPU kernels."""
         return min(self.seconds, MAX_KERNEL_SECONDS)
 
 

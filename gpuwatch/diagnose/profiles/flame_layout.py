@@ -14,7 +14,7 @@ BORDER = "|"
 
 
 SHARED = 0.97
-"""Frames that this share of samples has in common are named above the graph, not drawn."""
+"""Share of samples; frames that this share has in common are named above the graph, not drawn."""
 
 
 class FlameBox(Struct, frozen=True):
@@ -32,13 +32,13 @@ class FlameCell(Struct, frozen=True):
 
     text: str
     own: bool | None = None
-    """True for the user's own code; None: a gap."""
+    """True for the user's own code, False for libraries; None: a gap."""
     shade: int = 0
     """0 or 1: adjacent boxes differ."""
 
 
 def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
-    """Return the frames that nearly all samples share, outermost first, and the innermost call of them."""
+    """Return the frames that nearly all samples share, outermost first, and the call of the innermost one."""
     shared: list[CodeLine] = []
     call = tree.root
     while call.calls:
@@ -51,7 +51,7 @@ def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
 
 
 def shared_text(tree: ThreadTree, most: int = 3) -> str:
-    """Return the innermost `most` of the shared frames as text: `below` them the rest is drawn; "": none."""
+    """Return text with the innermost `most` of the frames that all samples share; "": they share none."""
     shared, top = common_frames(tree)
     words = " > ".join(code.short for code in shared[-most:])
     return words and f"{'below' if top.calls else 'nearly always in'} {words}"

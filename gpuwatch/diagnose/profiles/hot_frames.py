@@ -23,9 +23,12 @@ class HotFrame(Struct, frozen=True):
     own_pct: float
     """Percent of the thread's samples in which it was the innermost Python frame."""
     total_pct: float
-    """Percent of the samples in which it was anywhere on the stack."""
+    """Percent of the samples in which the function was anywhere on the stack."""
     caller: CodeLine | None
-    """The nearest user code that called it most often; None: it is user code itself, or none called it."""
+    """The nearest user code that called the function most often.
+
+    None: it is user code itself, or none called it.
+    """
 
 
 class FrameDifference(Struct, frozen=True):

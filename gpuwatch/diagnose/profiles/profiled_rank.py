@@ -1,4 +1,4 @@
-"""The profile of one rank as reports show it: its threads, its cost, and the rank's pace meanwhile."""
+"""The profile of one rank for reports: its threads, its cost, and the rank's pace during sampling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProfiledRank(Struct, frozen=True):
     job: str | None
     gpu: int | None
     frames: int | None = None
-    """Python frames of all its threads together, before sampling."""
+    """Python frames of all threads of the rank together, before sampling."""
     threads: Sequence[ThreadTree] = ()
     """Main thread first."""
     measured: ProcessProfile | None = None
@@ -37,11 +37,11 @@ class ProfiledRank(Struct, frozen=True):
     why: str | None = None
     """Why there are no samples."""
     kernels: ProcessKernels | None = None
-    """Times of its GPU kernels, or why there are none; None: not asked for."""
+    """Times of the rank's GPU kernels, or why there are none; None: not requested."""
 
     @property
     def main(self) -> ThreadTree | None:
-        """Return its main thread, or the first one if it has no samples; None: no samples."""
+        """Return the main thread; without samples of it, the first thread that has some; None: no samples."""
         return self.threads[0] if self.threads else None
 
     @property

@@ -7,7 +7,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankP
 from gpuwatch.fleet.fleet import Fleet
 
 MIN_PEERS = 2
-"""Other ranks with step times that are needed for a median rank."""
+"""Number of other ranks with step times that a median needs."""
 
 
 class RankChoiceError(Exception):
@@ -15,10 +15,10 @@ class RankChoiceError(Exception):
 
 
 def rank_place(placement: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:
-    """Return where a rank runs.
+    """Return the placement of a rank.
 
     Raises:
-        RankChoiceError: It runs nowhere, or in several jobs and `job` is None.
+        RankChoiceError: The rank runs nowhere, or in several jobs and `job` is None.
     """
     jobs = [
         name

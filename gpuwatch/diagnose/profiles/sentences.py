@@ -9,7 +9,7 @@ from gpuwatch.number_text import plural
 
 MANY_ERRORS_PCT = 20.0
 SLOW_SAMPLING = 1.3
-"""py-spy is too slow if sampling took this many times the nominal time."""
+"""Factor of the nominal time from which sampling took so long that py-spy counts as too slow."""
 
 
 def rank_name(profile: ProfiledRank) -> str:

@@ -79,7 +79,7 @@ def server_facts(server: InferenceServer, now: float) -> ServerFacts:
 
 
 def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
-    """Return the readings since the server's last restart, at which its counters began again."""
+    """Return the readings since the server's last restart, which reset its counters."""
     for number in range(len(readings) - 1, 0, -1):
         before, after = _counters(readings[number - 1]), _counters(readings[number])
         if any(
@@ -97,7 +97,7 @@ def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
     """Return the `share` quantile (0 to 1) of the requests between two histogram readings.
 
     Computed as by Prometheus; in the highest bucket, which has no upper bound, it is the lower bound.
-    None: there were no requests, or the last bucket has an upper bound.
+    None: there were no requests, or the last bucket has an upper bound (the histogram is incomplete).
     """
     earlier = dict(before)
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in now]
@@ -125,5 +125,8 @@ def _own(reading: ServerReading) -> Latencies:
 
 
 def _more(before: float | None, now: float | None) -> float | None:
-    """Return the growth of a counter; one that was missing began at 0: some appear with their first event."""
+    """Return the growth of a counter; one without an earlier reading began at 0.
+
+    Some counters appear only with their first event.
+    """
     return None if now is None else max(0.0, now - (before or 0.0))

@@ -16,7 +16,7 @@ from gpuwatch.wire import Severity
 
 EVERY_S = 5.0
 ERROR_PCT, MANY_ERRORS_PCT = 1.0, 5.0
-"""Percent of failed requests for a warning (an objective of 99 %), and for an error."""
+"""Percent of failed requests from which a warning (an objective of 99 %) and an error are raised."""
 MIN_REQUESTS = 20.0
 """Requests in the window that are needed for an error rate."""
 GROWTH, MIN_GROWTH = 1.5, 10.0

@@ -1,4 +1,4 @@
-"""Ranks that a log lists as missing: Horovod's stall report, JAX's barrier, a barrier's error text."""
+"""Reads the ranks that a log lists as missing: Horovod's stall report, JAX's barrier, other errors."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _INLINE = pattern_of(
     r"|(?:tasks|ranks|processes|workers|hosts)(?: that)? (?:never|not|have not|did not) "
     r"(?:arrived?|joined?|responded|registered|reached(?: it)?)): ?\[?(\d[\d, ]*)"
 )
-"""Horovod before 0.19: `tensor [missing ranks: 1, 3]`, one line per tensor."""
+"""Matches a list of Horovod before 0.19: `tensor [missing ranks: 1, 3]`, one line per tensor."""
 _HEAD = pattern_of(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
 _HEAD_WORD = pattern_of(r"(?i)missing|stalled|\bnot join")
-"""One of these stands in each line that `_HEAD` can match."""
+"""Matches one of the words of which each line that `_HEAD` can match has one."""
 _ENTRY = pattern_of(r"(?:^|[>\]:] ?|[\s\"])(\d{1,6}): ?\[")
-"""Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
+"""Matches an entry of Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
 _TASKS = pattern_of(
     r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
     r"|\btasks (?:that )?(?:never|not|have not|did not) (?:yet )?(?:arrived?|joined?|reached(?: it)?)):(.*)"
 )
 _TASK = pattern_of(r"/task:(\d{1,6})\b")
-"""JAX and TensorFlow: tasks that did not reach a barrier. The task number is the process index."""
+"""Matches a task that did not reach a barrier (JAX, TensorFlow); its number is the process index."""
 _LOST_TASK = pattern_of(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
-"""JAX and TensorFlow: a task that the coordination service lost."""
+"""Matches a task that the coordination service of JAX or TensorFlow lost."""
 
 
 SEARCHED_CHARS = 4096
@@ -78,7 +78,7 @@ def _in_lines(lines: tuple[str, ...]) -> frozenset[int]:
 
 
 def _is_head(line: str) -> bool:
-    """Return True if the message of a line, without what a logger puts around it, announces a list."""
+    """Return True if the message of a line, without the logger's prefix, announces a list of ranks."""
     return _HEAD.search(messages(line.encode())[0][-1][0]) is not None
 
 

@@ -27,26 +27,28 @@ _CHILD = pattern_of(
     r"|logg(?:er|ing)|monitor\w{0,3}|profil\w{1,3}|compile)[ _-]"
     r"(?:workers?|writers?|process|saver|job|task|server|daemon|thread|subprocess))\b"
 )
-"""The words for a process that a rank started."""
+"""Matches words for a process that a rank started."""
 _PID = pattern_of(r"(?i)\bpid[ =:#]{1,3}(\d{1,10})\b")
 _LAUNCHER = pattern_of(
     r"(?i)\b(?:local_?)?ranks?\b(?![\]\d])|torch(?:\.distributed|elastic)|\blaunch(?:er)?\b|\b(?:mpi(?:run|exec)|prterun"
     r"|srun|slurm\w{0,10}|pdsh|horovod\w{0,4}|hydra\w{0,6})\b|\btrainer\b|\bof binary\b|exit_?code {2,}:"
 )
-"""Words of the launchers, which report the ends of ranks; `[rank0]` before a line is its writer."""
+"""Matches words of the launchers, which report the ends of ranks; `[rank0]` before a line is its writer."""
 _RAISED = pattern_of(r"(?:Error|Exception|Interrupt): ")
-"""An exception about a child may end the rank too: it is judged as an exception."""
+"""Matches an exception. One about a child may end the rank too, so it is judged as an exception."""
 _CHECKPOINT = pattern_of(r"(?i)\b(?:checkpoint|ckpt|shard)\w{0,3}\b")
 
 
 def child_code(
     finding: Finding, stated: FailureClass | None, place: RankPlace | None, where: RankIndex
 ) -> str | None:
-    """Return the class of a line about the end of a child process; None: no such line, or maybe about a rank.
+    """Return the failure class for the end of a child process; None: the line may be about a rank.
+
+    Also None if the line reports no such end.
 
     Args:
-        finding: Of a log that a rank writes.
-        stated: As `Alert.stated`.
+        finding: A finding in a log that a rank writes.
+        stated: What a site's own rule states about its failure class, as `Alert.stated`.
         place: The rank that the line would be about.
         where: Where the ranks run, with their pids as far as they are known.
     """
@@ -63,7 +65,7 @@ def child_code(
 
 
 def _is_another(line: str, place: RankPlace | None, where: RankIndex) -> bool:
-    """Return True if the line names a process that is neither the rank nor another one of its job."""
+    """Return True if the line names a process that is neither the rank nor another rank of its job."""
     pids = {int(pid) for pid in _PID.findall(line)}
     if not pids or place is None or place.pid is None:
         return False

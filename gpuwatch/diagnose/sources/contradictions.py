@@ -1,7 +1,6 @@
 """Checks lines about a rank or node in another node's log against that node's own report.
 
-The way the rank is known (prefix, path, process) does not matter here: all are claims of the node that sends
-the line.
+It does not matter how the rank is known (prefix, path, process): the node that sends the line claims it.
 
 Example: gpu-002 sends `rank 5: CUDA error`, but rank 5 runs on gpu-001, whose agent reads rank 5's log and
 found no such line. `contradiction` returns a doubt that is refuted, so the line cannot make rank 5 the
@@ -23,7 +22,7 @@ from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
-"""Seconds after its end until a process is off its node's list (updated every few seconds)."""
+"""Seconds within which an ended process is removed from its node's list (updated every few seconds)."""
 NODE_FAILURES = of_kinds("node_failure")
 """Classes that report a whole node as down or unreachable."""
 
@@ -38,7 +37,7 @@ class Doubt(NamedTuple):
     text: str
     """Empty: no doubt."""
     refuted: bool = False
-    """True: the line is a root cause only if nothing else is, and never with the name of the other node."""
+    """True: the line is a root cause only if no other is, and never names the other node as the culprit."""
 
 
 UNDISPUTED = Doubt("")
@@ -131,8 +130,8 @@ def contradiction(
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     """Return the doubt on a line about a rank that several nodes claim to run.
 
-    A node with far more undisputed ranks of the job is trusted over the other one. Otherwise neither is
-    refuted.
+    A node with far more undisputed ranks of the job is trusted over the other node. Otherwise the lines of
+    neither are refuted.
     """
     if alert.rank is None:
         return UNDISPUTED
@@ -153,8 +152,8 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
     """Return the doubt on a line that a node failed, if that node responds and was not rebooted since.
 
-    Its own report outweighs the line, even one from a node of the same job: ranks that started before the
-    line and still run refute it; a node that merely responds may have been cut off for a while.
+    The node's own report outweighs the line, even a line from a node of the same job: ranks that started
+    before the line and still run refute it. A node that merely responds may have been cut off for a while.
     """
     own = reports.get(node, NodeReport())
     if not own.is_live or (own.booted_at is not None and own.booted_at > alert.first):
@@ -173,8 +172,8 @@ def _about_node_of_job(
 ) -> Doubt:
     """Return the doubt on a line about another node of the job, if all ranks there still run.
 
-    Launchers log such lines. A process that ended may be listed for some seconds more: until then the line is
-    only unconfirmed.
+    Launchers log such lines. A process that ended may be listed for some more seconds: until then the line
+    is only unconfirmed.
     """
     own = reports.get(node, NodeReport())
     before = _started_before(alert, node, where)
@@ -200,9 +199,8 @@ def _about_rank(
 ) -> Doubt:
     """Return the doubt on a line about a rank of another node.
 
-    Its end there, or its own file, confirms the line.
-
-    The end alone proves no reason: all ranks of a job end when one fails.
+    The end of the rank there, or a line in its own file, confirms the line. The end alone proves no reason:
+    all ranks of a job end when one fails.
     """
     own = reports.get(place.node, NodeReport())
     seen = shared_files(alert, reports)
@@ -229,8 +227,8 @@ def _about_node(
 ) -> Doubt:
     """Return the doubt on a line that names another node, from nodes that run no job together with it.
 
-    For an ended job: a node that runs no rank of it does not contradict the line if it sees the file; else
-    the line is doubted.
+    For an ended job, a node that runs no rank of the job does not contradict the line if it sees the file;
+    else the line is doubted.
     """
     jobs = _jobs(node, where, reports)
     if any(_shares(job, node, senders, where, reports) for job in jobs):
@@ -282,7 +280,7 @@ def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set
 def _shares(
     job: str | None, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> bool:
-    """Return True if a sender runs ranks or the launcher of the node's job, with the same world size."""
+    """Return True if a sender runs ranks or the launcher of a node's job, with the same world size."""
     if job not in _jobs(node, where, reports):
         return False
     own_sizes = _world_sizes(node, job, where)
@@ -327,7 +325,10 @@ def _came_later(alert: Alert, place: RankPlace) -> bool:
 
 
 def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True for a line about a rank's end in its own log, such as a sample text, if it still runs."""
+    """Return True for a line about a rank's end in the rank's own log, if the rank still runs.
+
+    Such a line may be generated text.
+    """
     own = alert.rank is not None and alert.rank_from in OWN_LOG
     place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
     return place is not None and _lives(alert, place, reports)

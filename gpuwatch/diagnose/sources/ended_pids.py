@@ -1,4 +1,4 @@
-"""Gives reports about processes that have ended to the ranks and jobs of their pids. Pure.
+"""Assigns reports about ended processes to the ranks and jobs of their pids. Pure.
 
 Example: the kernel logs `Xid ... 31, pid=1437` and torchrun's table `rank : 1, exitcode : -6 (pid: 1437)` on
 the same node in the same second. The process is gone by then; the table records that it was rank 1.
@@ -23,15 +23,15 @@ from gpuwatch.diagnose.model.failure_classes import (
 from gpuwatch.fleet.jobs.places import RankPlace
 
 SAME_END_S = 120.0
-"""Most seconds between the two reports; a pid may be given again later."""
+"""Most seconds between two reports about one process; later the pid may be in use by another one."""
 STARTED_S = 10.0
-"""Start times are exact to a second or two, and a restarted rank is no older than the end before it."""
+"""Seconds by which start times may be off; a restarted rank is no older than the end before it."""
 BY_SIGNAL = of_kinds("by_signal")
-"""Ends of processes by a signal, which a shell reports with the pid of what it started."""
+"""Classes of ends by a signal, which a shell reports with the pid of the process that it started."""
 
 
 def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts; those of the kernel about a rank that ended get its rank and job."""
+    """Return the alerts; kernel alerts about the process of an ended rank get its rank and job."""
     alerts = list(alerts)
     ends = {
         (alert.node, alert.fields["pid"]): alert
@@ -50,7 +50,7 @@ def _with_rank(alert: Alert, end: Alert | None) -> Alert:
 
 
 def with_launcher_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> list[Alert]:
-    """Return the alerts; an end by a signal is the launcher's if the pid in the line is a launcher's.
+    """Return the alerts; an end by a signal becomes a launcher's end if a launcher has the pid in the line.
 
     Example: a shell prints `train.sh: line 3: 4711 Killed torchrun ...`, and the ranks below it train on.
 
@@ -83,12 +83,11 @@ def _of_launcher(alert: Alert, job: str | None) -> Alert:
 
 
 def without_foreign_ends(alerts: Sequence[Alert], places: Iterable[RankPlace]) -> list[Alert]:
-    """Return the alerts; ends of processes that are none of their job's are of no known job.
+    """Return the alerts; an end of a process that is not of the alert's job gets an unknown job and rank.
 
     Example: two jobs append to one log and one of them has ended. The launcher's table names a pid, and every
-    rank of the other job, which the file is known to belong to, still runs as another process.
-
-    `places`: where the ranks run.
+    rank of the other job, which the file is known to belong to, still runs as another process. `places`:
+    where the ranks run.
     """
     of_job: dict[str | None, list[RankPlace]] | None = None
     found = []
@@ -114,7 +113,7 @@ def _by_job(places: Iterable[RankPlace]) -> dict[str | None, list[RankPlace]]:
 
 
 def _is_of_another(alert: Alert, pid: int, ranks: Sequence[RankPlace]) -> bool:
-    """Return True if the whole job ran before this end, still runs, and never was this process."""
+    """Return True if the whole job ran before this end, still runs, and none of its ranks had this pid."""
     world = {place.world_size for place in ranks}
     return world == {len(ranks)} and all(
         place.until is None

@@ -1,4 +1,4 @@
-"""The failure table of torchrun: which rank an entry is about, and where that rank ran. Pure."""
+"""Determines which rank an entry of torchrun's failure table is about, and where it ran. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 
 
 def table_entry(finding: Finding) -> tuple[int, str | None] | None:
-    """Return rank and host of an entry in torchrun's failure table (they stand above its exit code), or None.
+    """Return rank and host of an entry in torchrun's failure table, or None.
 
-    The host is None if it names no node (localhost).
+    Both stand above the exit code of the entry. The host is None if it names no node (localhost).
     """
     if not finding.rule.startswith("rank."):
         return None
@@ -55,10 +55,10 @@ def table_place(
 def _is_elsewhere(
     finding: Finding, file_node: str | None, place: RankPlace, node: str | None, where: RankIndex
 ) -> bool:
-    """Return True if an entry is of its launcher's own host, but the job found for it ran no rank there.
+    """Return True if the rank found for an entry is not one that its launcher started.
 
-    Only for live nodes' private files, and lines of no known job. Torchrun lists the ranks that it
-    started itself: the rank of that number on another node is then not the one in the table.
+    Torchrun lists the ranks that it started on its own host; the job found for the entry ran no rank there.
+    Only private files of live nodes, and lines of no known job, are examined.
     """
     apart = node is not None and place.node not in ("", node) and not where.on(node, place.job)
     private = where.reach(file_node, finding.file) != "fleet"

@@ -1,4 +1,4 @@
-"""Kernel or driver lines in logs other than the kernel's: any process can print them."""
+"""Judges kernel or driver lines in logs other than the kernel's: any process can print them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 
 class KernelClaim(Struct, frozen=True):
-    """How far a kernel or driver line in another log is to be believed: doubt, severity, and if refuted."""
+    """The judgement of a kernel or driver line in another log: the doubt, its severity, if it is refuted."""
 
     doubt: str
     severity: Severity
@@ -22,12 +22,12 @@ class KernelClaim(Struct, frozen=True):
 def kernel_claim(finding: Finding, node: str | None, places: Places, at: float | None) -> KernelClaim | None:
     """Return how far a kernel line outside of the kernel log is to be trusted, and its severity.
 
-    None for the logs of others beside an ended job. If the kernel log has the line too, both are merged later
-    and the doubt is dropped.
+    None if the job has ended and the file is not one of its logs. If the kernel log has the line too, both
+    are merged later and the doubt is dropped.
 
     Args:
-        finding: Of a kernel rule, in a file that is not the kernel log.
-        node: The node that it is about; None: unknown.
+        finding: A finding of a kernel rule, in a file that is not the kernel log.
+        node: The node that the finding is about; None: unknown.
         places: Which kernel logs are read.
         at: When the line was written (unix seconds); None: unknown.
     """

@@ -1,4 +1,4 @@
-"""Which node wrote a log, if the node that reads it may share it with others."""
+"""Determines which node wrote a log, if the node that reads it may share the file with others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuwatch.runs.placement.owners import hosts_in
 from gpuwatch.wire import KERNEL_LOG, Finding, LogFile
 
 ReadFile: TypeAlias = tuple[str, str]
-"""Reading node and path of a file."""
+"""The reading node and the path of a file."""
 PATH_PARTS = 2
-"""Trailing parts of a path (file name included) that may name the node."""
+"""Number of trailing parts of a path (file name included) that may name the node."""
 
 
 class LogWriters:
-    """Tracks which files several nodes see, or name other nodes: their reader may not be the writer."""
+    """Tracks which log files several nodes see, or name other nodes: the reader may not be the writer."""
 
     def __init__(self) -> None:
         self._version = -1
@@ -40,7 +40,7 @@ class LogWriters:
     def take(self, fleet: Fleet) -> set[ReadFile]:
         """Record who writes the listed files.
 
-        Return those whose known writer changed, and new shared files.
+        Return the files whose known writer changed, and new shared files.
         """
         if fleet.logs_version == self._version:
             return set()
@@ -85,7 +85,7 @@ class LogWriters:
     def note(self, node: str, finding: Finding, host: str | None, where: RankIndex) -> bool:
         """Record the host that a finding's lines name.
 
-        Returns True if this shows for the first time that its file names other hosts.
+        Returns True if it is the first sign that the finding's file names other hosts.
         """
         file = node, finding.file
         if host is None or finding.file == KERNEL_LOG or file in self._naming:

@@ -1,4 +1,4 @@
-"""A node's report about itself, for comparison with what lines elsewhere claim about it."""
+"""The report of a node about itself, for comparison with what lines elsewhere claim about the node."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class NodeReport(Struct, frozen=True):
     """What a node's own agent shows about it: its log files, its jobs, whether it is live, its boot time."""
 
     processes_at: float | None = None
-    """When it last listed its processes, unix seconds on our clock."""
+    """When the node last listed its processes, unix seconds on our clock."""
     read: frozenset[str] = frozenset()
-    """Log files on its own disks that its agent follows; empty while the link is lost."""
+    """Log files on the node's own disks that its agent follows; empty while the link is lost."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """Log file that other nodes see too -> its identity, which is the same on all of them."""
+    """Log file that other nodes see too -> its identity, which is the same on all nodes."""
     jobs: frozenset[str | None] = frozenset()
-    """Jobs of its processes, launchers included."""
+    """Jobs of the node's processes, launchers included."""
     is_live: bool = False
-    """True if its link is up and its newest frame is on time."""
+    """True if the link to the node is up and its newest frame is on time."""
     booted_at: float | None = None
-    """Unix seconds on our clock."""
+    """When the node booted, unix seconds on our clock."""
 
 
 def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:

@@ -1,4 +1,4 @@
-"""Kernel lines that a job printed, compared with errors that its ranks report about themselves. Pure."""
+"""Compares kernel lines that a job printed with errors that its ranks report about themselves. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_OWN_ERROR = MILD | EXITS
 def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts that may be the root cause.
 
-    Refuted lines are excluded if anything else is left. An unconfirmed kernel line in a job's log (any
+    Refuted lines are excluded if any other alert is left. An unconfirmed kernel line in a job's log (any
     process can print it) is excluded if its rank reports an error that such a fault does not cause.
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
@@ -38,7 +38,7 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_reported_by_its_node(alert: Alert) -> bool:
-    """Return True if a node reports, undisputed, how its own rank or GPU failed."""
+    """Return True if a node reports the failure of its own rank or GPU, and no other node disputes it."""
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
     return grave and not alert.doubt and alert not in MILD and alert.node in _senders(alert)
 

@@ -1,4 +1,4 @@
-"""Verdicts that name a node only by other nodes' lines, while it responds and its ranks run."""
+"""Lowers the confidence of verdicts on a node that responds, if only one other node's lines name it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.diagnose.sources.contradictions import ended_first
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
 AGREEING_NODES = 2
-"""This many nodes with the same report about another one are believed: one hostile node cannot forge that."""
+"""Number of nodes whose equal reports about another node are believed: one hostile node cannot forge that."""
 
 
 def with_unconfirmed_node(
@@ -21,8 +21,8 @@ def with_unconfirmed_node(
 ) -> Incident:
     """Return the incident; with medium confidence if only one other node's lines name the culprit's node.
 
-    It does not matter how the node was named (a field, a list of ranks, another line's rank); its own report
-    counts. A node that does not respond, or on which a rank ended, does not contradict.
+    It does not matter how the lines name the node (a field, a list of ranks, another line's rank): the node's
+    own report counts. A node that does not respond, or on which a rank ended, does not contradict.
     """
     cause, node = incident.cause, incident.node or _node_of_rank(incident, where)
     if incident.confidence != "high" or cause is None or node is None:

@@ -1,8 +1,8 @@
-"""The end of a rank by a SIGTERM that its launcher did not send, as a possible cause. Pure.
+"""Finds a rank that ended by a SIGTERM which its launcher did not send: a possible cause. Pure.
 
 Example: an administrator sends SIGTERM to rank 1. Torchrun logs `Sending process 410 closing signal SIGTERM`
-for rank 0, and both ranks end by the signal. It logs each signal that it sends, so rank 1 got its own from
-somewhere else, and ended first.
+for rank 0, and both ranks end by the signal. Torchrun logs each signal that it sends, so rank 1 got
+its signal from elsewhere, and ended first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAME_STOP_S = 60.0
 
 
 def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts; ends of the only rank to which its launcher sent no signal become errors."""
+    """Return the alerts; the end of the only rank that its launcher sent no signal becomes an error."""
     promoted: set[str] = set()
     for node, job in {(alert.node, alert.job) for alert in alerts if alert in STOPS_RANKS and alert.node}:
         here = [alert for alert in alerts if (alert.node, alert.job) == (node, job)]
@@ -53,7 +53,7 @@ def with_unsent_signals(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_other_cause(alert: Alert, at: float) -> bool:
-    """Return True if an alert is another cause near `at` (SAME_STOP_S): a stop of the job, or a grave error.
+    """Return True if an alert within SAME_STOP_S of `at` is another cause: a stop of the job, an error.
 
     Lost connections do not count.
     """

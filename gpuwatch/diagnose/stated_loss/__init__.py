@@ -1,1 +1,1 @@
-"""Sentences that state a lasting loss in any words: their predicates, what they are about, and the class."""
+"""Reads sentences that state a lasting loss in any words: predicate, subject and failure class."""

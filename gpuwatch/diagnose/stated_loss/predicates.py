@@ -33,7 +33,7 @@ STATES = (
     r"|orphaned|vanished|disappeared|(?:not|no longer) (?:recoverable|restorable)|un-?recoverable"
     r"|irrecoverable"
 )
-"""States that last until somebody repairs them."""
+"""Pattern of states that last until a person repairs them."""
 _NOT = (
     r"(?:(?:will|can|could|would|did|does|do|is|are|was|were|has|have|had)(?: not|n't)|will never|cannot"
     r"|never"
@@ -50,7 +50,7 @@ OMITTED = (
     r"|broadcast|come back|came back"
     r"|transmitted"
 )
-"""What a program does with state, data and members; negated, it states a loss."""
+"""Pattern of what a program does with state, data and members; negated, it states a loss."""
 _NUMBER = r"(?<![\d.,/:-])\d{1,9}(?:,\d{3}){0,3}(?![\d.]|:\d|/\d+/)"
 _OF = r" ?(?:of|out of|/) ?(?:the |its |all )?"
 _KEPT_VERBS = (
@@ -214,4 +214,4 @@ AGED = re.compile(
     r"(?i)\b(?:newest|latest|last)(?: \w{1,12}){0,2} (?:checkpoint|snapshot|backup) is (?:already |now )?"
     r"(?:(?:[6-9]|\d\d+) hours|\d+ days|a day) old\b"
 )
-"""A checkpoint of which more than a usual interval is lost at a crash."""
+"""Matches an aged checkpoint: a crash would lose more than a usual interval of work."""

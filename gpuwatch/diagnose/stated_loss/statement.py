@@ -17,13 +17,13 @@ from gpuwatch.diagnose.stated_loss.predicates import AGED, PREDICATES, Kind
 from gpuwatch.diagnose.stated_loss.subjects import BEFORE, BEHIND, class_of
 
 MAX_LINE_CHARS = 500
-"""A longer line is data or a command, no message."""
+"""Longest line that counts as a message (characters); a longer one is data or a command."""
 MIN_BAD_SHARE = 0.01
-"""Share of damaged parts below which a program that counts them may leave them out on purpose."""
+"""Share of damaged parts below which a program may leave them out on purpose."""
 SIGNED = "job.loss_sign"
-"""The rule of lines that may state a loss."""
+"""Id of the rule for lines that may state a loss."""
 REPORTED = "job.loss_reported"
-"""The class of a loss whose subject is unknown, in an error line or stated as permanent."""
+"""Failure class of a loss of unknown subject, in an error line or stated as permanent."""
 _DISMISSED = re.compile(
     r"(?i)\bdeprecat|\bfuture (?:version|release)|\bby design\b|\bas (?:configured|requested|planned)\b"
     r"|\bon (?:request|purpose)\b|\bby (?:the )?(?:user|admin\w*|operator)\b|\bgracefully\b|\bnormally\b"
@@ -37,7 +37,7 @@ _DISMISSED = re.compile(
     r"|\bwas (?:\w+ )?until\b|\b(?:enabled|disabled|controlled) by\b|\bheld[- ]out\b|\bplease (?:set|use"
     r"|pass)\b"
 )
-"""Words of a line about what was intended, is over, or is advice."""
+"""Matches words of a line about what was intended, is over, or is advice."""
 _REPAIRED = re.compile(
     r"(?i)(?<!not )(?<!not be )(?<!never )(?<!cannot be )(?<!to be )\b(?:restart(?:ed|ing|s)|relaunch\w*"
     r"|respawn\w*"
@@ -47,18 +47,18 @@ _REPAIRED = re.compile(
     r"|rebuil(?:t|ding)"
     r"|falls? back to (?!the CPU|CPU|PCIe|a single)|falling back to (?!the CPU|CPU|PCIe|a single))\b"
 )
-"""Words behind a loss of what a program does to make up for it."""
+"""Matches words behind a loss for what a program does to make up for the loss."""
 _LASTS = re.compile(r"(?i)\b(?:is|are|was|were) (?:lost|discarded|gone|dead)\b")
-"""Predicates that last, for any subject."""
+"""Matches predicates of a loss that lasts, whatever its subject."""
 _PASSING = re.compile(r"(?i)\b(?:connections?|sockets?|requests?|responses?|packets?|messages?|sessions?)\b")
-"""Subjects that programs replace."""
+"""Matches subjects that programs replace, such as connections."""
 _SETTING = re.compile(r"\s{2,}(?:- )?[\w.-]{1,60}: [\"'].*[\"']\s*$")
-"""An entry of a settings file: an indented name with a quoted value."""
+"""Matches an entry of a settings file: an indented name with a quoted value."""
 _FOR_GOOD = re.compile(r"(?i)\b(?:permanently|for good|irrecoverabl[ey]|irretrievabl[ey]|beyond repair)\b")
 _GENERIC = re.compile(
     r"(?i)\b(?:any \w+|whose \w+|that|which|who)\s$|\b(?:that|which|who) (?:is|are|has|have|do|does)\b"
 )
-"""Words before the predicate of a general statement: `nodes that are down are excluded`."""
+"""Matches words before the predicate of a general statement: `nodes that are down are excluded`."""
 _NONE_BEHIND = re.compile(r" (?:no|none|nothing|neither|0)\b")
 _INDEX = re.compile(r" ?#?\d{1,6}\b")
 _CLAUSE = re.compile(r"[;]\s|\.\s(?=[A-Z])|\)\s?[.:]\s")
@@ -68,7 +68,7 @@ _WAS_THERE = re.compile(
     r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled|vanish|disappear|recover"
     r"|\b(?:is|are|was|were) (?:lost|gone)\b"
 )
-"""Predicates of a state that was written before it was lost."""
+"""Matches predicates of a state that was written before it was lost."""
 
 
 class Loss(NamedTuple):
@@ -106,7 +106,7 @@ def stated_loss(line: str) -> Loss | None:
 
 
 def _damaged(code: str, sign: str) -> str:
-    """Return the class of a checkpoint that exists and is damaged instead of that of an unwritten one."""
+    """Return `ckpt.corrupt` if the words describe a checkpoint that exists but is damaged; else `code`."""
     return "ckpt.corrupt" if code == "ckpt.write_fail" and _WAS_THERE.search(sign) else code
 
 
@@ -131,7 +131,7 @@ def _is_stated(line: str, found: re.Match[str], kind: Kind) -> bool:
 
 
 def _is_small(found: re.Match[str]) -> bool:
-    """Return True if the damaged share is so small that a program may leave it out on purpose."""
+    """Return True if the damaged share is below MIN_BAD_SHARE: a program may leave it out on purpose."""
     bad, whole = found.groupdict().get("bad"), found.groupdict().get("whole")
     if bad is None or whole is None:
         return False
@@ -164,4 +164,4 @@ _STANDING = re.compile(
     r"|merely|running (?:on|with)|runs (?:on|with)|going on|goes on|continu\w+|proceeding|spinning"
     r"|responding)\b"
 )
-"""Words with which a count states a condition, not the progress of work."""
+"""Matches words with which a count states a condition, not the progress of work."""

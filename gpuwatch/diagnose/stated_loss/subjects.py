@@ -1,4 +1,4 @@
-"""What a sentence about a loss is about, and the failure class of that subject. Data and pure functions.
+"""Finds the subject of a sentence about a loss, and its failure class. Data and pure functions.
 
 Example: in `node gpu-17 is unreachable and was excluded` the nearest noun before the predicate is `node`, so
 the class is that of a member which the job lost.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuwatch.diagnose.stated_loss.predicates import Kind
 
 BEFORE, BEHIND = 90, 70
-"""Characters before and behind a predicate in which its subject is searched."""
+"""Characters before and behind a predicate in which its subject is searched for."""
 
 
 _PLACE = re.compile(r"(?i)\b(?:on|of|in|at|from|to|by|with|for|after) (?:the |its |a )?$")
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"(?i)\b(?:on|of|in|at|from|to|by|with|for|after) (?:the |it
 
 MEMBER = "job.members_lost"
 NAME_FAR = 40
-"""Characters added to the distance of a bare name (`md0`): a noun near it is the better subject."""
+"""Characters added to the distance of a bare name (`md0`), so that a noun near it is preferred."""
 
 
 class LossSubject(NamedTuple):
@@ -30,9 +30,9 @@ class LossSubject(NamedTuple):
     nouns: re.Pattern[str]
     kinds: frozenset[Kind]
     states: re.Pattern[str] | None = None
-    """Predicates of kind `state` or `ended` that fit; None: all."""
+    """Pattern of the predicates of kind `state` or `ended` that fit; None: all fit."""
     omits: re.Pattern[str] | None = None
-    """Predicates of kind `omitted` that fit; None: all."""
+    """Pattern of the predicates of kind `omitted` that fit; None: all fit."""
 
 
 def _words(text: str) -> re.Pattern[str]:
@@ -179,13 +179,13 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _STATE, _GONE, _DEVICE_SEEN,
     ),
 )  # fmt: skip
-"""In order of precedence among nouns that are equally near."""
+"""The kinds of subjects, in order of precedence among nouns that are equally near."""
 OF_KIND: dict[Kind, str] = {
     "nan": "num.values_nan", "differ": "num.replicas_differ", "alone": "launch.too_few",
     "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
     "same": "data.samples_lost",
 }  # fmt: skip
-"""Kind -> class, where the subject does not decide it."""
+"""Kind of predicate -> failure class, for kinds that alone decide it."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
 _SAVED_STATE = re.compile(r"(?i)\b(?:optimi[sz]ers?|checkpoints?|ckpts?|moments|master weights)\b")
 BREAKING = (
@@ -195,7 +195,7 @@ BREAKING = (
 """Classes of parts that stay failed once they failed; a task, a request or a read is tried again."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
-"""A failed attempt; the next one may succeed."""
+"""Matches a failed attempt; the next attempt may succeed."""
 _FAILED = re.compile(r"(?i)\bfail(?:s|ed|ing)\b")
 _PREPOSITION = r"(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number|the|its|this|that)\b"
 _BETWEEN = re.compile(
@@ -204,24 +204,25 @@ _BETWEEN = re.compile(
     r"|(?:writer|saver|thread|process|uploads?|uploader|worker|statistics|stats|values|state|data|set|phys|ids?"
     r"|input|power|is|was|has|which)\b"
 )
-"""One piece of what may stand between a noun and its predicate: names, numbers, places, but no other noun.
+"""Matches a piece of text that may stand between a noun and its predicate, but no other noun.
 
-Pieces are taken one after the other, since a repeated alternation tries their splits without an end.
+Such pieces are names, numbers and places. They are matched one after the other, because a repeated
+alternation would try their splits without end.
 """
 MAX_WORDS_BEFORE = 7
-"""Words between the beginning of a predicate and a noun behind it."""
+"""Most words between the beginning of a predicate and a noun behind it."""
 SIZED = _words(
     r"world[ _]?size|ranks?|process(?:es)?|gpus?|nodes?|hosts?|workers?|replicas?|devices?"
     r"|global batch(?: size)?"
     r"|batch(?: size)?|tasks?|pods?|shards?|data[- ]parallel size|dp size|members?|links?|lanes?|rails?"
 )
-"""Resources that a job can have too few of."""
+"""Matches resources of which a job can have too few."""
 TENSORS = _words(
     r"\S{0,60}(?:\.(?:weight|bias)|embedding|weight|param|logit|activation|moment|exp_avg|buffer|running_mean"
     r"|output"
     r"|layer|tensor|master|state|hidden)\S{0,60}"
 )
-"""What holds values that must be finite."""
+"""Matches objects whose values must be finite."""
 
 
 def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
@@ -253,7 +254,7 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
 
 
 def _of_state(code: str, sign: str, before: str) -> str:
-    """Return the code, or that of a checkpoint in place of `data.samples_lost`.
+    """Return `code`; in place of `data.samples_lost` a class of checkpoints if the sentence is about one.
 
     `ckpt.write_fail` if shards are written, `ckpt.corrupt` if a saved state is named before.
     """
@@ -296,7 +297,7 @@ def _distances(row: LossSubject, text: str, *, anywhere: bool) -> list[int]:
 
 
 def _is_between(text: str, start: int) -> bool:
-    """Return True if the text from `start` on consists of such pieces only."""
+    """Return True if the text from `start` on consists only of pieces that `_BETWEEN` matches."""
     while start < len(text):
         piece = _BETWEEN.match(text, start)
         if piece is None:

@@ -16,7 +16,10 @@ from gpuwatch.diagnose.straggler.throttled import SLOWS
 from gpuwatch.wire import Severity
 
 CODE, TITLE = "slower_than_peers", "Straggler"
-"""The code of the comparison on one node too; this alert replaces that one, since it knows the job."""
+"""Code and title of the alert.
+
+The comparison of the GPUs of one node uses the same code; this alert replaces that one, as it knows the job.
+"""
 SLOW: tuple[Sign, ...] = ("throttled", "time", "clock", "busy", "works_alone", "last")
 """Signs of a rank that the others wait for, most severe first."""
 ODD: dict[Sign, tuple[str, str, Severity]] = {
@@ -39,7 +42,7 @@ class Suspect(Struct, frozen=True):
     """Medians over its job and GPU model."""
     signs: tuple[Outlier, ...]
     hold_s: float
-    """Seconds that a sign must last; `throttled` need not, its steps have lasted."""
+    """Seconds that a sign must last; `throttled` need not last: the slow steps have lasted already."""
 
     @property
     def id(self) -> str:

@@ -20,7 +20,10 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, middle
 from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, lowest, max_outliers
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
-"""Peers that compute or wait in collectives are almost always busy; power is compared only among those."""
+"""Least utilization of peers whose power is compared, and most points by which they may differ (percent).
+
+Ranks that compute or wait in collectives are almost always busy.
+"""
 
 
 def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]:
@@ -69,7 +72,8 @@ def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
 def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
     """Yield the only GPU whose power is far above the others' at full utilization, and the only one below.
 
-    Above: it works while they wait. Below: it waits. `power_pct`: percent of the median (or of its inverse).
+    A GPU above works while the others wait; a GPU below waits. `power_pct`: percent of the median (or of its
+    inverse).
     """
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)

@@ -1,4 +1,4 @@
-"""CPU-only ranks: the one that computes while the others of its job wait in every step."""
+"""Finds the CPU-only rank that computes while the others of its job wait in every step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuwatch.fleet.fleet import Fleet
 FRESH_S = 15.0
 """Age in seconds up to which a process reading is current (they come every 5 s)."""
 COMPUTES_PCT = 50.0
-"""Percent of a core at which a rank computes."""
+"""CPU use in percent of a core from which a rank counts as computing."""
 STARVED_PCT = 10.0
-"""Percent of a core that a rank gets on an overloaded machine although it is always ready to run."""
+"""CPU use in percent of a core that a rank gets on an overloaded machine although it is ready to run."""
 CPU_FACTOR = 2.0
-"""Multiple of any peer's CPU time that a straggler uses; noise between equal ranks is far below it."""
+"""A straggler uses this multiple of the CPU time of any peer; noise between equal ranks is far below."""
 
 
 class CpuWorker(Struct, frozen=True):
@@ -29,7 +29,7 @@ class CpuWorker(Struct, frozen=True):
     """Percent of one core between the last two readings."""
     age_s: float
     ready: bool = False
-    """True if it ran or waited for a core when it was sampled."""
+    """True if the process ran or waited for a core when it was sampled."""
 
     @property
     def starved(self) -> bool:
@@ -48,7 +48,7 @@ class CpuStraggler(Struct, frozen=True):
     def text(self) -> str:
         """Return one sentence without the place.
 
-        That the others wait is a conclusion, so its basis is included.
+        It includes the CPU use on which the conclusion that the others wait is based.
         """
         own, usual = self.worker.cpu_pct, self.usual_pct
         others = f"the job's {self.peers} other ranks"
@@ -92,7 +92,7 @@ def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str,
 def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
     """Yield the straggler of a job, if there is exactly one.
 
-    If two compute, they have other work than the rest.
+    If two ranks compute, they have other work than the rest.
     """
     if len(ranks) < MIN_PEERS:
         return

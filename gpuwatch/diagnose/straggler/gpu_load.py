@@ -39,7 +39,7 @@ class GpuLoad(Struct, frozen=True):
 
     @property
     def pcie_rate(self) -> float | None:
-        """Return the rate of its PCIe link in GT/s times lanes; None: unknown.
+        """Return the rate of the GPU's PCIe link in GT/s times lanes; None: unknown.
 
         Also None for an idle GPU, which narrows its link.
         """
@@ -54,7 +54,7 @@ class GpuLoad(Struct, frozen=True):
 
     @property
     def power_limit_w(self) -> float | None:
-        """Return the enforced limit in watts; None: unknown."""
+        """Return the enforced power limit in watts; None: unknown."""
         return None if self.medium is None else self.medium.power_limit_w
 
 
@@ -104,7 +104,7 @@ class Loads:
 
     @property
     def groups(self) -> dict[Group, list[GpuLoad]]:
-        """Return the loads read so far, by group."""
+        """Return the loads read so far, grouped by job and GPU model."""
         return {group: list(ranks.values()) for group, ranks in self._found.items()}
 
     def _read(self, node: Node, now: float) -> None:

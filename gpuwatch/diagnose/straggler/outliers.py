@@ -17,15 +17,15 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 Sign: TypeAlias = Literal[
     "throttled", "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
 ]
-"""The figure in which a rank differs. For the first six, the other ranks wait for it."""
+"""The figure in which a rank differs; in the first six kinds, the other ranks wait for it."""
 
 MAX_OUTLIER_SHARE = 0.125
-"""If more ranks than this share (or than one) differ, they have another role in the job.
+"""Largest share of the ranks (or one rank) that can be outliers; more have another role in the job.
 
 One node of eight is such a share.
 """
 NEXT_DISTANCE = 0.75
-"""An outlier must also be this far (as a share of its distance to the median) from the next rank.
+"""Least distance of an outlier from the next rank, as a share of its distance to the median.
 
 Ranks with other work, such as pipeline stages, come in groups that lie close together.
 """
@@ -45,11 +45,11 @@ class Outlier(Struct, frozen=True):
     usual: str
     """The group's median."""
     what: str
-    """What it does, as text after `one of 64 ranks`."""
+    """What the rank does, as text after `one of 64 ranks`."""
     cost: float | None = None
-    """Share of the job's time that it costs; None: unknown."""
+    """Share of the job's time that the outlier costs; None: unknown."""
     cause: str = ""
-    """The reason, where the figure itself shows it."""
+    """The reason, if the figure itself shows it."""
     load: GpuLoad | None = None
     alike: int = 1
     """Number of ranks that stand out in the same way."""
@@ -61,7 +61,7 @@ class Outlier(Struct, frozen=True):
 
 
 def max_outliers(group_size: int) -> int:
-    """Return how many ranks of a group can be outliers at most; if more differ, they have other work."""
+    """Return the most ranks of a group that can be outliers; if more differ, they have other work."""
     return max(1, int(MAX_OUTLIER_SHARE * group_size))
 
 
@@ -82,8 +82,8 @@ def lowest(
 ) -> tuple[GpuLoad, float, float] | None:
     """Return the rank with the lowest value, its value and the median; None if it does not stand out.
 
-    It does if it is below `limit` (a share) of the median and clearly below the next, among MIN_PEERS or
-    more.
+    It stands out if it is below `limit` (a share) of the median and clearly below the next value, among
+    MIN_PEERS ranks or more.
     """
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
     if len(known) < MIN_PEERS:

@@ -23,9 +23,9 @@ from gpuwatch.fleet.logs.step_timers import COMMUNICATION
 from gpuwatch.number_text import duration
 
 MIN_VALUES = 3
-"""Logged values of a timer that a median needs; a hiccup of the data loader is one of them."""
+"""Logged values of a timer that a median needs; one of them may be a hiccup of the data loader."""
 TIMERS_STALE_S, LATE_GAPS = 30.0, 3.0
-"""Seconds, and usual gaps, without a report after which a rank's timers are stale."""
+"""Seconds, and number of usual gaps, without a report after which a rank's timers are stale."""
 WAITS = (*COMMUNICATION, "barrier", "wait")
 STEP = "step"
 RECENT_VALUES = 5
@@ -45,7 +45,7 @@ def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[
 
 
 def medians(writer: RankProgress, now: float) -> dict[str, float]:
-    """Return timer -> median seconds, of each timer that was logged often enough and recently.
+    """Return timer -> median seconds, for each timer that was logged often enough and recently.
 
     The whole step is included only if the log reports it.
     """
@@ -74,8 +74,8 @@ def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> It
 
     Args:
         times: Rank -> timer -> seconds, recent medians.
-        limit_pct: A time over this percentage of the peers' median is slow; the part over 100 is also the
-            percentage of the step by which it must be over.
+        limit_pct: A time over this percentage of the peers' median is slow. The time must also exceed the
+            median by `limit_pct` - 100 percent of the step.
     """
     limit = limit_pct / 100.0 - 1.0
     if len(times) < MIN_PEERS:
@@ -111,7 +111,7 @@ def _longer(
 def _waits_least(
     name: str, known: Mapping[int, float], usual: float, gap_s: float, step_s: float
 ) -> Iterator[Outlier]:
-    """Yield the rank that hardly waits in a collective: it arrives last and the others wait for it."""
+    """Yield the rank that hardly waits in a collective: it arrives last, and the others wait for it."""
     (first, rank), (second, _) = sorted((own, rank) for rank, own in known.items())[:2]
     if usual - first > gap_s and second - first > gap_s / 2:
         yield Outlier(

@@ -23,7 +23,7 @@ SLOW = "train.slow"
 """Code of the alert that a job's steps take longer than before."""
 MIN_SAMPLES = 6
 MAX_OWN_SHARE, MIN_OTHERS_SHARE, MEAN_OTHERS_SHARE = 0.15, 0.3, 0.5
-"""Shares of the samples in which the slow rank, each other rank, and the others on average wait.
+"""Most share of samples in which the slow rank waits, least share for each other rank, and their mean.
 
 With eight samples: at most one, at least three, and four.
 """
@@ -31,7 +31,7 @@ EVERY_S = 5.0
 
 
 class LaggingRank(Struct, frozen=True):
-    """The rank that seldom waits: where it was instead, and in how many samples."""
+    """The rank that seldom waits: where it was instead, and in how many samples that was."""
 
     rank: int
     node: str
@@ -39,15 +39,15 @@ class LaggingRank(Struct, frozen=True):
     seen: int
     samples: int
     what: str
-    """`in read_shard (data.py:9)`."""
+    """Where the rank was, such as `in read_shard (data.py:9)`."""
     others: str
-    """`in all_reduce, called by train_step (train.py:31)`."""
+    """Where the other ranks were, such as `in all_reduce, called by train_step (train.py:31)`."""
     at: float
-    """When it was sampled last (unix seconds)."""
+    """When the rank was last sampled (unix seconds)."""
 
     @property
     def text(self) -> str:
-        """Return a sentence without the place."""
+        """Return a sentence about the rank, without its node and GPU."""
         where = f"{self.what} in {self.seen} of {self.samples} stack samples"
         return f"{where}, the others mostly {self.others}: every step waits for it"
 
@@ -84,19 +84,19 @@ def slow_rank(samples: Sequence[JobStacks], at: float) -> LaggingRank | None:
 
 
 class SampledStacksWatch(PeriodicWatch):
-    """Raises the alert about a sampled rank while its job is slow."""
+    """Raises the alert about the rank that samples single out, while its job is slow."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)
         self._found: dict[str, LaggingRank] = {}
 
     def take(self, job: str, found: LaggingRank) -> None:
-        """Store the result of sampling a slow job."""
+        """Store the result of sampling the ranks of a slow job."""
         self._found[job] = found
         self.hurry()
 
     def end(self, job: str) -> None:
-        """Remove the result: the job is slow no longer."""
+        """Remove the result of a job that is no longer slow."""
         if self._found.pop(job, None) is not None:
             self.hurry()
 
@@ -112,7 +112,7 @@ class SampledStacksWatch(PeriodicWatch):
 
 
 def slow_jobs(alerts: Mapping[str, Alert]) -> set[str]:
-    """Return the jobs whose steps take longer than before, and whose slow rank is not known."""
+    """Return the jobs whose steps take longer than before, and whose slow rank is unknown."""
     firing = [alert for alert in alerts.values() if alert.state == "firing" and alert.job is not None]
     known = {alert.job for alert in firing if alert.code == CODE and not alert.id.startswith(_PREFIX)}
     return {alert.job for alert in firing if alert.code == SLOW and alert.job is not None} - known

@@ -25,10 +25,10 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
     """Yield possible reasons for a slow GPU, most certain first.
 
     Args:
-        load: Of the slow GPU.
+        load: The load of the slow GPU.
         usual: The medians of its group.
-        hotter_c: Degrees over the median of its peers from which it is hot.
-        capped: Whether its clock is below theirs: only then its power limit counts as a reason.
+        hotter_c: Degrees over the median of its peers from which the GPU is hot.
+        capped: Whether its clock is below the peers': only then its power limit counts as a reason.
     """
     reason, words = throttled(load.fast, capped=capped)
     usual_c, own_c = usual.temperature_c, load.temperature_c
@@ -58,7 +58,7 @@ def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
 
 
 def _settings(load: GpuLoad, usual: Usual) -> Iterator[str]:
-    """Yield reasons from settings or defects: power limit, PCIe link, NVLinks."""
+    """Yield possible reasons in settings or defects: power limit, PCIe link, NVLinks."""
     own_w, usual_w = load.power_limit_w, usual.power_limit_w
     if own_w is not None and usual_w is not None and own_w < LOWER_LIMIT * usual_w:
         yield f"its power limit is {own_w:.0f} W, its peers' {usual_w:.0f} W"

@@ -1,4 +1,4 @@
-"""Which jobs make steps now, and for how long without a pause."""
+"""Tracks which jobs make steps now, and for how long without a pause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 MIN_GAP_S, GAPS = 10.0, 1.5
-"""A job steps if it logged one within this many seconds, or within this many of its usual gaps.
+"""A job steps now if it logged a step within these seconds, or within this number of its usual gaps.
 
 A job that does not step is left to the hang verdict: a rank that loads or saves a checkpoint works alone,
 too.
@@ -22,12 +22,12 @@ RECENT_STEPS = 16
 
 
 class SteppingPace(Struct, frozen=True):
-    """The pace of a job that steps now: seconds since its last step, and from when it counts as paused."""
+    """The pace of a job that steps now: seconds since its last step, and the limit for a pause."""
 
     stepped_s: float
     """Seconds since its last logged step."""
     limit_s: float
-    """Seconds after which it would count as paused."""
+    """Seconds without a step after which the job counts as paused."""
 
 
 def paces(fleet: Fleet, now: float) -> dict[str, SteppingPace]:
@@ -46,7 +46,7 @@ def _stepped(writer: RankProgress) -> float:
 
 
 def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
-    """Return the job of a log's writer: the one it names, else the only job on its node; None: unknown."""
+    """Return the job of a log's writer: the job that it names, else the only job on its node; else None."""
     if writer.job is not None or writer.node not in fleet.nodes:
         return writer.job
     here = {process.job for process in fleet.nodes[writer.node].processes} - {None}

@@ -1,9 +1,9 @@
-"""Detects the ranks that stand out within their job for long enough: which, why, and the cost.
+"""Raises alerts for ranks that stand out within their job for long enough, with reason and cost.
 
 Example: job 4711 steps, and rank 7's mean clock over the window (`hold_s`, 30 s by default) is 71 % of its
 peers' median at every check. Once that has lasted `hold_s` and half a window, the alert `slower_than_peers`
-is raised; it ends when the outlier was gone for `clear_s` (60 s by default), or when the job has no process
-any more.
+is raised; the alert ends when the outlier was gone for `clear_s` (60 s by default), or when the job has no
+process any more.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ EVERY_S = 5.0
 SKIPPED_S = 2.5 * EVERY_S
 """An outlier that reappears after a longer gap than this counts as new (seconds)."""
 NODES_AT_ONCE = 128
-"""Nodes that are read in one call: 25 ms for eight GPUs each, so that the screen stays responsive."""
+"""Most nodes that are read in one call: 25 ms for eight GPUs each, so that the screen stays responsive."""
 MAX_WINDOW_S = 60.0
 SMEARED_SHARE = 0.5
-"""A mean exceeds its limit for up to this share of the window after the value is normal again."""
+"""Share of the window for which a mean may exceed its limit after the value is normal again."""
 
 
 class StragglerWatch:
@@ -56,7 +56,7 @@ class StragglerWatch:
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check if the interval has passed, a part of the nodes per call.
+        """Check the ranks if the interval has passed, a part of the nodes per call.
 
         Return True if an alert fired or ended.
 
@@ -152,8 +152,8 @@ def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -
     """Yield the outliers among the ranks of one job and GPU model.
 
     Args:
-        group: All of them.
-        limits: The thresholds.
+        group: All these ranks.
+        limits: The thresholds of the hosts file.
         steps: Whether the job has made steps throughout the period of the means. A rank that saves or
             evaluates alone also works while the others wait; without steps only clocks and PCIe rates count.
     """

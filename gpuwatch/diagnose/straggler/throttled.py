@@ -25,14 +25,14 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 SLOW_STEPS, SLOW_S, MAX_SLOW_STEPS = 2, 5.0, 5
-"""The newest steps that must all take longer: at least two, and as many as take 5 s together, at most five.
+"""Least number of newest steps that must all be slow, their least total seconds, and their most number.
 
 At most one step of a tick is reported, so that five of them also take five ticks.
 """
 MIN_USUAL_STEPS, USUAL_STEPS = 20, 200
-"""Steps before these that their usual time needs, and at most has."""
+"""Least and most number of earlier steps from which the usual step time is computed."""
 SLOWS = "slows all "
-"""Start of the alert's text: its subject is the rank."""
+"""Start of the alert's text, whose subject is the rank."""
 TEXTS = {
     "hw_thermal": "thermal throttling by the hardware",
     "sw_thermal": "thermal throttling",
@@ -46,9 +46,9 @@ class SlowedJob(Struct, frozen=True):
     """A job whose newest steps take longer than usual: both step times in seconds."""
 
     step_s: float
-    """Seconds of the shorter one of the newest steps."""
+    """Seconds of the shortest of the newest steps."""
     usual_s: float
-    """Mean seconds of the steps before, without pauses."""
+    """Mean seconds of the earlier steps, without pauses."""
 
     @property
     def by_pct(self) -> float:
@@ -59,7 +59,7 @@ class SlowedJob(Struct, frozen=True):
 def slowed_jobs(fleet: Fleet) -> dict[str, SlowedJob]:
     """Return job -> its slowdown, for jobs whose newest steps take SLOWER_FACTOR times as long as usual.
 
-    Of several ranks that log steps, the one with the most steps is read.
+    If several ranks log steps, the one with the most steps counts.
     """
     writers: dict[str, RankProgress] = {}
     for writer in fleet.progress.writers.values():

@@ -107,7 +107,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
 
 
 def _of_partitions(partitions: Sequence[ZeroPartition]) -> list[MemoryFlag]:
-    """Return a flag if the ranks state other numbers of partitions, or unequal ones."""
+    """Return a flag if ranks state different numbers of partitions, or partitions of unequal size."""
     if len({each.rank for each in partitions}) < 2:
         return []
     usual, _ = Counter(each.counts for each in partitions).most_common(1)[0]
@@ -136,7 +136,7 @@ def _of_partitions(partitions: Sequence[ZeroPartition]) -> list[MemoryFlag]:
 
 
 def _missing_text(memory: RankMemory) -> str:
-    """Return what an incomplete report lacks, as text; unknown never counts as healthy."""
+    """Return text on what an incomplete memory report lacks; a missing value never counts as healthy."""
     sizes = {"allocated": memory.allocated, "reserved": memory.reserved, "peak": memory.peak}
     missing = [name for name, size in sizes.items() if size is None] or ["fragmentation"]
     what = (

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpuwatch.runs.traces.rank_profile import RankProfile
 
 PARTS = ("compute", "communication", "memory_copy", "other", "idle")
-"""Parts of a step, which add up to it; communication that no computation hides."""
+"""Parts of a step, which add up to it; communication is the part that no computation hides."""
 
 
 class ScaleTimes(Struct, frozen=True):
@@ -26,7 +26,7 @@ class ScaleTimes(Struct, frozen=True):
     parts_ms: dict[str, float]
     """By the names of `PARTS`."""
     communication_busy_ms: float
-    """All communication, hidden or not."""
+    """Time of all communication (ms), hidden by computation or not."""
 
 
 class ScaleGrowth(Struct, frozen=True):
@@ -35,14 +35,14 @@ class ScaleGrowth(Struct, frozen=True):
     ranks: int
     baseline_ranks: int
     step_ms: float
-    """How much longer a step takes."""
+    """Milliseconds by which a step takes longer than at the smallest scale."""
     part: str
     part_ms: float
-    """How much of that is this part."""
+    """Milliseconds by which this part takes longer."""
 
 
 def scale_times(name: str, profiles: Sequence[RankProfile]) -> ScaleTimes | None:
-    """Return the times of a step over these ranks; None without operators.
+    """Return the times of a step over the ranks of one scale; None if no trace has operators.
 
     If some ranks have GPU events, only those count.
     """
@@ -69,7 +69,7 @@ def scale_times(name: str, profiles: Sequence[RankProfile]) -> ScaleTimes | None
 
 
 def growth(scales: Sequence[ScaleTimes]) -> list[ScaleGrowth]:
-    """Return for each scale after the smallest what makes its step longer; none for a step that is not."""
+    """Return, for each scale after the smallest, what makes its step longer; none if it is not longer."""
     if not scales or any(not each.steps for each in scales):
         return []
     smallest, *others = sorted(scales, key=lambda each: each.ranks)

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.nccl_dump import BusDevice, NcclDump
 
 MIN_PEERS = 3
-"""Devices that are needed for a majority."""
+"""Number of devices that a majority needs."""
 
 
 class TopologyFlag(Struct, frozen=True):
@@ -64,7 +64,7 @@ def _lower(
     what: str,
     value: Callable[[BusDevice], float | None],
 ) -> list[TopologyFlag]:
-    """Return a flag for each device below the value that most of its kind share; none without a majority."""
+    """Return a flag for each device below the value that most of its kind have; none without a majority."""
     known = [(each, number) for each in devices if (number := value(each)) is not None]
     if len(known) < MIN_PEERS:
         return []

@@ -19,7 +19,7 @@ MAX_IDLE_SHARE = 0.3
 """Idle share above which a GPU waits for its program: launches, data or synchronisation."""
 MIN_RANKS_COMPARED = 2
 MIN_DIFFERENCE_SHARE = 0.01
-"""Share of the span; a smaller difference in computation names no rank."""
+"""Share of the trace's span; a smaller difference in computation names no rank."""
 MIN_DIFFERENCE_MS = 0.5
 """Milliseconds over the whole trace; launches alone vary by as much."""
 WAITING_MARGIN = 0.1
@@ -51,12 +51,12 @@ class TraceFlag(Struct, frozen=True):
     text: str
     value: float
     limit: float | None
-    """None: the problem has no limit."""
+    """The limit that is exceeded; None: the problem has no limit."""
     actions: tuple[str, ...]
 
 
 class SectionSpread(Struct, frozen=True):
-    """Mean duration of one section per pass, by rank."""
+    """The mean duration of one section per pass, for each rank."""
 
     name: str
     total_ms: float
@@ -69,19 +69,19 @@ class TraceVerdict(Struct, frozen=True):
 
     flags: tuple[TraceFlag, ...]
     compute: RankSpread | None
-    """None: fewer than two comparable ranks."""
+    """The spread of the ranks' computation; None: fewer than two comparable ranks."""
     communication: RankSpread | None
     straggler: RankProfile | None
     confidence: Confidence | None
-    """`high`: the straggler also waits least in the collectives, where the others wait for it."""
+    """Confidence in the straggler; `high`: it also waits least in the collectives."""
     doubt: str | None = None
-    """Why no rank is named although their computation differs."""
+    """Why no rank is named although the computation of the ranks differs."""
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
     """Judge the ranks of one job; if some have GPU events, only those are compared.
 
-    Traces that are cut off are compared with none.
+    Traces that are cut off are not compared.
     """
     whole = [each for each in profiles if not each.trace.cut_off]
     peers = [each for each in whole if each.breakdown.basis == "gpu"] or whole
@@ -117,7 +117,7 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
 
 
 def per_step(profiles: Sequence[RankProfile]) -> str:
-    """Return what the times of the ranks refer to: `a step`, or `in all` if their traces have no steps."""
+    """Return what the ranks' times refer to: `a step`, or `in all` if their traces have no steps."""
     return "a step" if any(each.steps_ms for each in profiles) else "in all"
 
 

@@ -1,4 +1,4 @@
-"""The rank whose loss was NaN first; shared gradients then spread the NaN to all ranks."""
+"""Finds the rank whose loss was NaN first; shared gradients then spread the NaN to all ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_A_ROW = 3
 class Onset(Struct, frozen=True):
     """The start of a NaN, between two logged steps of one writer.
 
-    Logs of fast steps, or of every tenth step, have gaps.
+    The two may not be consecutive: some logs have only every tenth step.
     """
 
     writer: RankProgress
@@ -28,7 +28,7 @@ class Onset(Struct, frozen=True):
 
     @property
     def exact(self) -> bool:
-        """Return True if the two are consecutive steps."""
+        """Return True if the finite step and the first NaN step are consecutive."""
         return self.before == self.step.step - 1
 
     def may_precede(self, other: Onset) -> bool:
@@ -37,12 +37,12 @@ class Onset(Struct, frozen=True):
 
 
 class FirstNan(Struct, frozen=True):
-    """The earliest NaN of a job, and the writer that logs it."""
+    """The earliest NaN of a job, and the log writer that reports it."""
 
     writer: RankProgress
     sign: Sign
     alone: bool
-    """False: the NaN may have begun on other ranks, so no rank is named."""
+    """False: the NaN may have begun on other ranks too, so no rank is named."""
     at: float
     """When the first such step was written (monotonic); -inf: unknown."""
 
@@ -63,7 +63,7 @@ def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
 def onset(writer: RankProgress) -> Onset | None:
     """Return when the loss became NaN or Inf; None if the newest loss is finite.
 
-    If it was not finite earlier and recovered (an empty batch), only IN_A_ROW in a row count.
+    If an earlier loss was NaN and recovered (an empty batch), only IN_A_ROW such steps in a row count.
     """
     losses = [step for step in writer.curve() if step.loss is not None]
     since = len(losses)

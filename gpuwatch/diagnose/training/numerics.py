@@ -19,29 +19,29 @@ WINDOW_STEPS = 64
 MIN_STEPS = 16
 """Logged steps that a median needs."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
-"""A spike is above this multiple of the running median, and this many spreads above it.
+"""A spike is above SPIKE times the running median, and SPIKE_SPREADS spreads above it.
 
 A spread is the median absolute deviation of the logarithm: small batches and diffusion jump by factors.
 """
 COMES_AND_GOES = 3
-"""After this many earlier rises of the loss (or dips of the norm) of one size they are normal for a run."""
+"""Number of earlier rises of the loss (or dips of the norm) of one size that make them normal."""
 IN_A_ROW = 3
 LASTING_STEPS = 32
-"""Logged steps of NaN after which it is no passing overflow."""
+"""Number of logged NaN steps after which the NaN is no passing overflow."""
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
 PLATEAU_ERRORS = 2.0
-"""Standard errors by which the change must stay below the limit."""
+"""Standard errors by which the change of a plateau must stay below the limit."""
 SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
 RISEN, RISEN_NOISES = 1.5, 3.0
-"""A lasting rise is above this multiple of the best median, and this many noise levels above it."""
+"""A lasting rise is above RISEN times the best median, and RISEN_NOISES noise levels above it."""
 RISEN_FAR, FAR_STEPS = 3.0, 8
-"""A loss at this multiple of its best, for this many logged steps, is lost."""
+"""A loss has risen far if it is at RISEN_FAR times its best for FAR_STEPS logged steps."""
 DIVERGED, STAYS = 1.8, 0.9
-"""A diverged loss is at this multiple of its best and does not fall below the second value's share."""
+"""A diverged loss is above DIVERGED times its best and ends above STAYS times its first risen level."""
 RISEN_STEPS = 100
-"""Logged steps that a rise must last, or the last quarter of the run."""
+"""Number of logged steps that a rise must last; else the last quarter of the run."""
 
 
 def numerics(writer: RankProgress) -> Iterator[Sign]:
@@ -202,14 +202,17 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:
-    """Return the median and its standard error: 1.2533 sigma / sqrt(n), sigma = 1.4826 median deviations."""
+    """Return the median of losses and its standard error: 1.2533 sigma / sqrt(n).
+
+    Sigma is 1.4826 median absolute deviations.
+    """
     middle = median(losses)
     deviation = median(abs(loss - middle) for loss in losses)
     return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
 def skipped(writer: RankProgress) -> Iterator[Sign]:
-    """Yield a sign if a large share of the steps is skipped, by a counter that only grows."""
+    """Yield a sign if a large share of the steps is skipped, as a counter of the log shows."""
     count, step = writer.value("skipped"), writer.value("step")
     if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return

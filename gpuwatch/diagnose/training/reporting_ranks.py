@@ -18,7 +18,7 @@ from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
 from gpuwatch.fleet.logs.progress import RankProgress
 
 NAMES_RANKS = of_kinds("compares_replicas")
-"""Conditions that compare ranks."""
+"""Classes of conditions that compare ranks, and thus name the odd one."""
 NAN_GRADIENT = "num.grad_nan"
 FOLLOWS = 2
 """`end_weight` from which the end of a rank usually follows from another failure."""
@@ -58,7 +58,7 @@ def _marked(alert: Alert, ids: Collection[str]) -> Alert:
 
 
 def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
-    """Return the alert; a gradient that is NaN is a note where the loss of one rank was NaN first.
+    """Return the alert; a NaN gradient becomes `info` if one rank's NaN loss came first.
 
     `begun`: the jobs in which the rank of the first NaN loss is known.
     """
@@ -68,7 +68,7 @@ def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
 
 
 def _is_condition(alert: Alert) -> bool:
-    """Return True for a condition of a loss, a gradient or a step time with the rank of its log.
+    """Return True for a condition of a loss, gradient or step time, if its rank is only that of its log.
 
     A line that names a rank in its text ("rank 5: found NaN in local forward loss") is about that rank.
     """

@@ -15,22 +15,22 @@ RECENT_STEPS, PAST_STEPS = 20, 200
 MIN_PAST_STEPS = 40
 MIN_TIMINGS = 3
 SLOWER_FACTOR = 1.10
-"""A step time that is 10 % longer and stays so (the change that FALCON reports, arXiv 2410.12588)."""
+"""Least factor by which steps must become longer and stay so (FALCON, arXiv 2410.12588, reports 10 %)."""
 COLLAPSED_FACTOR = 2.0
-"""Multiple of the usual step time, until the end of the run, that counts as collapsed."""
+"""Multiple of the usual step time that counts as collapsed if it lasts until the end of the run."""
 LASTS_S = 60.0
 PAUSE_FACTOR = 2.0
 """A step above this multiple of the median contains a pause: an evaluation, a checkpoint."""
 LOW_UTILISATION_PCT = 50.0
 WAITING_SHARE = 0.30
-"""Share of the step in communication or data loading above which the run waits for that."""
+"""Share of the step in communication or data loading above which the run counts as waiting for it."""
 
 
 def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
     """Yield the signs in a run's speed.
 
     Args:
-        writer: Of the rank that logs for the job.
+        writer: The writer that logs for the job.
         busy_pct: Utilization of the job's GPUs now.
         slow_step_s: A step that takes longer is slow even if that was usual; 0: no such limit.
     """
@@ -61,7 +61,7 @@ def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
 
 
 def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Yield a sign if the steps of an ended run took at least twice the usual time from some step on."""
+    """Yield a sign if, from some step to its end, a run took at least twice the usual time per step."""
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
         text = f"a step takes {now:.3g} s, before {usual:.3g} s (x{now / usual:.1f})"
@@ -69,7 +69,10 @@ def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Yield a sign as `collapsed`, for a run that logs no times, by tokens or samples per second."""
+    """Yield a sign if the rate of an ended run fell to half or less, for runs that log no times.
+
+    The rate is in tokens or samples per second; see `collapsed`.
+    """
     for unit in ("tokens", "samples"):
         rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
         found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
@@ -80,7 +83,7 @@ def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
-    """Yield (step, median seconds from it on, median before) if the times at least double there for good."""
+    """Yield (step, median seconds from it on, median before) if step times at least double there for good."""
     count = len(known) // RECENT_STEPS
     levels = [
         median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)
@@ -106,9 +109,9 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def step_s(times: Sequence[float]) -> float:
-    """Return the mean seconds per step without pauses; needs at least one time.
+    """Return the mean seconds per step without pauses; `times` must not be empty.
 
-    A mean, because a log in whole seconds shows 1.4 s as 1 or 2, and a median would jump between them.
+    It is a mean, because a log in whole seconds shows 1.4 s as 1 or 2, and a median would jump.
     """
     pause = PAUSE_FACTOR * median(times)
     return fmean(took for took in times if took <= pause)
@@ -117,7 +120,7 @@ def step_s(times: Sequence[float]) -> float:
 def waits(writer: RankProgress) -> Iterator[Sign]:
     """Yield a sign for a large share of the step that logged timers spend in communication or data loading.
 
-    Medians of the last logged values, so that one hiccup of the loader does not count.
+    The medians of the last logged values count, so that one hiccup of the loader has no effect.
     """
     whole_s = step_s(writer.step_times(RECENT_STEPS) or [writer.value("step_time_s") or 0.0])
     if not whole_s:

@@ -48,7 +48,7 @@ TITLES = {
 MAX_JOBS = 64
 """Most jobs that step on one node at a time and are judged; eight GPUs have at most 56 MIG instances."""
 ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
-"""Rules after which a run no longer learns, as in the packs."""
+"""Codes of rules after which a run no longer learns, as in the packs."""
 
 
 class TrainingWatch(SymptomWatch):
@@ -114,7 +114,7 @@ def _alert(
 def _better(sign: Sign, before: Alert) -> bool:
     """Return True if the sign has an earlier step than its alert, or more ranks.
 
-    Logs are read at different speeds.
+    Logs are read at different speeds, so an earlier step may arrive later.
     """
     known = before.fields.get("step")
     if sign.step is None or not isinstance(known, int):
@@ -130,7 +130,7 @@ def stepping_s(writer: RankProgress, since: float) -> float:
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """Return for each job the writer that logged the newest step, if that was within STEPPED_S seconds."""
+    """Return job -> the writer of its newest step, if that was logged within STEPPED_S seconds."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)
@@ -151,7 +151,7 @@ def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]
 
 
 def lately(fleet: Fleet, now: float) -> list[RankProgress]:
-    """Return the writers that logged a step within STEPPED_S; those of a session's logs as one."""
+    """Return the writers that logged a step within STEPPED_S; the logs of one session count as one writer."""
     writers = joined_sessions(fleet.progress.writers.values())
     return [each for each in writers if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 

@@ -22,16 +22,16 @@ Received: TypeAlias = dict[Job, list[Writer]]
 
 PERCENTILES_OF = 500
 LATE_GAPS, MIN_STALE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
-"""Logged values are late after this many usual gaps, but at least this many seconds.
+"""Logged values are late after LATE_GAPS usual gaps, but at least MIN_STALE_S seconds.
 
-If the usual gap is unknown, after the third value (seconds).
+If the usual gap is unknown, they are late after LATE_UNKNOWN_S seconds.
 """
 
 
 def received_from(fleet: Fleet, placement: RankPlacement) -> Received:
     """Return job -> its log writers, each with the rank's place (None: unknown).
 
-    The logs of one session are one writer.
+    The logs of one terminal session count as one writer.
     """
     received: Received = {}
     for writer in joined_sessions(fleet.progress.writers.values()):
@@ -58,17 +58,17 @@ def jobs_of(placement: RankPlacement, received: Received) -> list[Job]:
 def overview(
     fleet: Fleet, placement: RankPlacement, received: Received, job: Job, now: float, wall: float
 ) -> Iterator[JobFacts | None]:
-    """Yield None between the parts of the work, and at last the facts of the job.
+    """Yield None between the parts of the work, and last the facts of the job.
 
-    For 1,024 ranks, all at once would delay a frame.
+    The computation is split because 1,024 ranks at once would delay a frame.
 
     Args:
         fleet: All that is known.
-        placement: Refreshed with that fleet.
+        placement: The rank placement, refreshed with that fleet.
         received: The result of `received_from` for both.
         job: One of `jobs_of`.
-        now: Our monotonic clock, as the fleet's.
-        wall: The unix time of the same moment; log files name the second in which they grew.
+        now: Monotonic seconds, the fleet's own clock.
+        wall: The unix time of the same moment, since log files name the second in which they grew.
     """
     here = placement.jobs.get(job, {})
     writers = _writers(received.get(job, ()))
@@ -102,7 +102,7 @@ def _freshness(writer: RankProgress) -> tuple[float, float]:
 
 
 def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
-    """Return the writer that stands for the job: of those that step now, one with a loss and the most values.
+    """Return the writer that represents the job: of those that step now, one with a loss and most values.
 
     Of equals, the lowest rank. If none ever logged a step, the newest; None without writers.
     """

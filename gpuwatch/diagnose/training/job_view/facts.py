@@ -24,7 +24,7 @@ Side: TypeAlias = Literal["high", "low", "both"]
 
 
 class Fact(Struct, frozen=True):
-    """A value and its time (our monotonic clock)."""
+    """A value and its time on our monotonic clock."""
 
     value: float
     at: float
@@ -48,11 +48,11 @@ class RankRow:
     """Its log file."""
     writer: RankProgress | None = None
     alive: bool = False
-    """True if its process was in its node's last list."""
+    """True if the rank's process was in its node's last list."""
     inferred: bool = False
-    """True if its number is inferred from the start order of its siblings; shown as `~3`."""
+    """True if the rank's number is inferred from the start order of sibling processes; shown as `~3`."""
     ended: bool = False
-    """True if its process was seen and is gone."""
+    """True if the rank's process was seen and is gone."""
     step: int | None = None
     lag: int | None = None
     """Steps behind the highest rank."""
@@ -68,15 +68,15 @@ class RankRow:
     power_w: float | None = None
     temperature_c: float | None = None
     throttle_pct: float | None = None
-    """Share of the last second in thermal or power-brake slowdown; a power cap is normal under load."""
+    """Percent of the last second in thermal or power-brake slowdown; a power cap is normal under load."""
     busy_pct: float | None = None
     gpu_at: float | None = None
     gpu_state: GpuState | None = None
     reported_late: bool = False
-    """True if what it reported is too old to be current."""
+    """True if the rank's logged values are too old to be current."""
     gpu_late: bool = False
     flags: frozenset[str] = frozenset()
-    """Columns in which it stands out."""
+    """Columns in which the rank stands out."""
 
 
 class RankMetric(Struct, frozen=True):
@@ -86,7 +86,7 @@ class RankMetric(Struct, frozen=True):
     """The field of `RankRow`."""
     source: Literal["log", "gpu"]
     limit: float | None = None
-    """Imbalance from which it is reported; None: healthy ranks differ by more (heat, power)."""
+    """Imbalance from which a difference is reported; None: healthy ranks differ by more (heat, power)."""
     bad: Side = "high"
     """The side of the median on which a rank stands out."""
 
@@ -143,7 +143,7 @@ class StepTimes(Struct, frozen=True):
 
 
 def step_times(times: Sequence[float]) -> StepTimes | None:
-    """Return the percentiles of step times in seconds; None: there are none."""
+    """Return the percentiles of step times in seconds; None for an empty sequence."""
     if not times:
         return None
     ordered = sorted(times)
@@ -155,7 +155,7 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
 
 
 def usual_gap(reported: Sequence[float]) -> float | None:
-    """Return the median difference between consecutive rising values; None: they never rise."""
+    """Return the median difference between consecutive rising values; None: the values never rise."""
     gaps = [later - before for before, later in pairwise(reported[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 
@@ -176,23 +176,23 @@ class JobFacts:
     made_at: float
     ranks_seen: int = 0
     ranks_alive: int = 0
-    """Ranks whose process was in its node's last list."""
+    """Number of ranks whose process was in its node's last list."""
     world: int | None = None
     """World size, if the ranks report it."""
     nodes: int = 0
     gpus: int = 0
-    """0: none, or not known of all ranks."""
+    """Number of the job's GPUs; 0: none, or not known of all ranks."""
     gpu_name: str | None = None
-    """Model of all its GPUs; None: unknown, or several."""
+    """Model of all the job's GPUs; None: unknown, or several models."""
     speaker: RankProgress | None = None
-    """The writer whose values stand for the job."""
+    """The log writer whose values stand for the job."""
     speaker_rank: int | None = None
     speaking: int = 0
     """Number of ranks that log steps."""
     facts: dict[str, Fact] = field(default_factory=dict)
-    """Field of `wire.Progress` -> newest; `mfu` and `eta_s` may be computed."""
+    """Field of `wire.Progress` -> its newest value; `mfu` and `eta_s` may be computed."""
     scope: Scope | None = None
-    """Whether that `tokens_per_s` is per GPU or of the job."""
+    """Whether the logged `tokens_per_s` is per GPU or for the job."""
     job_tokens_per_s: Fact | None = None
     """Tokens per second of all ranks together."""
     why_no_mfu: str = ""

@@ -10,12 +10,12 @@ from statistics import median
 from gpuwatch.diagnose.training.job_view.facts import COLUMNS, JobFacts, RankMetric, spread, usual_gap
 
 SILENT_S, SILENT_GAPS = 10.0, 5.0
-"""A rank stands out if its log is older than the median by this many seconds and usual gaps."""
+"""Seconds and usual gaps by which a silent rank's log is older than the median log."""
 THROTTLED_PCT = 10.0
 
 
 def compare(made: JobFacts, now: float) -> None:
-    """Set the job's spreads, and the flags of the ranks that stand out."""
+    """Set the job's spreads, and the flags of the ranks that stand out. `now`: monotonic seconds."""
     rows = made.rows
     newest = max([row.reported_at for row in rows if row.reported_at is not None], default=math.inf)
     for row in rows:
@@ -40,7 +40,7 @@ def compare(made: JobFacts, now: float) -> None:
 
 
 def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
-    """Set the flags of the ranks that stand out, also by lag, slowdowns and silence."""
+    """Set the flags of the ranks that stand out, including those with a lag, slowdown or silent log."""
     silent = _silent_from(made)
     every = _reports_every(made)
     for index, row in enumerate(made.rows):
@@ -70,7 +70,7 @@ def _reports_every(made: JobFacts) -> int:
 
 
 def _silent_from(made: JobFacts) -> float | None:
-    """Return the time before which a log must have grown last to count as silent (monotonic).
+    """Return the time before which a log must last have grown to count as silent (monotonic).
 
     None: too few logs to compare.
     """

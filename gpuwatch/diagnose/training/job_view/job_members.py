@@ -12,14 +12,14 @@ from gpuwatch.wire import LogFile, Process
 
 @dataclass(frozen=True)
 class JobMembers:
-    """The nodes of one job and which GPUs there are only others'.
+    """The nodes of one job, and the GPUs and processes there that belong to other jobs only.
 
-    An unused GPU belongs to every job there.
+    A GPU that no job uses belongs to every job on its node.
     """
 
     job: Job
     nodes: frozenset[str]
-    """Nodes where its ranks run or ran, or where its logs are written."""
+    """Nodes where the job's ranks run or ran, or where its logs are written."""
     foreign: frozenset[tuple[str, str]]
     """(node, UUID) of GPUs that only other jobs use, or used last."""
     foreign_indices: frozenset[tuple[str, int]]
@@ -38,7 +38,10 @@ class JobMembers:
         return any(self.has_gpu(node, held.uuid) for held in process.gpus)
 
     def has_file(self, node: Node, file: LogFile) -> bool:
-        """Return True if a log file belongs to the job, or to none (the kernel's) and not only to others."""
+        """Return True if a log file is of the job.
+
+        One of no job is if no process or one of the job writes it.
+        """
         if file.job is not None:
             return file.job == self.job
         writers = [process for process in node.processes if process.pid in file.pids]

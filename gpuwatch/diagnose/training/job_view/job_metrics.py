@@ -17,7 +17,7 @@ from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
 def fill_size(made: JobFacts, fleet: Fleet, members: Iterable[PlacedRank]) -> None:
-    """Set the number of ranks, nodes and GPUs, from placement and rows."""
+    """Set the job's number of ranks, nodes and GPUs, from placement and rows."""
     ranked = [placed for placed in members if placed.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})
     made.ranks_alive = len({row.rank for row in made.rows if row.alive and row.rank is not None})
@@ -68,7 +68,7 @@ def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> No
 
 
 def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
-    """Set the MFU from tokens and model, else from the logged TFLOP/s of a GPU, or the reason for none."""
+    """Set the MFU from tokens and model, else from the logged TFLOP/s per GPU; or why there is none."""
     if "mfu" in made.facts:
         return
     peak = None if made.gpu_name is None else peak_flops(made.gpu_name)
@@ -112,7 +112,7 @@ def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
 
 
 def _shares(writer: RankProgress, whole_s: float) -> Iterator[Share]:
-    """Yield the parts of a step spent waiting, by its own timers. `whole_s`: seconds of a step."""
+    """Yield the shares of a step that the rank waits, by its logged timers. `whole_s`: seconds of a step."""
     phases = {name: value.value for name, value in writer.phases.items()}
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
         part = longest_timer(phases, words) / whole_s if whole_s else 0.0

@@ -31,9 +31,9 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
     """Return the share of the GPUs' peak (0 to 1) that the model's arithmetic uses.
 
     Args:
-        tokens_per_s: Of the whole job.
+        tokens_per_s: Tokens per second of the whole job.
         gpus: Number of GPUs that work on it.
-        model: Its size.
+        model: The size of the model.
         peak_flops: Dense FLOP/s of one of the GPUs.
     """
     return flops_per_token(model) * tokens_per_s / (gpus * peak_flops)
@@ -43,9 +43,9 @@ def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | Non
     """Return the scope of a log's tokens per second; None: unknown.
 
     Args:
-        dialect: Of the log.
-        reported_by: How many ranks report a value: if several do, each reports its own.
-        model: If the hosts file states the scope in it, that decides.
+        dialect: The dialect of the log.
+        reported_by: Number of ranks that report a value; if several do, each reports its own.
+        model: The model of the hosts file; if it states the scope, that decides.
     """
     if model is not None and model.tokens_per_s is not None:
         return model.tokens_per_s

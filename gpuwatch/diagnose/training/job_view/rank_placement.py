@@ -1,4 +1,4 @@
-"""Placement of every job's ranks, and the rank of each log writer; kept after the ranks have ended."""
+"""The placement of every job's ranks, and the rank of each log writer; kept after the ranks end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 Job: TypeAlias = "str | None"
-"""Job id, or rendezvous address; None: everything that names no job."""
+"""Job id, or rendezvous address; None: processes that name no job."""
 
 MAX_JOBS = 64
-"""Jobs that are kept; the earliest ended ones are dropped first."""
+"""Most jobs that are kept; those that ended first are dropped first."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class PlacedRank:
     seen_at: float
     alive: bool = True
     inferred: bool = False
-    """True if its rank is inferred; see `wire.Process`."""
+    """True if the rank's number is inferred; see `wire.Process`."""
 
 
 Writer: TypeAlias = tuple[RankProgress, PlacedRank | None]
@@ -145,7 +145,7 @@ class RankPlacement:
 
 
 def placed_rank(process: Process, node: Node) -> PlacedRank:
-    """Return the placement of a process. One without a rank or job name is a job of its own."""
+    """Return the placement of a process; a process without a rank or job name counts as its own job."""
     job = process.job
     if job is None and process.rank is None:
         job = f"{node.name} pid {process.pid}"

@@ -24,7 +24,7 @@ def rank_rows(
 
     Args:
         fleet: All that is known.
-        members: Placements of the job.
+        members: Placements of the job's ranks.
         writers: Log writers of the job, one per rank.
         now: Our monotonic clock.
         wall: The unix time of the same moment.
@@ -64,7 +64,7 @@ def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequenc
 
 
 def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
-    """Return path, and pid of the writing process -> when the file last grew (monotonic)."""
+    """Return path or pid of the writing process -> when the file last grew (monotonic)."""
     found: dict[int | str, float] = {}
     for file in node.logs:
         silent_s = node.silent_s(file, wall)
@@ -78,7 +78,7 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
 
 
 def _place(row: RankRow, placed: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
-    """Set the values of a rank that are not from its log lines: its GPU, and when its log grew."""
+    """Set the values of a row that are not from log lines: its GPU, and when the log grew."""
     row.file = placed.logs[0] if placed.logs else None
     grown = [written[key] for key in (placed.pid, *placed.logs) if key in written]
     row.wrote_at = max(grown, default=None)
@@ -96,7 +96,7 @@ def _place(row: RankRow, placed: PlacedRank, node: Node, written: dict[int | str
 
 
 def _receive(row: RankRow, writer: RankProgress) -> None:
-    """Set what a rank logs about itself."""
+    """Set the values of a row that its rank logs."""
     row.writer, row.file = writer, writer.file
     if math.isfinite(writer.received_at):
         row.wrote_at = max(writer.received_at, row.wrote_at or -math.inf)
