@@ -1,1 +1,1 @@
-"""What is shown to a person, independent of the medium: blocks, and their text, Markdown and HTML."""
+"""Blocks, the content of reports independent of the medium, and their text, Markdown and HTML."""

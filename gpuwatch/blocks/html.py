@@ -13,7 +13,7 @@ from gpuwatch.blocks.svg import legend_of, svg_of
 
 LIGHT = "#0072b2 #d55e00 #009e73 #cc79a7 #b58900 #56b4e9 #7a4fbf #555555"
 DARK = "#66b2ff #ff9b52 #3fd0a4 #f0a3cf #fff699 #9ad5ff #bfa3ff #bbbbbb"
-"""Colour-blind safe (Okabe and Ito), lighter for a dark page."""
+"""Colours of lines on a dark page, colour-blind safe (Okabe and Ito, lighter)."""
 SECTION = 2
 """Level of the headings that begin a section of the page."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -12,11 +12,11 @@ LABEL = 12
 HANG = len(INDENT) + LABEL
 """Columns before the text of a fact."""
 MAX_QUOTED_LINES = 6
-"""Lines shown of a quote around its key line."""
+"""Most lines of a quote that are shown around its key line."""
 
 
 def text_lines(blocks: Iterable[TextBlock]) -> Iterator[Line]:
-    """Yield the blocks as lines, below a line that is not indented."""
+    """Yield the blocks as lines of text, indented to stand below a line that is not."""
     for block in blocks:
         match block:
             case Line():
@@ -34,13 +34,13 @@ def text_lines(blocks: Iterable[TextBlock]) -> Iterator[Line]:
 
 
 def fact_line(fact: Property) -> Line:
-    """Return a labelled line: `   confidence  high: ...`."""
+    """Return the labelled line of a property: `   confidence  high: ...`."""
     detail = f": {fact.detail}" if fact.detail else ""
     return Line(f"{INDENT}{fact.label:{LABEL}}{plain(fact.text + detail)}", hang=HANG)
 
 
 def item_line(item: Item) -> Line:
-    """Return an entry of a list: `     1. ...`."""
+    """Return the line of a list's entry: `     1. ...`."""
     if not item.number:
         return Line(f"{INDENT}  {plain(item.text)}", item.style)
     return Line(f"{INDENT}  {item.number}. {plain(item.text)}", item.style, hang=len(INDENT) + 5)
@@ -58,6 +58,6 @@ def quote_lines(quote: Quote) -> Iterator[Line]:
 
 
 def event_text(event: TimelineEvent) -> str:
-    """Return an entry of a timeline: `12:03:11   +0.0s  root   Xid 79: GPU lost  rank 17 on gpu-003`."""
+    """Return an event's line: `12:03:11   +0.0s  root   Xid 79: GPU lost  rank 17 on gpu-003`."""
     who = f"  {event.who}" if event.who else ""
     return f"{event.clock:8}  {event.since:>7}  {event.role:5}  {event.text}{who}"

@@ -13,9 +13,9 @@ from gpuwatch.plain import plain
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
 _LINKED = re.compile(r"@|://|(?i:\bwww\.)|#\d|(?i:\bmailto:)|:[a-z_+-][\w+-]{0,40}:")
-"""Words that a chat or a forge would turn into something else.
+"""Matches text that a chat or a forge would turn into something else.
 
-A mention or a link (`@everyone`, `http://...`, `#12`), a picture (`:rocket:`).
+That is a mention or a link (`@everyone`, `http://...`, `#12`), or a picture (`:rocket:`).
 """
 _OPEN_PIPE = re.compile(r"(?<!\\)\|")
 
@@ -38,7 +38,7 @@ def markdown(blocks: Iterable[Block], trusted: Trusted = "steps") -> str:
 
 
 def _without_plots(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks with the plots that follow one another as one table."""
+    """Yield the blocks; plots that follow one another become one table."""
     for kind, group in groupby(blocks, type):
         if kind is Plot:
             yield _plots(block for block in group if isinstance(block, Plot))
@@ -120,12 +120,12 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return a name or a command as code."""
+    """Return a name or a command as Markdown code."""
     return f"`{plain(text).replace('`', '')}`"
 
 
 def fenced(lines: Iterable[str]) -> Iterator[str]:
-    """Yield log lines in a fence that none of them can close."""
+    """Yield log lines as a code block, in a fence that none of the lines can close."""
     texts = [plain(line) for line in lines]
     longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

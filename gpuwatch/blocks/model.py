@@ -1,4 +1,4 @@
-"""The blocks of a report: their text and what it means, without colours, widths or markup.
+"""The blocks of a report: their texts and meanings, without colours, widths or markup.
 
 Pure functions make them from facts; `gpuwatch.report` prints them, `gpuwatch.tui` paints them, and the other
 modules of this folder write them as text and Markdown.
@@ -22,12 +22,12 @@ A severity, `muted` for what matters less, `strong` for what matters most, `code
 STYLES: tuple[Style, ...] = get_args(Style)
 SeveritySign: TypeAlias = Literal["ok", "info", "warning", "error", "critical", "unknown"]
 Sign: TypeAlias = Literal["", "pointer", "dot", "bullet"] | SeveritySign
-"""What stands before an item: nothing, a pointer, a dot, a bullet, or the sign of a severity."""
+"""The sign before an item: none, a pointer, a dot, a bullet, or the sign of a severity."""
 _COMMAND = re.compile(r"`([^`]+)`")
 
 
 def known_style(name: str) -> Style:
-    """Return a severity from outside as a style; `plain` if there is no such severity."""
+    """Return a severity that another program reported as a style; `plain` if there is no such severity."""
     return next((style for style in STYLES if style == name), "plain")
 
 
@@ -66,7 +66,7 @@ class Item(Struct, frozen=True):
     sign: Sign = ""
     style: Style = "plain"
     below: tuple[str, ...] = ()
-    """Further lines: who wrote it, where it was seen."""
+    """Further lines below the item, such as who wrote it or where it was seen."""
     below_style: Style = "muted"
     copy: str = ""
     """The text to copy; empty: the whole text."""
@@ -86,15 +86,15 @@ class Quote(Struct, frozen=True):
     key: int = 0
     """Index of the key line."""
     code: str = ""
-    """Class of the alert that it proves."""
+    """Failure class of the alert that the quote proves."""
     more: int = 0
-    """Further alerts of the same class."""
+    """Number of further alerts of the same class."""
     offset: int | None = None
     """Byte offset in the file."""
     at: float | None = None
-    """Unix seconds; None: unknown."""
+    """When the quoted line was written (unix seconds); None: unknown."""
     timed: bool = True
-    """False: `at` is when it was first seen; it may be older."""
+    """False: `at` is when the line was first seen; the line may be older."""
     of_cause: bool = False
     about: object = None
     """What a screen opens."""
@@ -117,13 +117,13 @@ class TimelineEvent(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table of texts. One with the columns `PAIRS` lists names and values, and needs no heads."""
+    """A table of texts. A table with the columns `PAIRS` lists names and values, and needs no headings."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     folded: bool = False
-    """True if it is long and less important."""
+    """True if the table is long and less important, so that it is shown folded."""
 
 
 PAIRS = ("Name", "Value")
@@ -138,7 +138,7 @@ def numbered(steps: Iterable[str]) -> list[Item]:
 
 
 def checks(texts: Iterable[str]) -> list[Item]:
-    """Return what would confirm a verdict, each with its first command to copy."""
+    """Return the checks that would confirm a verdict as list items, each with its first command to copy."""
     return [Item(text, number, "pointer", copy=command_in(text)) for number, text in enumerate(texts, 1)]
 
 

@@ -21,19 +21,19 @@ class Plot(Struct, frozen=True):
     name: str
     title: str
     x_label: str
-    """`step`, or `s` since the start of each session."""
+    """Label of the x axis: `step`, or `s` since the start of each session."""
     series: tuple[PlotSeries, ...]
     omitted: int = 0
     """Number of lines that are not drawn."""
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """First and last x of all lines."""
+        """Return the first and last x of all lines."""
         return _range([x for one in self.series for x, _ in one.points])
 
     @property
     def y_range(self) -> tuple[float, float]:
-        """Lowest and highest value of all lines."""
+        """Return the lowest and highest value of all lines."""
         return _range([y for one in self.series for _, y in one.points])
 
 
@@ -49,7 +49,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def number_text(value: float) -> str:
-    """Return a number for a tick: `0.0015`, `12k`."""
+    """Return a number as text for a tick: `0.0015`, `12k`."""
     if abs(value) >= 10_000:
         for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= unit:

@@ -19,7 +19,7 @@ from gpuwatch.plain import plain
 CPU_SHARE, CPU_BURST_S = 0.25, 3.0
 """CPU budget for the frames of one node: share of a core, and burst in seconds.
 
-An agent with 8 GPUs takes 0.05 %.
+The frames of an agent with 8 GPUs take 0.05 %.
 """
 JUDGED_AT_S = (0.0, 3.0, 30.0)
 """Offsets in seconds from now at which a suspected node is judged alone; some checks need a duration."""
@@ -30,7 +30,10 @@ class Containment:
     """Applies arrivals to the fleet and judges it; closes the link of a node that causes an exception."""
 
     def __init__(self, fleet: Fleet, hang_up: Callable[[str, str], None]) -> None:
-        """`hang_up` closes the link of a node, for a reason that is shown."""
+        """Create the containment of a fleet.
+
+        `hang_up` closes the link of a node, for a reason that is shown.
+        """
         self._fleet = fleet
         self._hang_up = hang_up
         self.faults: deque[Exception] = deque(maxlen=100)
@@ -41,7 +44,7 @@ class Containment:
     def apply(self, arrival: Arrival) -> None:
         """Apply one arrival to the fleet.
 
-        If that fails or costs too much CPU, close the node's link instead.
+        If that fails or takes too much CPU time, close the node's link instead.
         """
         began = thread_time()
         try:
@@ -70,7 +73,7 @@ class Containment:
             )
 
     def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:
-        """Update the alert book and return the one to use from now on.
+        """Update the alert book and return the book to use from now on.
 
         If the judgement raises an exception, the nodes that cause it are dropped, and a new book judges the
         others.

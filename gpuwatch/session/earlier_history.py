@@ -12,7 +12,7 @@ from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.gpu_past import GpuPast, gpu_past
 
 GATHER_S = 2.0
-"""Seconds to collect new GPUs after the first one, so that nodes that connect one by one share a query."""
+"""Seconds to collect new GPUs after the first, so that nodes that connect in turn share a query."""
 
 
 class EarlierHistory:
@@ -22,7 +22,10 @@ class EarlierHistory:
     """
 
     def __init__(self, target: PrometheusTarget, clock: Callable[[], float]) -> None:
-        """Prepare; nothing is queried yet. `clock`: monotonic seconds of the session."""
+        """Create the reader of past metrics; nothing is queried yet.
+
+        `clock`: monotonic seconds of the session.
+        """
         self._target, self._clock = target, clock
         self._asked: set[str] = set()
         self._since: float | None = None
@@ -50,7 +53,7 @@ class EarlierHistory:
             self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Return why no history is available; once, then None."""
+        """Return why no history is available, the first time; afterwards None."""
         trouble, self._trouble = self._trouble, None
         return trouble
 

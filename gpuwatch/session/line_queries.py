@@ -1,7 +1,7 @@
-"""Requests lines of node files: those below unresolved errors, and the last ones of ranks that wait.
+"""Requests lines of node files: those below unresolved errors, and the last lines of waiting ranks.
 
-The lines below an error, and the end of its file, show what followed it. The last lines of a rank that took
-no part in what the others timed out in show what it did last.
+The lines below an error, and the end of its file, show what followed the error. The last lines of a rank that
+took no part in a collective that timed out show what the rank did last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from gpuwatch.runs.files.excerpts.around import BELOW_BYTES
 from gpuwatch.wire import LogFile
 
 ABOVE_LINES, BELOW_LINES, LAST_LINES = 200, 1000, 60
-"""Lines per request; at 80 bytes a line, as much as `scan` reads."""
+"""Lines per request: above an error, below it, and at the end of a file.
+
+At 80 bytes a line, that is as much as `scan` reads.
+"""
 PER_NODE_S, BURST = 0.1, 40.0
 """Requests per second to one node: average rate, and burst size."""
 MAX_OPEN = 4
@@ -36,7 +39,7 @@ MAX_REQUEST_S = 20.0
 FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
 """Seconds between two requests about one error while its file grows: first and longest interval.
 
-Doubles each time.
+The interval doubles each time.
 """
 
 
@@ -97,16 +100,16 @@ class _Question:
 
 @dataclass
 class _Asked:
-    """When an error was last queried, and when it may be again."""
+    """When the lines of an error were last requested, and when they may be requested again."""
 
     at: float
     size: int
-    """Size of its file at the last request."""
+    """Size of the error's file (bytes) at the last request."""
     pause_s: float = FIRST_AGAIN_S
 
 
 class LineQueries:
-    """Queries what followed each unsettled error of the alert book, and what silent ranks did last.
+    """Queries what followed each unsettled error of the alert book, and what silent ranks last logged.
 
     Call `update` after every poll.
     """
@@ -117,11 +120,11 @@ class LineQueries:
         book: Callable[[], AlertBook],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is requested yet.
+        """Create the queries; nothing is requested yet.
 
         Args:
             session: Sends the requests.
-            book: Gives the current alert book: it names the errors and stores the answers.
+            book: Returns the current alert book, which names the errors and stores the answers.
             clock: Monotonic seconds.
         """
         self._session = session
@@ -199,7 +202,7 @@ class LineQueries:
     def _ask(self, place: Place, text: str, size: int, now: float) -> bool:
         """Request the lines of a place; return False if the node's budget is used up.
 
-        True also if the node has `MAX_OPEN` open requests, so that nothing is sent.
+        Also return True if the node has `MAX_OPEN` open requests, so that nothing is sent.
         """
         if sum(place.node == each.node for each in self._open) >= MAX_OPEN:
             return True
@@ -223,7 +226,7 @@ class LineQueries:
 
 
 def silent_ranks_ends(book: AlertBook) -> Iterator[Place]:
-    """Yield the ends of the logs of ranks that are named because they alone took no part."""
+    """Yield the ends of the logs of ranks that an incident names because they alone took no part."""
     named = {
         (incident.job, incident.rank)
         for incident in book.incidents

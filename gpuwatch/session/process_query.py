@@ -30,8 +30,8 @@ def ask_processes(
     Args:
         session: A started session.
         pids: Node -> pids; at most `MAX_PIDS` of each node are queried.
-        py_spy: Its path on the nodes; empty: search for it there; None: do not use it.
-        longest_s: A node that has not answered after this many seconds is given up.
+        py_spy: The path of py-spy on the nodes; empty: search for it there; None: do not use it.
+        longest_s: Seconds after which a node that has not answered is given up.
         poll: Polls the session, and pauses.
 
     Returns:

@@ -16,13 +16,16 @@ from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import Kernels, ProcessKernels, ProcessProfile, Profiles, Stacks
 
 BEFORE_S = 300.0
-"""Steps of this many seconds before the sampling are compared with those during it."""
+"""Seconds before the sampling whose steps are compared with those during the sampling."""
 ESTIMATE_S = 8.0
-"""Seconds to wait for the stacks of a node's ranks; without them the cost of average ranks is assumed."""
+"""Seconds to wait for the stacks of a node's ranks; without them the cost of usual ranks is assumed."""
 PATIENCE_S = 30.0
 """Seconds beyond the sampling time after which a node is given up."""
 KERNEL_PATIENCE_S = 60.0
-"""The same for recording kernels: the agent waits 25 s for the trace, and reads it for at most 20 s."""
+"""Seconds beyond the recording time after which a node that records kernels is given up.
+
+The agent waits 25 s for the trace, and reads it for at most 20 s.
+"""
 
 
 class ProfileRequests(StackRequests, Protocol):
@@ -45,7 +48,7 @@ class PendingProfile:
 
     place: PlacedRank
     frames: int | None = None
-    """Python frames of all its threads together."""
+    """Number of Python frames of all threads of the rank together."""
     profile: ProcessProfile | None = None
     why: str | None = None
     """Why there is no profile."""
@@ -71,8 +74,8 @@ class ProfileQuery:
         """Request the stacks of these ranks once, for the estimate.
 
         Args:
-            session: Started.
-            places: The ranks.
+            session: A started session.
+            places: The placements of the ranks.
             options: How they are sampled.
             placement: Where the ranks of all jobs run, to find the steps that they log.
             clock: Monotonic seconds of the session.
@@ -251,7 +254,7 @@ class ProfileQuery:
         )
 
     def _pace(self, place: PlacedRank, since: float) -> RankPace:
-        """Return a rank's median step time and CPU use since a time (our monotonic clock)."""
+        """Return a rank's median step time and CPU use since `since` (our monotonic clock)."""
         fleet = self._session.fleet
         node = fleet.nodes.get(place.node)
         cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None

@@ -45,7 +45,7 @@ class SettingsQuery:
     """
 
     def __init__(self, session: SettingsRequests, nodes: Collection[str] | None = None) -> None:
-        """Send the requests. `nodes`: only these; None: all live ones.
+        """Send the requests to the given nodes, or to all live ones (None).
 
         The session must be started and have its first reports.
         """
@@ -71,9 +71,9 @@ def ask_all(
     """Return node -> rank settings of all live nodes that answer in time.
 
     Args:
-        session: Started, its first reports are there.
+        session: A started session that has its first reports.
         longest_s: Maximum seconds to wait.
-        report: Called with the number of nodes that have answered, and of all.
+        report: Called with the number of nodes that have answered, and the number of all.
     """
     query = SettingsQuery(session)
     _wait(session, query.asked, longest_s, report)
@@ -91,7 +91,7 @@ def ask_all_systems(session: Session, longest_s: float = ANSWER_S) -> dict[str, 
     """Return node -> system settings of all live nodes that answer in time.
 
     Args:
-        session: Started, its first reports are there.
+        session: A started session that has its first reports.
         longest_s: Maximum seconds to wait.
     """
     asked = [session.ask_system_settings(node.name) for node in _live(session)]

@@ -1,4 +1,4 @@
-"""The session over a recording: the same fleet and alerts, in recorded time."""
+"""The session over a recording: it has the same fleet and alerts, in recorded time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gpuwatch.session.actions.execution import ActionRun
 
 TAKE_CPU_S = 30.0
-"""CPU time for everything that a seek or step brings; the rest counts as unreadable."""
+"""Most CPU seconds for the records of one seek or step; the remaining records count as unreadable."""
 SLICE_S = 0.05
-"""Seconds of real time for which one poll processes records; a slower replay lags behind."""
+"""Seconds of real time for which one poll processes records; a replay that needs more lags behind."""
 
 
 class ReplaySession(Session):
@@ -48,7 +48,7 @@ class ReplaySession(Session):
         """Open the recording at its beginning.
 
         Raises:
-            RecordingError: it cannot be read.
+            RecordingError: the recording cannot be read.
         """
         self.recording = Recording(path)
         self.player = Player(self.recording, real)
@@ -86,7 +86,7 @@ class ReplaySession(Session):
         self._take_due(None)
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
-        """Not supported.
+        """Raise `RefusedActionError`: a recording has no node to run an action on.
 
         Raises:
             RefusedActionError: always.
@@ -147,13 +147,13 @@ class ReplaySession(Session):
         self.player.pause()
 
     def play(self) -> None:
-        """Continue; from the beginning if the end was reached."""
+        """Continue the replay; start from the beginning if the end was reached."""
         if self.player.at_end:
             self.player.seek(self.recording.first)
         self.player.play()
 
     def change_speed(self, steps: int) -> float:
-        """Go this many steps up or down the list of speeds; return the new speed."""
+        """Move by `steps` in the list of speeds (negative: slower); return the new speed."""
         at = min(len(SPEEDS) - 1, max(0, SPEEDS.index(self.player.speed) + steps))
         self.player.speed = SPEEDS[at]
         return self.player.speed
@@ -201,7 +201,7 @@ class ReplaySession(Session):
             self.refused += 1  # shown in the timeline
 
     def probe(self, *_: object) -> Conductor:
-        """Not supported.
+        """Raise `NotRecordedError`: a recording has no links to probe.
 
         Raises:
             NotRecordedError: always.

@@ -42,7 +42,7 @@ class LineRequester:
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
         """Request the last `lines` lines of a file on a node and every new one, until `drop`.
 
-        It survives a lost link: when the node is back, it continues at its position.
+        The tail survives a lost link: when the node is back, it continues at its position.
         """
         stream = self._open(node, file, "tail")
         self._send(stream, Tail(id=stream.id, file=file, lines=lines))
@@ -94,7 +94,7 @@ class RequestSender(LineRequester):
     """Numbers requests, sends them, and fails the open ones when the link of their node is lost."""
 
     def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Keep open requests and their answers in `fleet`.
+        """Create the sender; open requests and their answers are kept in `fleet`.
 
         `send` takes a node and a request; it returns False if it could not send.
         """
@@ -181,7 +181,7 @@ class RequestSender(LineRequester):
         return self._ask(node, AskJobFiles(id=self._number(), logs=list(logs), wanted=wanted))
 
     def ask_job_piece(self, node: str, log: str, name: str, offset: int) -> Asked:
-        """Request a piece of such a file (`wire.DumpPiece`); one at a time per node."""
+        """Request a piece of a file in the folder of a log (`wire.DumpPiece`); one at a time per node."""
         return self._ask(node, AskJobPiece(id=self._number(), log=log, name=name, offset=offset))
 
     def drop(self, stream: LogStream) -> None:
@@ -190,9 +190,9 @@ class RequestSender(LineRequester):
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
     def forward(self, node: str, request: AnyRequest) -> int | None:
-        """Send a request of another process under a new number of this session, and return that number.
+        """Send a request of a viewer's process under a new number of this session, and return that number.
 
-        Return None if it could not be sent. Its answer is not kept in the fleet.
+        Return None if it could not be sent. The answer is not kept in the fleet.
         """
         number = self._number()
         return number if self._report(node, structs.replace(request, id=number)) else None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from gpuwatch.fleet.fleet import Fleet
 
 CHECK_S = 10.0
-"""Seconds of which the CPU time is measured."""
+"""Seconds over which the CPU time of this process is measured."""
 BUSY, QUIET = 0.6, 0.25
 """Share of a core above which the interval is doubled, and below which it is halved: half of `BUSY` and less,
 so that the next check does not double it again."""
@@ -20,7 +20,7 @@ QUIET_CHECKS = 6
 MAX_FACTOR = 8
 MAX_INTERVAL_S = 10.0
 LEAST_NODES = 32
-"""With fewer nodes it is not the samples that cost."""
+"""Least number of nodes for a longer interval; with fewer, the samples are not what takes the time."""
 
 
 class SamplingPace:
@@ -33,13 +33,13 @@ class SamplingPace:
         cpu_s: Callable[[], float] = time.process_time,
         least_nodes: int = LEAST_NODES,
     ) -> None:
-        """Measure nothing yet.
+        """Create the control of the interval; it has measured nothing yet.
 
         Args:
             fleet: Its `interval_s` is the interval that was set last.
             set_interval: Asks a node's agent for an interval (seconds).
             cpu_s: The CPU time of this process so far (seconds).
-            least_nodes: With fewer the interval stays.
+            least_nodes: With fewer nodes the interval stays.
         """
         self._fleet = fleet
         self._set_interval = set_interval
@@ -51,7 +51,10 @@ class SamplingPace:
         """Checks in a row that found little CPU time."""
 
     def update(self, now: float) -> None:
-        """Check every 10 s; call it with each poll. `now`: monotonic."""
+        """Measure the CPU time every 10 s and change the interval; call this with each poll.
+
+        `now`: monotonic.
+        """
         nodes = self._fleet.plan.nodes
         if len(nodes) < self._least_nodes or nodes[0].link == "demo":
             return
@@ -62,7 +65,10 @@ class SamplingPace:
                 self._apply()
 
     def _judge(self, share: float) -> None:
-        """Change the interval by the share of a core that the last seconds took."""
+        """Change the interval if needed.
+
+        `share`: share of a core that this process used since the last check.
+        """
         fleet, asked_s = self._fleet, self._fleet.plan.interval_s
         self._quiet = self._quiet + 1 if share < QUIET else 0
         if share > BUSY:
@@ -72,7 +78,7 @@ class SamplingPace:
             fleet.interval_s, self._quiet = max(asked_s, fleet.interval_s / 2), 0
 
     def _apply(self) -> None:
-        """Ask the agents that use another interval, among them those that have just started."""
+        """Request the interval from the agents that use another one, such as those just started."""
         for node in self._fleet.nodes.values():
             if node.hello is not None and node.interval_s != self._fleet.interval_s:
                 self._set_interval(node.name, self._fleet.interval_s)

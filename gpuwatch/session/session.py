@@ -1,4 +1,4 @@
-"""The session: opens the links of a plan and applies what arrives to the fleet. It depends on no screen."""
+"""The session: opens the links of a plan and applies what arrives to the fleet. No screen is needed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Session(RequestSender):
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:
-        """Return the tee that keeps the session's recent stream from now on; before `start`, all of it."""
+        """Return the tee that keeps the session's recent stream from this call (or `start`) on."""
         if self.tee is None:
             names = [spec.name for spec in self.plan.nodes]
             self.tee = StreamTee(names, BookRecorder(lambda: self.book), self.clock)
@@ -247,12 +247,12 @@ class Session(RequestSender):
         The result is added to the incident's notes.
 
         Raises:
-            RefusedActionError: it is not possible, or no longer.
+            RefusedActionError: the action is not possible, or no longer.
         """
         return self._actions.begin(action, target, self.fleet)
 
     def retry(self, node: str | None = None) -> None:
-        """Connect a lost node, or all (None), now instead of after the waiting time. Does not block."""
+        """Connect a lost node, or all (None), now and not after the waiting time, without blocking."""
         self._links.retry(node)
 
     def enter(self, node: str) -> None:
@@ -277,7 +277,7 @@ class Session(RequestSender):
 
     @property
     def awaits_hang_answers(self) -> bool:
-        """True while silent ranks are queried automatically, and what they answer is not reported yet."""
+        """True while silent ranks are queried automatically and their answers are not reported yet."""
         return self._hang_queries is not None and self._hang_queries.waiting
 
     def hang_report(self, job: str | None) -> HangReport | None:
@@ -287,7 +287,7 @@ class Session(RequestSender):
     def probe(self, request: ProbeRequest, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the links' connections, which need not be live, and return it.
 
-        It asks before it measures.
+        The probe asks the user before it measures.
 
         Raises:
             ProbeRunsError: the previous probe has not ended.
@@ -342,7 +342,7 @@ class Session(RequestSender):
 
 
 def _earlier_history(options: LinkOptions, clock: SessionClock) -> EarlierHistory | None:
-    """Return the reader of histories from before the session; None if none is asked for."""
+    """Return the reader of histories from before the session; None if the options request none."""
     if options.history is None:
         return None
     from gpuwatch.session.earlier_history import EarlierHistory  # noqa: PLC0415 - rarely asked for

@@ -36,7 +36,7 @@ class SessionRecording:
         self._detach = tee.attach(self.writer)
 
     def close(self) -> None:
-        """Write the rest and end the recording; nothing if there is none."""
+        """Write the remaining data and end the recording; do nothing if there is none."""
         if self.writer is not None:
             self._detach()
             self.writer.close()
@@ -58,7 +58,7 @@ class SessionRecording:
         )
 
     def toggle(self) -> str:
-        """Start or end the recording; return a sentence that names the file, or the reason of a failure."""
+        """Start or end the recording; return a sentence that names the file or the reason of a failure."""
         if self.writer is not None:
             path = self.writer.state.path
             self.close()

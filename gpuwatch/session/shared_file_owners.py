@@ -9,13 +9,14 @@ from gpuwatch.fleet.logs.same_files import BY_FINGERPRINT
 from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
 
 SHARING = 0
-"""Request id of these messages, which have no answers."""
+"""Request id of the messages about shared files, which have no answers."""
 
 
 def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) -> dict[str, str]:
     """Return for each shared file (by identity) the node that follows it.
 
-    The node that writes it is preferred, then the one that followed it before, then the first in plan order.
+    The node that writes the file is preferred, then the node that followed it before, then the first node in
+    plan order.
 
     Args:
         seen: The log files of every connected node, in the plan's order.
@@ -89,7 +90,7 @@ class SharedSearches:
 
 
 class SharedFileOwners:
-    """Sends each agent the files that other agents follow, whenever that changes."""
+    """Sends each agent the list of files that other agents follow, whenever that list changes."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
@@ -99,7 +100,7 @@ class SharedFileOwners:
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Recompute which node follows each shared file, and send the nodes the files to leave.
+        """Recompute which node follows each shared file, and send each node the files that others follow.
 
         Does nothing if no file list changed.
         """

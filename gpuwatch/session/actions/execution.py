@@ -15,7 +15,7 @@ from gpuwatch.plain import plain, plain_lines
 from gpuwatch.shell_command import command_line
 
 RUNS_S = 120.0
-"""Seconds after which a command is given up; a drain, a kill and a reset take seconds."""
+"""Seconds after which a running command is ended; a drain, a kill and a reset take seconds."""
 STATUS_S = 2.0
 """Seconds to wait for the exit status after the end of the output."""
 MAX_OUTPUT_BYTES, MAX_LINES = 64 << 10, 200
@@ -25,10 +25,10 @@ class ActionRun:
     """One command on its own thread, started by `start`; `outcome` holds its result."""
 
     def __init__(self, action: Action, opened: Callable[[], Carrier], limit_s: float = RUNS_S) -> None:
-        """Prepare the run; `start` begins it.
+        """Create the run of an action; `start` begins it.
 
         Args:
-            action: What was confirmed.
+            action: The confirmed action.
             opened: Starts the command.
             limit_s: The command is ended after this many seconds.
         """
@@ -102,11 +102,12 @@ off=$((boot + ${20} / hz - start))
 [ "$off" -ge -2 ] && [ "$off" -le 2 ] || { echo "number $pid is another process now" >&2; exit 3; }
 kill $signal "$pid"
 """
-"""Sends a signal only to the process that started at a time (unix seconds): numbers are used again.
+"""A shell script that sends a signal to a process only if it started at a given time (unix seconds).
 
-Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot (proc(5)). The name is the
-process's choice and may hold line feeds, `)` and patterns: what follows its last `)` is never expanded, and
-only digits reach the arithmetic. The boot time in /proc/stat may differ by a second between two readings.
+Process ids are used again. Word 20 behind the name in /proc/PID/stat is the start in ticks since the boot
+(proc(5)). The name is the process's choice and may hold line feeds, `)` and patterns: what follows its last
+`)` is never expanded, and only digits reach the arithmetic. The boot time in /proc/stat may differ by a
+second between two readings.
 """
 
 
@@ -123,7 +124,7 @@ def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> Acti
     """Return a run of an action that is not started yet.
 
     Args:
-        action: What was confirmed.
+        action: The confirmed action.
         spec: The node that it runs on; None: it runs on this machine.
         dialer: Opens a carrier to that node.
 

@@ -11,9 +11,9 @@ from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.session.actions.execution import ActionRun, run_of
 
 MAX_NOTED_CHARS = 600
-"""Characters of output in a note."""
+"""Most characters of a command's output in a note."""
 Note = Callable[[str, str], str | None]
-"""(text, incident id) -> None, or why other cockpits cannot see the note."""
+"""A function (text, incident id) that adds a note; returns None, or why other cockpits cannot see it."""
 
 
 class RefusedActionError(Exception):
@@ -27,11 +27,11 @@ class RunningActions:
     """
 
     def __init__(self, note: Note, dialer: Callable[[str], Dialer | None]) -> None:
-        """Start without actions.
+        """Create the set of running actions, empty.
 
         Args:
             note: Adds a note to an incident: incident id, text.
-            dialer: Gives what opens a carrier to a node, by its name; None: no carrier.
+            dialer: Returns what opens a carrier to the node of this name; None: no carrier.
         """
         self._note, self._dialer = note, dialer
         self._under_way: list[tuple[ActionRun, str | None]] = []
@@ -40,7 +40,7 @@ class RunningActions:
         """Start a confirmed action without blocking, and return its run.
 
         Raises:
-            RefusedActionError: it is not possible, or no longer, or cannot be started.
+            RefusedActionError: the action is not or no longer possible, or cannot be started.
         """
         refuse_unless_possible(action, target, fleet)
         spec = None if action.node is None else fleet.nodes[action.node].spec

@@ -1,4 +1,4 @@
-"""Shares a cluster's marks between running gpuwatches: writes changes at once and reads those of others."""
+"""Shares a cluster's marks between running gpuwatches: writes own changes at once, and reads the others'."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpuwatch.session.cluster_state.marks import (
 from gpuwatch.session.cluster_state.marks_file import Change, MarksError, MarksFile, Stamp, file_name
 
 POLL_EVERY_S = 1.0
-"""Seconds between checks of the file; a second cockpit shows a change within two of them."""
+"""Seconds between checks of the marks file; a second cockpit shows a change within two checks."""
 ANSWER_S = 2.0
 """Seconds to wait for the file system, per key press and at the end."""
 Result = TypeVar("Result")
@@ -53,16 +53,16 @@ def person() -> str:
 class ClusterState:
     """Acknowledgements, silences and notes of a cluster, kept equal in the alert book and in the marks file.
 
-    Call `restore` with the first book, `start` with the links, `update` after each poll, then `close`.
+    Call `restore` with the first book, `start` when the links start, `update` after each poll, then `close`.
     """
 
     def __init__(
         self, file: MarksFile | None, earlier: Callable[[], Iterable[Silence]], wall: Callable[[], float]
     ) -> None:
-        """Prepare; nothing is read yet.
+        """Create the shared marks; nothing is read yet.
 
         Args:
-            file: None: the marks are valid for this session only.
+            file: The marks file; None: the marks are valid for this session only.
             earlier: Gives the silences that were stored before the marks file existed.
             wall: Unix seconds.
         """
@@ -79,7 +79,10 @@ class ClusterState:
         self._thread: threading.Thread | None = None
 
     def restore(self, book: AlertBook) -> None:
-        """Read the file and apply its marks to the book; without a file, those of `earlier`."""
+        """Read the marks file and apply its marks to the book.
+
+        Without a file, apply the silences of `earlier`.
+        """
         found = None if self._file is None else self._bounded(self._file.read)
         if found is not None:
             self.marks, self._stamp = found
@@ -95,7 +98,7 @@ class ClusterState:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop watching the file, and wait for the thread; give up if the file system does not answer."""
+        """Stop watching the file, and wait up to ANSWER_S seconds for the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -112,7 +115,7 @@ class ClusterState:
         return trouble
 
     def update(self, book: AlertBook) -> None:
-        """Apply the changes of others to the book, and drop lapsed acknowledgements from the file."""
+        """Apply the changes by others to the book, and drop lapsed acknowledgements from the file."""
         with self._changed:
             new, self._new = self._new, None
         if new is not None:
@@ -142,7 +145,7 @@ class ClusterState:
         return self._changed_silences(book, lambda marks: change.silence(marks, kept))
 
     def unsilence(self, book: AlertBook, silence: Silence) -> str | None:
-        """Remove a silence. Return why other cockpits will not be informed of it, or None."""
+        """Remove a silence. Return why other cockpits cannot read of it, or None."""
         return self._changed_silences(book, lambda marks: change.unsilence(marks, silence))
 
     def note(self, book: AlertBook, ident: str, text: str) -> str | None:
@@ -189,9 +192,9 @@ class ClusterState:
         return None
 
     def _bounded(self, work: Callable[[], Result]) -> Result | None:
-        """Return the result of `work`.
+        """Return the result of `work`; None if it fails or takes longer than ANSWER_S seconds.
 
-        None, with a trouble text for `take_trouble`, if it fails or takes too long.
+        `take_trouble` then returns the reason.
         """
         done: list[Result] = []
         failed: list[str] = []

@@ -1,4 +1,4 @@
-"""Acknowledgements, silences and notes as stored in a cluster's file, and changes of them. Pure."""
+"""Acknowledgements, silences and notes as a cluster's file stores them, and changes of these. Pure."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def silence(marks: ClusterMarks, new: KeptSilence) -> ClusterMarks:
 
 
 def unsilence(marks: ClusterMarks, gone: Silence) -> ClusterMarks:
-    """Return the marks without the silence with the same match, whatever its end."""
+    """Return the marks without the silence that has the same match, whatever its end."""
     place = (gone.code, gone.node, gone.gpu, gone.rank)
     kept = (each for each in marks.silences if (each.code, each.node, each.gpu, each.rank) != place)
     return structs.replace(marks, silences=tuple(kept))
 
 
 def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
-    """Return the marks with a note added, unless they have it: a write of unknown outcome is repeated."""
+    """Return the marks with this note, unless they contain it: a write of unknown outcome is repeated."""
     if note in marks.notes:
         return marks
     return structs.replace(marks, notes=(*marks.notes, note))

@@ -23,7 +23,7 @@ from gpuwatch.wire.codec import decode_strictly
 MAX_FILE_BYTES = 32 << 20
 Change: TypeAlias = Callable[[ClusterMarks], ClusterMarks]
 Stamp: TypeAlias = tuple[int, int, int]
-"""Identity of the file's content; the file is replaced as a whole, never modified."""
+"""Identity of the file's content (inode, mtime in ns, size): the file is only replaced as a whole."""
 _decoder = msgspec.json.Decoder(ClusterMarks)
 
 
@@ -43,10 +43,10 @@ def file_name(source: str) -> str:
 
 
 def _encoded(marks: ClusterMarks) -> tuple[ClusterMarks, bytes]:
-    """Return the marks, the older ones left out if they are too many for the file, and its content.
+    """Return the marks that fit into the file, without the oldest if there are too many, and its content.
 
     Raises:
-        DamagedMarksError: another gpuwatch could not read them.
+        DamagedMarksError: another gpuwatch could not read the marks.
     """
     while True:
         data = msgspec.json.format(msgspec.json.encode(marks), indent=2) + b"\n"
@@ -70,7 +70,7 @@ class MarksFile:
         None: it does not exist.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         try:
             number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -86,7 +86,7 @@ class MarksFile:
         """Return the marks in the file and its stamp; empty marks and None if there is no file.
 
         Raises:
-            MarksError: it cannot be read, is damaged, or a newer version has written it.
+            MarksError: the file cannot be read, is damaged, or was written by a newer version.
         """
         try:
             data, stamp = self._bytes()
@@ -107,7 +107,7 @@ class MarksFile:
         `wall`: unix seconds.
 
         Raises:
-            MarksError: it cannot be read or written; it is left as it was.
+            MarksError: the file cannot be read or written; it stays unchanged.
         """
         try:
             if not self.shared:

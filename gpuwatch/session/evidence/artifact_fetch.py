@@ -16,15 +16,15 @@ from gpuwatch.session.evidence.spool import Spool, SpooledLog
 from gpuwatch.wire import DumpPiece, unpacked
 
 PACE_S = 0.05
-"""Seconds between two pieces of a node; with the agent's piece size, at most 5 MB/s per link."""
+"""Seconds between two pieces from a node; with the agent's piece size, at most 5 MB/s per link."""
 SILENCE_S = 30.0
 """Seconds without a piece after which the artifacts of a node are given up."""
 MAX_PIECE_BYTES = 8 << 20
-"""Most bytes that a piece may unpack to; an agent sends half of that."""
+"""Most bytes that a piece may decompress to; an agent sends half of that."""
 GZIP = 16 + zlib.MAX_WBITS
 CHANGED = "it was written while it was read"
 BUSY = "the same request is still running"
-"""An agent's answer while it reads a piece for an earlier run."""
+"""The answer of an agent that still reads a piece for an earlier request."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class ArtifactFetched:
         return min(self.spooled.next, self.found.artifact.size)
 
     def end(self, trouble: str | None = None) -> None:
-        """Mark it as over; `trouble`: why it is incomplete."""
+        """Mark the fetch of the artifact as over; `trouble`: why the artifact is incomplete."""
         self.over, self.trouble = True, trouble
 
 
@@ -58,7 +58,7 @@ class ArtifactFetch:
         spool: Spool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is requested yet.
+        """Create the fetch of these artifacts; nothing is requested yet.
 
         Raises:
             OSError: the spool cannot be written.

@@ -19,7 +19,7 @@ from gpuwatch.wire import JobFolder, JobFolders
 MAX_LOGS = 256
 """Most logs of a node whose folders are listed."""
 ANSWER_S = 20.0
-"""Seconds for an answer; an agent lists for at most 10."""
+"""Seconds to wait for an answer; an agent lists files for at most 10 s."""
 
 
 class ArtifactRequests(Protocol):
@@ -40,7 +40,7 @@ class ArtifactRequests(Protocol):
         ...
 
     def ask_job_piece(self, node: str, log: str, name: str, offset: int) -> Asked:
-        """Request a piece of such a file (`wire.DumpPiece`)."""
+        """Request a piece of a file in the folder of a log (`wire.DumpPiece`)."""
         ...
 
 
@@ -83,7 +83,7 @@ class ArtifactListing:
         subject: EvidenceSubject,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Send the requests. `clock`: monotonic seconds."""
+        """Send the requests for the artifacts of a subject. `clock`: monotonic seconds."""
         self._clock = clock
         self._until = clock() + ANSWER_S
         self._recorded = session.recorded
@@ -97,7 +97,10 @@ class ArtifactListing:
         return all(one.done for one in self._asked) or self._clock() >= self._until
 
     def choice(self) -> ArtifactChoice:
-        """Return the artifacts to fetch; one of a shared file system is fetched from its first node."""
+        """Return the artifacts to fetch.
+
+        An artifact on a shared file system is fetched from its first node.
+        """
         left_out: list[tuple[str, str]] = []
         if self._recorded:
             left_out.append(("artifacts", "not in this recording"))

@@ -57,11 +57,11 @@ WANTED = "|".join(
         f"(?:^|/)(?:{'|'.join(_FOLDERS)})/",
     )
 )
-"""Matches the path of every file that can be an artifact, and of few others; without regard to case."""
+"""Matches the path of every file that can be an artifact, and of few others; case is ignored."""
 
 
 class Artifact(NamedTuple):
-    """A file of a job that belongs into a bundle: trace, event file, telemetry or configuration."""
+    """A file of a job that belongs in a bundle: trace, event file, telemetry or configuration."""
 
     path: str
     """Path below the job's folder."""
@@ -81,8 +81,8 @@ def artifact_kind(path: str, size: int) -> ArtifactKind | None:
     """Return the kind of a file; None: not an artifact, such as a log or a checkpoint.
 
     Args:
-        path: Below the job's folder.
-        size: Bytes.
+        path: Path below the job's folder.
+        size: Size in bytes.
     """
     parts = PurePosixPath(path).parts
     name = parts[-1].lower() if parts else ""
@@ -108,7 +108,7 @@ def chosen_artifacts(
     """Return the artifacts to copy, and (path, reason) of those that exceed the limits of size or number.
 
     Args:
-        files: Path below the folder, and size (bytes).
+        files: For each file, its path below the folder and its size (bytes).
         before: Artifacts of other folders in the same bundle, which count for the limits.
     """
     already = [each.size for each in before]

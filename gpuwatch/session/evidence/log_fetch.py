@@ -15,22 +15,22 @@ from gpuwatch.session.line_queries import LineReads
 from gpuwatch.wire import LogLine
 
 ABOVE_LINES, BELOW_LINES = 100, 200
-"""Lines around a line of evidence."""
+"""Lines above and below a line of evidence that are fetched."""
 AT_LINES = 120
-"""Lines above and below a point in time."""
+"""Lines above and below a point in time that are fetched."""
 PAGE_LINES = 20_000
 """Lines per request for a whole log; the agent sends at most 256 KiB."""
 MAX_OPEN = 4
 """Most unanswered requests to one node."""
 MAX_ANSWER_S = 30.0
-"""Seconds after which a page is requested once more, and then its log is given up."""
+"""Seconds to wait for a page; it is then requested once more, after which its log is given up."""
 MAX_ATTEMPTS = 3
 MAX_SILENT = 3
-"""Logs of a node that are given up for want of an answer, one after another, before its others are."""
+"""Logs of a node without an answer, one after another, after which its other logs are given up as well."""
 MAX_NODE_BYTES = 4 << 30
-"""Bytes of text of one node: it states the sizes of its logs itself."""
+"""Most bytes of text from one node, because the node itself states the sizes of its logs."""
 MAX_NODE_S = 1800.0
-"""Seconds for the logs of one node."""
+"""Most seconds for fetching the logs of one node."""
 
 
 class TextReads(LineReads, Protocol):
@@ -57,7 +57,7 @@ class LogFetched:
     _attempts: int = 0
     has_answered: bool = False
     is_silent: bool = False
-    """True if it was given up because no answer came."""
+    """True if the log was given up because no answer came."""
 
     def __post_init__(self) -> None:
         part = self.part
@@ -152,7 +152,7 @@ class LogFetch:
         spool: Spool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is requested yet.
+        """Create the fetch of these parts of logs; nothing is requested yet.
 
         Raises:
             OSError: the spool cannot be written.
@@ -218,7 +218,7 @@ class LogFetch:
 
 
 def blocks_text(part: LogPart, rows: dict[int, LogLine]) -> str:
-    """Return lines in file order, `>` before lines of evidence.
+    """Return the fetched lines of a log as text in file order, with `>` before lines of evidence.
 
     A heading gives the offset where lines are left out.
     """

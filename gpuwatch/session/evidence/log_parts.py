@@ -22,7 +22,7 @@ class LogPart(Struct, frozen=True):
     node: str
     file: str
     size: int
-    """Bytes (records for the kernel log); of a growing file, its size when the bundle was started."""
+    """Size in bytes (records for the kernel log) when the bundle was started, if the file grows."""
     identity: str | None = None
     """Identity of the file, if the node reports it; a changed identity means another file of that name."""
     whole: bool = False
@@ -58,9 +58,9 @@ def select_logs(subject: EvidenceSubject, fleet: Fleet, *, whole: bool) -> LogSe
 
     Args:
         subject: The incident or job.
-        fleet: Which files each node reads.
-        whole: All lines of the job's logs; else those around the evidence, and around the moment in files
-            without evidence (a rank that logged no error is a suspect).
+        fleet: The nodes, with the files that each one reads.
+        whole: True: all lines of the job's logs; False: those around the evidence, and around the subject's
+            time in files without evidence (a rank that logged no error is a suspect).
     """
     places = _places(subject)
     parts: list[LogPart] = []
@@ -103,16 +103,16 @@ def _part(
 
 
 def is_of(file: LogFile, subject: EvidenceSubject) -> bool:
-    """Return True if it is a log of the subject's job.
+    """Return True if a file is a log of the subject's job.
 
-    If the subject has no job: True if the file has none either, and the user named the file.
+    If the subject has no job, return True if the file has none either, and the user named the file.
     """
     named = file.source in ("option", "glob") and subject.job is None
     return file.job == subject.job and (file.job is not None or named)
 
 
 def _places(subject: EvidenceSubject) -> dict[tuple[str, str], tuple[int, ...]]:
-    """Return (node, file) -> sorted offsets of the evidence in it: the first two proofs of each alert."""
+    """Return (node, file) -> sorted offsets of the file's evidence: the first two proofs per alert."""
     found: dict[tuple[str, str], dict[int, None]] = {}
     for incident in subject.incidents:
         for alert in incident.alerts:

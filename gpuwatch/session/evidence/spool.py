@@ -21,7 +21,7 @@ MAX_JOURNAL_BYTES = 256 << 20
 
 
 class SpoolEntry(msgspec.Struct, frozen=True):
-    """A line of the journal: how far one log is fetched. The last entry of a log is valid."""
+    """A line of the journal: how far one log is fetched. The last entry of each log is valid."""
 
     log: str
     identity: str | None
@@ -46,7 +46,7 @@ class SpooledLog:
 
 
 class Spool:
-    """The folder `FILE.part` next to the bundle, readable only by its owner. `remove` it after the bundle."""
+    """The folder `FILE.part` next to the bundle, readable only by its owner; `remove` it after the bundle."""
 
     def __init__(self, folder: Path, source: str) -> None:
         """Open the folder, with the content of an interrupted fetch of the same source.
@@ -56,7 +56,7 @@ class Spool:
             source: Names the nodes and the subject; a folder of another source is emptied.
 
         Raises:
-            OSError: it cannot be created or written, or is a link or another user's.
+            OSError: the folder cannot be created or written, or is a link or another user's.
         """
         self.folder = folder
         make_own(folder)

@@ -22,16 +22,19 @@ class EvidenceSubject(Struct, frozen=True):
     nodes: tuple[str, ...]
     """Nodes of the job's ranks and of the alerts, in plan order."""
     at: float
-    """The time that the bundle is about, unix seconds on our clock."""
+    """The time that the bundle is about, in unix seconds on our clock."""
 
     @property
     def incident(self) -> Incident | None:
-        """The first incident, or None."""
+        """The first incident of the subject, or None."""
         return self.incidents[0] if self.incidents else None
 
     @property
     def name(self) -> str:
-        """Text for the user: `incident 1 of job 4711`, `job 4711`; `nodes` without a job and an incident."""
+        """Return a name for the user: `incident 1 of job 4711`, `job 4711`.
+
+        `nodes` without a job and an incident.
+        """
         of = f"job {self.job}" if self.job is not None else ""
         if len(self.incidents) != 1:
             return of or "nodes"
@@ -42,14 +45,14 @@ class EvidenceSubject(Struct, frozen=True):
 def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Incident | None:
     """Return the incident with a number or id.
 
-    If `asked` is None, the newest active, else the newest or None.
+    If `asked` is None, return the newest active incident, else the newest; None if there are none.
 
     Args:
-        incidents: The newest first.
-        asked: What the person named.
+        incidents: The incidents, newest first.
+        asked: The number or id that the user gave.
 
     Raises:
-        UnknownSubjectError: there is none of this number or id.
+        UnknownSubjectError: there is no incident with this number or id.
     """
     if asked is None:
         return next((each for each in incidents if not each.over), incidents[0] if incidents else None)
@@ -69,7 +72,9 @@ def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
 
 
 def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -> EvidenceSubject:
-    """Return the subject for a job. `wall`: unix seconds now, used as its time if it has no incident.
+    """Return the subject for a job.
+
+    `wall`: unix seconds now, used as the subject's time if the job has no incident.
 
     Raises:
         UnknownSubjectError: no process, log or incident is of this job.

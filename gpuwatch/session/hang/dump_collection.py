@@ -55,10 +55,10 @@ class DumpCollection:
         """Request the lists of existing dumps.
 
         Args:
-            session: Started.
+            session: A started session.
             targets: The ranks' processes.
             whole: True if every node of the session is queried, and its processes are known.
-            longest_s: A node that has not listed its dumps after this many seconds is given up.
+            longest_s: Seconds after which a node that has not listed its dumps is given up.
             clock: Monotonic seconds.
             wall: Unix seconds.
         """
@@ -111,7 +111,7 @@ class DumpCollection:
         return words.get(self.phase, "")
 
     def update(self) -> bool:
-        """Process what has arrived; return True if it went on to another phase."""
+        """Process what has arrived; return True if the collection went on to another phase."""
         before = self.phase
         if self.phase == "listing":
             self._take_lists()
@@ -196,7 +196,7 @@ class DumpCollection:
         self.phase = "fetching"
 
     def _folders(self) -> dict[str | None, Path]:
-        """Create and return the folder of each job's dumps; if that fails, no dump is fetched."""
+        """Create and return the folder of each job's dumps; if that fails, no dump of the job is fetched."""
         folders = {}
         try:
             self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")

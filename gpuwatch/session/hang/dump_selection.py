@@ -59,11 +59,11 @@ class Listed(Struct, frozen=True):
     refused: Mapping[Key, str] = field(default_factory=dict)
     """Process -> why no fresh dump could be requested from it."""
     late: str = ""
-    """Why a rank without the requested fresh dump has none."""
+    """Why a rank has none of the requested fresh dumps: the reason for all such ranks."""
 
 
 def chosen(listed: Listed) -> list[DumpTargets]:
-    """Return for each job, the largest first, the newest dump of each rank, from its own node if possible."""
+    """Return, for each job, the largest first, the newest dump of each rank, preferably from its own node."""
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, target in sorted(listed.targets.items()):
         jobs.setdefault(target.job, {}).setdefault(target.rank, key)
@@ -154,7 +154,7 @@ def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
 
 
 def _before(places: list[DumpPlace]) -> str:
-    """Return a remark that older dumps exist and were not used; empty if there are none."""
+    """Return a remark that older dumps exist and were not used; empty if there are no older dumps."""
     older = sum(place.older for place in places)
     if not older:
         return ""

@@ -16,7 +16,7 @@ from gpuwatch.wire import DumpPiece
 MAX_DUMP_BYTES = 64_000_000
 """Largest dump in bytes. A full ring of 2,000 entries is about 2 MB; larger files are not fetched."""
 PACE_S = 0.1
-"""Seconds between two pieces of a node; with the agent's piece size, at most 4 MB/s per link."""
+"""Seconds between two pieces from a node; with the agent's piece size, at most 4 MB/s per link."""
 SILENCE_S = 20.0
 """Seconds without a piece after which a node is given up."""
 
@@ -37,7 +37,7 @@ class DumpFileTransfer:
     rank: int
     node: str
     pid: int
-    """The process whose environment led to the dump."""
+    """The process whose environment led to the dump, by pid."""
     prefix: str
     name: str
     size: int
@@ -47,7 +47,7 @@ class DumpFileTransfer:
     taken: int = 0
     """Bytes received."""
     why: str | None = None
-    """Why it could not be fetched."""
+    """Why the dump could not be fetched; None: no problem."""
     attempts: int = field(default=0, repr=False)
 
     @property
@@ -67,13 +67,13 @@ class DumpTransfer:
         folder: Callable[[DumpFileTransfer], Path],
         clock: Callable[[], float],
     ) -> None:
-        """Prepare; the next `update` starts the transfer.
+        """Create the transfer of a node's dumps; the next `update` starts it.
 
         Args:
             session: Requests pieces from the node.
-            node: Its name.
+            node: The name of the node.
             transfers: The dumps of this node, in the order of the transfer.
-            folder: Gives the folder for a dump.
+            folder: Returns the folder for a dump.
             clock: Monotonic seconds.
         """
         self.node = node
@@ -110,7 +110,7 @@ class DumpTransfer:
             )
 
     def give_up(self, why: str) -> None:
-        """Fail all remaining dumps, with this reason."""
+        """Mark all remaining dumps as failed, with this reason."""
         for transfer in list(self._left):
             self._end(transfer, why)
         self._asked = None
@@ -146,7 +146,7 @@ class DumpTransfer:
             )
 
     def _again(self, transfer: DumpFileTransfer, piece: DumpPiece) -> None:
-        """Start a dump again that was rewritten during the transfer; fail it the second time."""
+        """Restart the transfer of a dump that was rewritten meanwhile; mark it as failed the second time."""
         if transfer.attempts:
             self._end(transfer, "it was being written while it was read")
             return
@@ -163,7 +163,7 @@ class DumpTransfer:
 
 
 def too_big(size: int) -> str:
-    """Return the sentence why a dump of `size` bytes is not fetched."""
+    """Return the sentence that explains why a dump of `size` bytes is not fetched."""
     return (
         f"{scaled_text(size, 1000)}B, more than the {scaled_text(MAX_DUMP_BYTES, 1000)}B that are fetched: "
         "read it there with gpuwatch flight"

@@ -41,7 +41,7 @@ class Writing:
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
     ) -> None:
-        """Ask the nodes to make the ranks write dumps.
+        """Request from the nodes that they make the ranks write dumps.
 
         Args:
             session: Sends requests to the nodes.
@@ -74,7 +74,7 @@ class Writing:
 
     @property
     def over(self) -> bool:
-        """True if all ranks have written, or their time is up."""
+        """True if all ranks have written a dump, or the time is up."""
         return not self._triggers and not self._to_write
 
     @property
@@ -132,9 +132,9 @@ class Writing:
                     self._to_write.discard((node, pid))
 
     def _known(self, node: str, reported: DumpPlaces) -> dict[File, tuple[float, int]]:
-        """Return (node, path) -> (time, size) of the dumps of a node's own ranks; a change shows a rewrite.
+        """Return (node, path) -> (time, size) of the dumps of a node's own ranks; a change means a new dump.
 
-        On a shared file system every node also lists those of the others.
+        On a shared file system every node also lists the dumps of other nodes' ranks.
         """
         return {
             (node, place.prefix + file.name): (file.mtime, file.size_bytes)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.node_requests import NodeRequests
 
 MAX_READING_S = 10.0
-"""Seconds after which a node without an answer is given up."""
+"""Seconds after which a node that has not answered is given up."""
 AGAIN_S = 20.0
-"""Seconds between the two readings; a working rank moves in that time."""
+"""Seconds between two queries of one silence; a working rank moves in that time."""
 MAX_READINGS = 2
-"""Most readings of one silence."""
+"""Most queries during one silence of a job."""
 
 
 @dataclass
@@ -61,12 +61,12 @@ class HangQueries:
         book: Callable[[], AlertBook],
         clock: SessionClock = SYSTEM,
     ) -> None:
-        """Prepare; nothing is requested yet.
+        """Create the automatic queries; nothing is requested yet.
 
         Args:
             session: Sends the requests.
-            book: Gives the current alert book, which names the suspected jobs and stores the answers.
-            clock: Of the session.
+            book: Returns the current alert book, which names the suspected jobs and stores the answers.
+            clock: The clock of the session.
         """
         self._session = session
         self._book = book
@@ -94,7 +94,7 @@ class HangQueries:
 
     @property
     def waiting(self) -> bool:
-        """True while ranks of a job with signs of a hang are queried, or will be, or the answer is judged."""
+        """True while ranks of a job with signs of a hang are queried, will be, or their answer is judged."""
         hangs = self._book().hangs
         return any(
             (query := self._queries.get(job)) is None
@@ -106,7 +106,7 @@ class HangQueries:
     def hang_report(self, job: str | None) -> HangReport | None:
         """Return the report on a job's ranks in its current hang.
 
-        None: not queried, or an answer is outstanding.
+        None: the ranks were not queried, or an answer is outstanding.
         """
         query = self._queries.get(job or "")
         return query.query.hang_report(self._session.fleet) if query is not None and query.over else None
@@ -128,7 +128,7 @@ class HangQueries:
             self._book().hangs.answer(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
-        """Store the answer in the incident of this hang; return False if there is no such incident yet."""
+        """Store the answer in the incident of this hang; return False if no such incident exists yet."""
         name = f"{CODE}@{job}"
         for incident in self._book().incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):

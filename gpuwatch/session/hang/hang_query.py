@@ -27,7 +27,7 @@ from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 MAX_QUERY_S = 20.0
-"""Seconds after which a node is given up; it has 12 s for its py-spy runs."""
+"""Seconds after which a node is given up; the node has 12 s of these for its py-spy runs."""
 PY_SPY_SHARE = 0.6
 """Share of a node's time for py-spy; the rest is for kernel stacks and the transfer."""
 MAX_QUERIED_PROCESSES = 64
@@ -41,11 +41,11 @@ class HangSources(NamedTuple):
     """The evidence that a query collects besides kernel stacks."""
 
     py_spy: str | None = ""
-    """Its path on the nodes; empty: search for it there; None: do not use it."""
+    """The path of py-spy on the nodes; empty: search for it there; None: do not use it."""
     ras: bool = True
     """NCCL's RAS."""
     dumps: bool = True
-    """Existing flight-recorder dumps; none is written."""
+    """Whether existing flight-recorder dumps are collected; no new dump is written."""
 
 
 ALL_SOURCES = HangSources()
@@ -70,13 +70,13 @@ class HangQuery:
         """Send the requests.
 
         Args:
-            session: Started, its processes are known.
-            nodes: Only these; None: all.
+            session: A started session whose processes are known.
+            nodes: The nodes to query; None: all.
             sources: The evidence to collect besides kernel stacks.
             silent_job: For an automatic query: only the ranks of this job, no dumps, no upload of py-spy, no
                 debug sockets. None: the ranks of all jobs.
-            longest_s: A node that has not answered after this many seconds is given up.
-            clock: Of the session.
+            longest_s: Seconds after which a node that has not answered is given up.
+            clock: The clock of the session.
         """
         self._clock, self._wall = clock.monotonic, clock.wall
         self._deadline = self._clock() + longest_s
@@ -182,7 +182,7 @@ class HangQuery:
     def _listed(
         self, host: str | None, pid: int | None, addresses: Mapping[str, str], answering: Sequence[str]
     ) -> RankStack | None:
-        """Return the process that RAS on the `answering` nodes names, if its node lists it."""
+        """Return the listed process (host, pid) that RAS on the `answering` nodes reports, or None."""
         if host is None or pid is None:
             return None
         is_local = host.startswith("127.") or host == "::1"
@@ -261,7 +261,7 @@ class HangQuery:
         }
 
     def _ras_targets(self) -> dict[str, list[int]]:
-        """Return node -> pids of the ranks that are queried for RAS: those on its first and last node."""
+        """Return node -> pids of the ranks queried for RAS: those on each job's first and last node."""
         jobs: dict[str | None, list[RankStack]] = {}
         for each in self.stacks.values():
             jobs.setdefault(each.job, []).append(each)

@@ -39,7 +39,10 @@ class StackRequests(UploadRequests, Protocol):
 
 
 class NodeRequests(Pieces, Asks, StackRequests, Protocol):
-    """All requests of a hang query. Each returns an `Asked` at once; a later poll puts the answer into it."""
+    """All requests of a hang query.
+
+    Each returns an `Asked` at once, which a later poll fills with the answer.
+    """
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
         """Request NCCL's RAS report at the addresses of these processes (`wire.RasAnswers`)."""

@@ -19,7 +19,7 @@ from gpuwatch.wire import UploadResult
 PIECE_BYTES = 44_000
 """Bytes per piece; in base64 and with its keys a request stays below the agent's limit of 64 KiB."""
 MAX_PY_SPY_BYTES = 32 << 20
-"""Largest program that an agent accepts; py-spy has 8 MB."""
+"""Largest program in bytes that an agent accepts; py-spy has 8 MB."""
 SILENCE_S = 20.0
 """Seconds after which a node that accepts no piece is given up."""
 
@@ -39,7 +39,7 @@ def load(path: Path) -> Program:
     """Read a py-spy program for the upload.
 
     Raises:
-        UploadError: it cannot be read, is too large, or is no program.
+        UploadError: the file cannot be read, is too large, or is no program.
     """
     try:
         program = read_bounded(path, MAX_PY_SPY_BYTES + 1)
@@ -66,7 +66,7 @@ class PySpyUpload:
     def __init__(
         self, session: UploadRequests, node: str, program: Program, clock: Callable[[], float]
     ) -> None:
-        """Prepare; the next `update` starts the upload."""
+        """Create the upload of a program to a node; the next `update` starts it."""
         self.node = node
         self.ready = False
         """True if the node has the program."""

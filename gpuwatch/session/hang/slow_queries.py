@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.node_requests import NodeRequests
 
 SAMPLES = 8
-"""Samples of one slowdown; ranks are sampled one after the other, so that a single one shows little."""
+"""Number of samples per slowdown; ranks are sampled one after the other, so that one sample shows little."""
 APART_S = 2.0
-"""Seconds between two samples: they fall into different phases of a step."""
+"""Seconds between two samples, so that they fall into different phases of a step."""
 MAX_SAMPLE_S = 10.0
 """Seconds to wait for the answers of one sample."""
 
@@ -40,14 +40,14 @@ class SlowQueries:
     def __init__(
         self, session: NodeRequests, book: Callable[[], AlertBook], clock: SessionClock = SYSTEM
     ) -> None:
-        """Prepare; nothing is requested yet. `book` gives the current alert book."""
+        """Create the automatic sampling; nothing is requested yet. `book` returns the current alert book."""
         self._session = session
         self._book = book
         self._clock = clock
         self._jobs: dict[str, _Sampling] = {}
 
     def update(self) -> None:
-        """Sample the slow jobs that are due; after the last sample report the rank that seldom waits."""
+        """Sample the slow jobs that are due; after the last sample, report the rank that seldom waits."""
         book = self._book()
         slow = slow_jobs(book.alerts)
         for job in [job for job in self._jobs if job not in slow]:

@@ -1,1 +1,1 @@
-"""Stores incidents across sessions, to count how often a node or GPU had the same one before."""
+"""Stores incidents across sessions, to count how often a node or GPU had the same kind before."""

@@ -23,7 +23,7 @@ VERSION = 1
 MAX_ROWS = 20_000
 MAX_ROW_AGE_S = 400 * 86_400.0
 BUSY_S = 5.0
-"""Seconds to wait for another cockpit, which holds the lock for milliseconds."""
+"""Seconds to wait while another cockpit holds the lock; it holds the lock for milliseconds."""
 _COLUMNS = SeenIncident.__struct_fields__
 _TYPES = {"gpu": "INTEGER", "first": "REAL", "last": "REAL", "timed": "INTEGER"}
 _TABLE = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)
@@ -33,7 +33,7 @@ _MARKS = ", ".join("?" * len(_COLUMNS))
 
 MAX_TEXT_CHARS = 4_096
 MAX_TIME, MAX_GPU = 1e11, 1_024
-"""Unix seconds up to the year 5138, as the wire's; indices of GPUs as the wire's."""
+"""Largest time in unix seconds (year 5138) and largest GPU index; both as in the wire format."""
 
 
 class HistoryError(Exception):
@@ -54,7 +54,7 @@ class IncidentFile:
         Rows that are no valid incidents are left out; `damaged` is their number.
 
         Raises:
-            HistoryError: it cannot be read.
+            HistoryError: the file cannot be read.
         """
         if not self.path.exists():
             return []
@@ -70,7 +70,7 @@ class IncidentFile:
         """Add or update incidents, and delete old ones. `now`: unix seconds.
 
         Raises:
-            HistoryError: it cannot be written.
+            HistoryError: the file cannot be written.
         """
         try:
             make_own(self.path.parent)
@@ -84,7 +84,7 @@ class IncidentFile:
             raise self._error("written", error) from error
 
     def _make(self) -> None:
-        """Create the file with mode 0600, before SQLite would create one by the umask."""
+        """Create the file with mode 0600, because SQLite would create it with the mode of the umask."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(self.path, flags, 0o600))
 

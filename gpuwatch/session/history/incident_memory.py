@@ -1,4 +1,4 @@
-"""Stores the session's incidents in the history, and counts how often each was seen before.
+"""Stores the session's incidents in the history, and counts how often each kind was seen before.
 
 A thread reads and writes the file, so that no screen waits for a disk.
 """
@@ -26,10 +26,10 @@ from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentF
 from gpuwatch.session.history.seen_incident import SAME_S, SeenIncident, is_same, is_same_place, seen
 
 VARIABLE = "GPUWATCH_INCIDENT_HISTORY"
-"""`off`: the history is neither read nor written (used by the tests)."""
+"""Environment variable; with the value `off` the history is neither read nor written (used by the tests)."""
 WRITE_EVERY_S = 5.0
 CLOSE_S = 3.0
-"""Seconds to wait for the file at the end of a session."""
+"""Seconds to wait for the file system at the end of a session."""
 
 
 def keeps_history(plan: Plan) -> bool:
@@ -61,12 +61,12 @@ class IncidentMemory:
         self._version = -1
 
     def start(self) -> None:
-        """Start the thread that reads and writes the history; does not block."""
+        """Start the thread that reads and writes the history; this does not block."""
         self._thread = threading.Thread(target=self._run, name="incident history", daemon=True)
         self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Return why the history cannot be read or written; once, then None."""
+        """Return why the history cannot be read or written, the first time; afterwards None."""
         with self._changed:
             if self._trouble is None or self._reported:
                 return None
@@ -74,7 +74,7 @@ class IncidentMemory:
             return self._trouble
 
     def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:
-        """Hand new and changed incidents to the writer, and set their recurrence in the book.
+        """Pass new and changed incidents to the writer thread, and set their recurrence in the book.
 
         Does nothing before the history is read, which `start` begins. `wall`: unix seconds.
         """
@@ -161,7 +161,7 @@ def recurrence_text(incident: Incident, count: int) -> str:
 
 
 def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
-    """Return how often this class of incident occurred at its place in 14 days, this one included."""
+    """Return how often this class of incident occurred at its place in 14 days, including this time."""
     since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
     for other in before:
         if not since <= other.first < one.first - SAME_S or other.code != one.code:

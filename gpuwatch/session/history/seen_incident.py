@@ -9,9 +9,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
 
 SAME_S = 5.0
-"""Seconds by which two readings of one dated line may differ; clock offsets are known to about a second."""
+"""Seconds by which two readings of one dated line may differ; clock offsets are exact to about a second."""
 SLACK_S = 3600.0
-"""Seconds within which a value that crosses its limit again is the same incident, as in `alert_book`."""
+"""Seconds within which a value that crosses its limit again counts as the same incident."""
 MAX_HEADLINE_CHARS = 500
 
 
@@ -21,7 +21,7 @@ class SeenIncident(msgspec.Struct, frozen=True):
     node: str | None
     gpu: int | None
     uuid: str | None
-    """UUID of the GPU, if known; it may be moved to another node."""
+    """UUID of the GPU, if known; the GPU may be moved to another node."""
     code: str
     severity: str
     job: str | None
@@ -31,7 +31,7 @@ class SeenIncident(msgspec.Struct, frozen=True):
     timed: bool
     """True if the line of the cause has a time; False: `first` is when it was first seen."""
     cause: str
-    """Id of the cause's alert; for a log line the same in every session (rule, file and offset)."""
+    """Id of the cause's alert; for a log line it is the same in every session (rule, file and offset)."""
     source: str
     """The source that was watched, as the user gave it."""
 
@@ -73,7 +73,7 @@ def is_same(one: SeenIncident, other: SeenIncident) -> bool:
 
 
 def is_same_place(one: SeenIncident, other: SeenIncident) -> bool:
-    """Return True if both are on one GPU (same UUID, on any node), else on one node and GPU index."""
+    """Return True if both are on the GPU of one UUID (on any node), else on one node and GPU index."""
     if one.uuid is not None and other.uuid is not None:
         return one.uuid == other.uuid
     return one.node is not None and (one.node, one.gpu) == (other.node, other.gpu)

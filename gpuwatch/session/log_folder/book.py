@@ -23,7 +23,7 @@ class FolderBook:
     """
 
     def __init__(self, job: str, wall: Callable[[], float] = time.time) -> None:
-        """Start empty.
+        """Create an empty book.
 
         Args:
             job: Name of the job.
@@ -41,12 +41,15 @@ class FolderBook:
         self._checks: dict[str, HangCheck] = {}
 
     def take(self, report: FolderReport) -> None:
-        """Replace the shown report by this one."""
+        """Show this report instead of the previous one."""
         self._report = report
         self._show()
 
     def acknowledge(self, ident: str) -> None:
-        """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
+        """Acknowledge the alert with this id, or all alerts of the incident with it.
+
+        An unknown id is ignored.
+        """
         self._marks.acknowledge(self._meant(ident), self._wall())
         self._show()
 

@@ -27,7 +27,7 @@ from gpuwatch.wire import (
 MAX_FILES = 20_000
 """Most files of one node; longer lists are refused by `wire`."""
 MAX_FINDINGS = 20_000
-"""Most findings marked in the logs; a fleet keeps as many."""
+"""Most findings that are marked in the logs; a fleet keeps as many."""
 
 
 def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFrame]]:
@@ -74,7 +74,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def sanitized(frame: AnyFrame) -> Iterator[AnyFrame]:
-    """Yield the frame as if received from a node (bounded, no control characters); nothing if invalid."""
+    """Yield the frame as if it came from a node (bounded, without control characters); nothing if invalid."""
     try:
         yield decode(encode(frame))
     except FrameError:
@@ -116,7 +116,10 @@ def log_file(file: LogScan, ranks: Iterable[int], job: str) -> LogFile:
 
 
 def process(place: RankPlace, job: str) -> Process:
-    """Return the `Process` that an agent would report for this rank; without a known pid it is negative."""
+    """Return the `Process` that an agent would report for this rank.
+
+    If the pid is unknown, a negative one stands for it.
+    """
     return Process(
         pid=-1 - place.rank if place.pid is None else place.pid,
         name=f"rank {place.rank}",

@@ -26,16 +26,19 @@ from gpuwatch.session.log_folder.writers import writers_of
 FIRST_REPORT_S = 2.0
 """Seconds of reading after which a partial judgement is made."""
 REPORT_SHARE = 4.0
-"""Pause between partial judgements, as a multiple of the last one's duration: a fifth of the time at most."""
-POLL_S, AGAIN_SHARE = 3.0, 4.0
-"""Seconds between two checks for grown files.
+"""Pause between partial judgements, as a multiple of the last one's duration.
 
-And the pause between two readings, as a multiple of the last one's duration.
+They thus take a fifth of the time at most.
+"""
+POLL_S, AGAIN_SHARE = 3.0, 4.0
+"""Seconds between two checks for grown files, and the pause between two readings.
+
+The pause is a multiple of the last reading's duration.
 """
 
 
 class FolderTask(Struct, frozen=True):
-    """The input of the judging process."""
+    """The input of the process that judges a folder's logs."""
 
     paths: tuple[Path, ...]
     packs: Packs
@@ -46,7 +49,7 @@ class FolderTask(Struct, frozen=True):
 def report_of(
     found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, share: float = 1.0
 ) -> FolderReport:
-    """Return a report of what is known so far; without a judgement, only of what the paths show.
+    """Return a report of what is known so far; without a judgement, only what the paths show.
 
     `share`: how much of the files is read, 0 to 1.
     """
@@ -64,7 +67,7 @@ def report_of(
 
 
 def end_of(scan: Scan) -> float:
-    """Return the end of the logs (unix seconds): the last time in a line, else a file's last change."""
+    """Return the end of the logs (unix seconds): the latest time in a line, else a file's last change."""
     lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 
@@ -116,7 +119,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:
-    """Wait until a file has grown or the set of files changed; return the files."""
+    """Wait until a file has grown or the set of files changed; return the new set of files."""
     due = time.monotonic() + pause_s
     before = _sizes(found)
     while True:

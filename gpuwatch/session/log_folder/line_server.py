@@ -1,4 +1,4 @@
-"""Answers requests for lines of a folder's files, as an agent does for the files of its node."""
+"""Answers requests for lines of a folder's files, as an agent does for its node's files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Send = Callable[[bytes], None]
 """Sends one encoded frame."""
 MAX_CANCELLED = 1000
 MAX_GROWTH_BYTES = 1 << 20
-"""Bytes of a growing file that one check reads; the next check continues."""
+"""Most bytes of a growing file that one check reads; the next check continues there."""
 
 
 class _FrameOutbox:
-    """Takes the place of the agent's outbox; sends each frame at once."""
+    """Replaces the agent's outbox; it sends each frame at once."""
 
     waiting = 0
 
@@ -85,7 +85,10 @@ class LineServer:
                 self._files[log.name].log = log
 
     def answer(self, request: Tail | ReadLines) -> None:
-        """Send the answer to a request; for a missing or unreadable file, an empty one with the reason."""
+        """Send the answer to a request.
+
+        If the file is missing or unreadable, an empty answer with the reason.
+        """
         file = self._files.get(request.file)
         try:
             if file is None:
@@ -99,7 +102,7 @@ class LineServer:
             self._end(request.id, request.file, f"internal error, please report it: {error!r}")
 
     def cancel(self, number: int) -> None:
-        """Cancel the tail with this request number, also if it is not yet open."""
+        """Cancel the tail with this request number, even if the tail is not open yet."""
         with self._lock:
             if self._tails.pop(number, None) is None:
                 self._cancelled.append(number)

@@ -11,7 +11,7 @@ from gpuwatch.runs.scan.scan_file import owner_of
 
 
 def listing(found: Gathered) -> Scan:
-    """Return a scan with the files as their paths describe them, and without any findings."""
+    """Return a scan with the files as their paths describe them, without any findings."""
     owners = [owner_of(log) for log in found.files]
     known = rank_map(owners, [])
     ranks = {log: place.rank for place in known.places.ranks for log in place.logs}

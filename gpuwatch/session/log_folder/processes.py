@@ -21,19 +21,19 @@ from gpuwatch.session.log_folder.search_server import SearchServer
 from gpuwatch.wire import Cancel, ReadLines, Search, Tail
 
 READERS = 4
-"""Concurrent page reads, so that a large compressed file does not block the others."""
+"""Number of concurrent page reads, so that a large compressed file does not block the others."""
 FOLLOW_S = 0.5
 """Seconds between two checks of files with a tail."""
 STEP_S = 0.25
 END_S = 1.0
-"""Seconds for a process to exit by itself."""
+"""Seconds to wait for a process to exit by itself."""
 
 
 class FolderProcess:
     """A child process with a pipe. Create it before any thread is started."""
 
     def __init__(self, serve: Callable[..., None], *arguments: object) -> None:
-        """Start it; `serve` receives the pipe, the pid of this process and the arguments."""
+        """Start the process; `serve` receives the pipe, the pid of this process and the arguments."""
         context = worker_context(HOW)
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, os.getpid(), *arguments))
@@ -46,7 +46,7 @@ class FolderProcess:
         return bool(self._process.is_alive())
 
     def send(self, message: object) -> bool:
-        """Send a message to it; return False if it has ended."""
+        """Send a message to the process; return False if the process has ended."""
         try:
             self.pipe.send(message)
         except (OSError, ValueError):
@@ -54,7 +54,7 @@ class FolderProcess:
         return True
 
     def close(self) -> None:
-        """Stop it and all processes that it started."""
+        """Stop the process and all processes that it started."""
         self.pipe.close()
         self._process.terminate()
         self._process.join(END_S)

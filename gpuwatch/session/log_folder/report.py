@@ -1,4 +1,7 @@
-"""What is known of a log folder at one time: files, nodes, ranks, and the judgement so far."""
+"""Messages of the judging process: what is known of a log folder at one time.
+
+They have the files, nodes, ranks, and the judgement so far.
+"""
 
 from __future__ import annotations
 

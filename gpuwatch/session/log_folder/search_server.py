@@ -95,7 +95,7 @@ class SearchServer:
             self._end(request.id, str(error))
 
     def cancel(self, number: int) -> None:
-        """End a search and send its last frame; nothing if the number is unknown."""
+        """End a search and send its last frame; an unknown number is ignored."""
         if number in self._running:
             self._running.pop(number).end()
             self._end(number, None)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NOT_KEPT = "for these logs only: silences over logs are not saved"
 BUNDLE = "evidence.zip"
 ORDER_S = 1e-3
-"""Seconds between the times of two reports, so that new entries are recognised by their time."""
+"""Seconds between the times of two reports, so that screens recognise new entries by their time."""
 
 
 class NotInLogsError(Exception):
@@ -43,7 +43,7 @@ class NotInLogsError(Exception):
 
 
 class FolderSession(LineRequester):
-    """A session over log files. Its clock stands at the end of the logs.
+    """A session over log files. Its clock stands still at the end of the logs.
 
     It forks, so create it before any thread is started.
     """
@@ -52,7 +52,7 @@ class FolderSession(LineRequester):
         """Start the processes that read, search and judge.
 
         Args:
-            paths: What the person named.
+            paths: The paths that the user gave.
             found: The logs found there, for the first listing.
             packs: The rules.
         """
@@ -77,14 +77,14 @@ class FolderSession(LineRequester):
         self._take(self.report)
 
     def now(self) -> float:
-        """Return the end of the logs (unix seconds), used as monotonic and as wall clock."""
+        """Return the end of the logs (unix seconds), which serves as the monotonic and the wall clock."""
         return max(1.0, self.report.ended_at) + ORDER_S * self._reports
 
     def start(self) -> None:
-        """No-op: the processes run already."""
+        """No-op: the processes of a log folder run from the creation of the session on."""
 
     def take_trouble(self) -> str | None:
-        """None: nothing is stored for later sessions."""
+        """Return None: nothing is stored for later sessions, so nothing can fail."""
 
     def poll(self) -> bool:
         """Process what the child processes have sent; return True if there was anything."""
@@ -125,7 +125,7 @@ class FolderSession(LineRequester):
 
     @property
     def outcome(self) -> str:
-        """How the job ended, as text; empty while nothing is judged."""
+        """How the job ended, as text; empty until something is judged."""
         if not self.report.judged:
             return ""
         text = self.report.judgement.end.text
@@ -193,7 +193,7 @@ class FolderSession(LineRequester):
     # ---- what the person marks
 
     def note(self, _incident: str, _text: str) -> str | None:
-        """Store nothing; return the reason that notes on log files are not stored."""
+        """Return the reason why notes on log files are not stored."""
         return "notes about the logs of a folder are not kept"
 
     def acknowledge(self, ident: str) -> None:
@@ -227,7 +227,7 @@ class FolderSession(LineRequester):
         """No-op: no node is connected."""
 
     def inquire(self) -> HangQuery:
-        """Not supported.
+        """Raise `NotInLogsError`: log files have no ranks to query.
 
         Raises:
             NotInLogsError: always.
@@ -235,7 +235,7 @@ class FolderSession(LineRequester):
         raise NotInLogsError("not in these logs: the ranks have ended")
 
     def profile(self, places: Sequence[PlacedRank], placement: RankPlacement) -> ProfileQuery:  # noqa: ARG002 - as above
-        """Not supported.
+        """Raise `NotInLogsError`: log files have no ranks to profile.
 
         Raises:
             NotInLogsError: always.
@@ -243,7 +243,7 @@ class FolderSession(LineRequester):
         raise NotInLogsError("not in these logs: the ranks have ended")
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
-        """Not supported.
+        """Raise `NotInLogsError`: log files have no node to run an action on.
 
         Raises:
             NotInLogsError: always.
@@ -251,7 +251,7 @@ class FolderSession(LineRequester):
         raise NotInLogsError("not in these logs: an action needs the nodes")
 
     def probe(self, request: ProbeRequest) -> Conductor:  # noqa: ARG002 - as of the live session
-        """Not supported.
+        """Raise `NotInLogsError`: log files have no links to probe.
 
         Raises:
             NotInLogsError: always.
@@ -288,7 +288,7 @@ def follow(fleet: Fleet, earlier: Fleet) -> None:
 
 
 def received(process: FolderProcess) -> Iterator[object]:
-    """Yield the messages that have arrived."""
+    """Yield the messages that have arrived from a child process."""
     try:
         while process.pipe.poll():
             yield process.pipe.recv()
@@ -297,7 +297,7 @@ def received(process: FolderProcess) -> Iterator[object]:
 
 
 def received_bytes(process: FolderProcess) -> Iterator[bytes]:
-    """Yield the encoded frames that have arrived."""
+    """Yield the encoded frames that have arrived from a child process."""
     try:
         while process.pipe.poll():
             yield process.pipe.recv_bytes()

@@ -1,4 +1,4 @@
-"""Converts the judgement of a scan for the screens: sanitized texts, one job, lines that can be opened."""
+"""Converts the judgement of a scan for the screens: sanitized texts, one job, openable lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
     """Return the judgement for the screens; class, rank and node of every incident stay the same.
 
     Args:
-        judgement: Of the files that are read.
+        judgement: The judgement on the files that are read.
         scan: Lists the files, under whose nodes the screens show them.
         job: Name of the job.
         share: How much of the files is read, 0 to 1; below 1 every sentence states it.
@@ -47,7 +47,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
 
 
 def _shown(alert: Alert, job: str, homes: Mapping[str, str]) -> Alert:
-    """Return the alert with the job's name; its lines refer to the nodes that list the files."""
+    """Return the alert with the job's name; its proofs refer to the nodes that list their files."""
     proofs = tuple(_placed(proof, homes) for proof in alert.proof)
     return structs.replace(alert, job=alert.job or job, proof=proofs)
 

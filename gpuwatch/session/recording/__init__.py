@@ -1,1 +1,1 @@
-"""Alerts and incidents in a recording: how they are written, and read for the replay."""
+"""Writes alerts and incidents into a recording, and reads them for the replay."""

@@ -38,13 +38,13 @@ class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
     order: tuple[str, ...] = ()
     """Ids of all incidents, in order."""
     alert_order: tuple[str, ...] | None = None
-    """Ids of all alerts, if their order is not that of their arrival."""
+    """Ids of all alerts, if their order differs from that of their arrival."""
     checkpoints: tuple[tuple[str | None, Checkpoint], ...] | None = None
     ended: tuple[EndedJob, ...] | None = None
 
 
 class BookRecorder:
-    """Makes records of the alert book: `change` what is new since the last call, `whole` everything."""
+    """Makes records of the alert book: `change` has what is new since the last call, `whole` everything."""
 
     def __init__(self, book: Callable[[], AlertBook]) -> None:
         self._book = book
@@ -86,7 +86,7 @@ class BookRecorder:
         return msgspec.json.encode(made)
 
     def whole(self) -> bytes:
-        """Return everything as of the last `change`, encoded."""
+        """Return the complete state as of the last `change`, encoded."""
         made = BookChange(
             whole=True,
             alerts=tuple(self._alerts.values()),
@@ -128,7 +128,7 @@ def read_change(body: bytes) -> BookChange:
     """Decode a record and sanitize its strings.
 
     Raises:
-        ValueError: it is too long or no record, or contains an impossible time.
+        ValueError: the record is too long or malformed, or contains an impossible time.
     """
     if len(body) > MAX_CHANGE_BYTES:
         raise ValueError(f"a record of {len(body)} bytes")

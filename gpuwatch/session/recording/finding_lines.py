@@ -1,4 +1,4 @@
-"""Provides log lines in a replay without a request to a node: those in the findings."""
+"""Answers requests for log lines in a replay from the recorded findings, without a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LINES = 2_000
 def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyRequest) -> Lines | None:
     """Return the answer to a `Tail` or `ReadLines` request, made from the findings in the requested file.
 
-    None for other requests, or without findings in the file.
+    None for other requests, or if the file has no findings.
     """
     if not isinstance(request, Tail | ReadLines):
         return None

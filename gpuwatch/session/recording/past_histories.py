@@ -1,4 +1,4 @@
-"""Reads the plots' history before a seek target from the recording, a few blocks per poll."""
+"""Reads the history before a seek target from the recording for the plots, a few blocks per poll."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from gpuwatch.wire import FrameError
 PAST_S = 900
 """Seconds of history in one-second resolution."""
 NODES_PER_S, MAX_APART_S = 6, 10
-"""With more nodes, only every n-th block is read; reading a block of 64 nodes takes about 10 ms."""
+"""Limits of reading: with more nodes, only every n-th block is read.
+
+Reading a block of 64 nodes takes about 10 ms. `MAX_APART_S`: seconds between two blocks that are read.
+"""
 SLICE_S = 0.02
 """CPU seconds that one poll may read."""
 BLOCK_SLACK_S = 2.0
-"""A block may be longer than a second, and the next one then begins this much later."""
+"""Seconds by which a block may be longer than one second, so that the next one begins later."""
 STATES = frozenset(("hello", "clock", "link", "sample"))
-"""Kinds of records that histories need."""
+"""Kinds of records that the histories need."""
 
 
 class PastHistories:
     """Fills the fleet's histories after a seek. Call `begin` at each seek and `step` with each poll."""
 
     def __init__(self, recording: Recording, plan: Plan, position: Callable[[], int]) -> None:
-        """Prepare; nothing is read yet.
+        """Create the reader of past histories; nothing is read yet.
 
         Args:
             recording: The recording that is played.
-            plan: Its nodes.
-            position: Gives the current position (microseconds of recorded time).
+            plan: The plan with the nodes of the recording.
+            position: Returns the current position (microseconds of recorded time).
         """
         self._recording = recording
         self._plan = plan

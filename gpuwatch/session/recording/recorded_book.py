@@ -1,4 +1,4 @@
-"""Alerts and incidents of a recording, as they were judged when it was made."""
+"""The alerts and incidents of a recording, as they were judged when it was made."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RecordedBook(AlertBook):
 
     @property
     def unsettled(self) -> tuple[Alert, ...]:
-        """Empty: no lines can be requested."""
+        """Return an empty tuple: a replay cannot request lines."""
         return ()
 
     @property
@@ -79,7 +79,7 @@ class RecordedBook(AlertBook):
         self._dirty = True
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:  # noqa: ARG002 - as in the book
-        """Show the state of the records, with the operator's marks; return True if anything changed.
+        """Show the state of the applied records, with the operator's marks; return True if anything changed.
 
         `wall`: unix seconds.
         """

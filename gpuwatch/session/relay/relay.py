@@ -25,7 +25,7 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import AnyRequest, Cancel, encode
 
 FLUSH_S = 0.25
-"""Longest delay in seconds until a viewer receives a node's report."""
+"""Longest delay in seconds before a viewer receives a node's report."""
 READ_ONLY = "this view is read-only"
 TOO_MANY = "too many requests of this view; wait a second"
 NOT_CONNECTED = "the node is not connected, or its agent does not support this request"
@@ -38,7 +38,7 @@ class ViewerRelay:
     """
 
     def __init__(self, session: Session, *, changes: bool = False) -> None:
-        """Prepare; call before `session.start`.
+        """Create the relay of a session, before `session.start` is called.
 
         `changes`: viewers may acknowledge, silence, note and reconnect.
         """

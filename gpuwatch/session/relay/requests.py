@@ -31,11 +31,11 @@ READING = (
     Tail, ReadLines, Search, Cancel, AskStacks, AskRas, AskDumpFiles, AskDumpPiece, AskRankSettings,
     AskSystemSettings,
 )  # fmt: skip
-"""Requests that change nothing on a node."""
+"""Types of requests that change nothing on a node."""
 CHANGING = (AskDumps,)
-"""Requests allowed to viewers with `changes`; all others are reserved to the session."""
+"""Types of requests that only viewers with `changes` may make; the session alone may make all others."""
 STREAMING = (Tail, Search)
-"""Requests that are answered until they are cancelled."""
+"""Types of requests that are answered until they are cancelled."""
 
 ABOUT_PROCESSES: Final = (AskStacks, AskRas, AskDumpFiles, AskDumps, AskRankSettings)
 
@@ -51,17 +51,15 @@ def read_request(body: bytes) -> AnyRequest | None:
 
 
 def is_allowed(request: AnyRequest, *, changes: bool) -> bool:
-    """Return True for a reading request.
-
-    For others that `CHANGING` lists, only if viewers may make changes.
-    """
+    """Return True if a viewer may make a request: one of READING, or one of CHANGING with `changes`."""
     return isinstance(request, READING) or (changes and isinstance(request, CHANGING))
 
 
 def bounded_request(request: AnyRequest, node: str, fleet: Fleet) -> AnyRequest | None:
-    """Return a viewer's request about what the fleet lists; None: it is about another process.
+    """Return a viewer's request about what the fleet lists.
 
-    A viewer names neither programs that a node runs, nor addresses that it connects to.
+    None: the request is about a process that the fleet does not list. A viewer names neither programs that a
+    node runs, nor addresses that it connects to.
     """
     listed = {process.pid for process in fleet.nodes[node].processes}
     if isinstance(request, AskDumpPiece):

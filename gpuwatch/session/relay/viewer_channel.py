@@ -22,12 +22,15 @@ from gpuwatch.link.relay.messages import (
 from gpuwatch.link.stream.limits import TokenBucket
 
 MAX_PENDING_BYTES = 64 << 20
-"""Most bytes that wait for a viewer that does not read; after that it restarts from a key frame."""
+"""Most bytes that wait for a viewer that does not read; beyond that, it restarts from a key frame."""
 MAX_OPEN_REQUESTS = 2_000
 """Most open requests of one viewer; the oldest is dropped."""
 REQUESTS_PER_S, REQUESTS_AT_ONCE = 50.0, 500.0
 PAST_BYTES = 2 << 20
-"""Compressed bytes of past that a viewer starts with: a quarter of an hour of 8 nodes, a minute of 100."""
+"""Compressed bytes of past data that a viewer starts with.
+
+They last for a quarter of an hour of 8 nodes, or a minute of 100.
+"""
 READ_BYTES = 1 << 16
 MAX_READS = 16
 """Most reads per call."""
@@ -99,13 +102,13 @@ class ViewerChannel:
         self._send(packet(Answer(node, number, data)))
 
     def note_request(self, node: str, number: int, own: int) -> None:
-        """Record that the session's request `number` is the viewer's `own`."""
+        """Record that the session's request `number` answers the viewer's request `own`."""
         self.numbers[node, number] = own
         if len(self.numbers) > MAX_OPEN_REQUESTS:
             self.numbers.popitem(last=False)
 
     def number_of(self, node: str, own: int) -> int | None:
-        """Return the session's number of a viewer's request; None if it is no longer known."""
+        """Return the session's number of the viewer's request `own`; None if it is no longer known."""
         found = (number for (at, number), each in reversed(self.numbers.items()) if (at, each) == (node, own))
         return next(found, None)
 

@@ -28,7 +28,7 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import FrameError, Lines, Reply, decode
 
 SLICE_S, FIRST_SLICE_S = 0.05, 1.0
-"""Seconds for which one poll processes messages; the first one processes the past."""
+"""Seconds for which one poll processes messages; the second value is for the first poll, with the past."""
 MALFORMED = (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError)
 _plan: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan)
 
@@ -43,7 +43,7 @@ class ViewerSession(Session):
     book: RecordedBook
 
     def __init__(self, connection: RelayConnection) -> None:
-        """Prepare, with the plan from the relay's opening message.
+        """Create the session with the plan from the relay's opening message.
 
         Raises:
             RelayError: the message contains no valid plan.
@@ -74,7 +74,7 @@ class ViewerSession(Session):
         return RecordedBook(self.packs, self.plan.thresholds)
 
     def start(self) -> None:
-        """Process the past that the relay has already sent."""
+        """Process the past data that the relay has already sent."""
         self.poll()
 
     def poll(self) -> bool:
@@ -166,11 +166,11 @@ class ViewerSession(Session):
         return None
 
     def take_trouble(self) -> str | None:
-        """Return None: storage problems are reported by the process that holds the links."""
+        """Return None: the process that holds the links reports problems of storage."""
         return None
 
     def act(self, *_: object) -> ActionRun:
-        """Not supported.
+        """Raise `NotHereError`: viewers cannot run actions.
 
         Raises:
             NotHereError: always.
@@ -178,7 +178,7 @@ class ViewerSession(Session):
         raise NotHereError("actions on nodes and ranks are only available in a terminal")
 
     def probe(self, *_: object) -> Conductor:
-        """Not supported.
+        """Raise `NotHereError`: viewers cannot start probes.
 
         Raises:
             NotHereError: always.

@@ -19,10 +19,10 @@ from gpuwatch.wire.limits import FIRST_OWN_FINDING
 EVERY_S = 15.0
 """Seconds between two queries; Kubernetes keeps its events for an hour."""
 FILE = "Kubernetes events"
-"""Used as `file` of these findings; their offsets count events."""
+"""The `file` of these findings; their offsets count events."""
 SOURCE = "--kube "
 MAX_KNOWN = 20_000
-"""Most events of pods that are remembered; the one reported longest ago is forgotten first."""
+"""Most events that are stored; the event that was reported longest ago is dropped first."""
 
 
 class KubeWatch:
@@ -39,11 +39,11 @@ class KubeWatch:
         run: RunCommand = run_external,
         every_s: float = EVERY_S,
     ) -> None:
-        """Prepare; nothing is queried yet.
+        """Create the watch; nothing is queried yet.
 
         Args:
             plan: A plan made by `--kube`.
-            role_of: The role of a rule, by its id.
+            role_of: Returns the role of a rule from its id.
             started: When the session began (unix seconds); older events are marked as such.
             run: Runs kubectl.
             every_s: Seconds between two queries.
@@ -124,7 +124,7 @@ class KubeWatch:
     def _text(self, argv: Sequence[str], trouble: list[str]) -> str:
         """Return the output of kubectl; empty, with the reason in `trouble`, if it fails.
 
-        A role that allows only a namespace's objects forbids the events of machines, which are in another.
+        A user whose role covers one namespace may not read the events of machines, which are in another one.
         """
         try:
             return self._run(argv)

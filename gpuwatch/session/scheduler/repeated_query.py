@@ -16,12 +16,12 @@ class RepeatedQuery(Generic[Result]):
     """
 
     def __init__(self, query: Callable[[], Result], every_s: float, name: str) -> None:
-        """Prepare; nothing is called yet.
+        """Create the repeated query; nothing is called yet.
 
         Args:
-            query: Called on the thread. It must not raise.
+            query: The function to call on the thread. It must not raise.
             every_s: Seconds between the end of one call and the next one.
-            name: Of the thread.
+            name: The name of the thread.
         """
         self._query, self._every_s, self._name = query, every_s, name
         self._result: Result | None = None

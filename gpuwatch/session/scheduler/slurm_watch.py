@@ -15,11 +15,11 @@ from gpuwatch.shell_command import value
 EVERY_S = 30.0
 """Seconds between two queries; squeue(1) asks tools not to poll in short loops."""
 CHANGES_S = 2.0
-"""Seconds within which a new job is queried."""
+"""Seconds within which a new job is included in a query."""
 MAX_JOBS = 8
 """Most jobs whose time limit and state are queried."""
 Query = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
-"""Reads the Slurm states of nodes, by name, and of jobs, by id."""
+"""A function that reads the Slurm states of nodes (first argument, names) and of jobs (second, ids)."""
 
 
 class SlurmWatch:
@@ -29,7 +29,7 @@ class SlurmWatch:
     """
 
     def __init__(self, query: Query = scheduler_facts, every_s: float = EVERY_S) -> None:
-        """Prepare; nothing is queried yet."""
+        """Create the watch; nothing is queried yet."""
         self._next = 0.0
         self._wanted: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
         self._repeated = RepeatedQuery(lambda: query(*self._wanted), every_s, "slurm")
@@ -40,7 +40,7 @@ class SlurmWatch:
         Args:
             fleet: Stores the results and names the jobs.
             now: Monotonic seconds.
-            at_once: Query now, because something was changed.
+            at_once: Query now, because an action changed something.
         """
         found = self._repeated.take()
         if found is not None:
@@ -71,9 +71,9 @@ def watch_of(fleet: Fleet) -> SlurmWatch | None:
 
 
 def job_ids(fleet: Fleet) -> tuple[str, ...]:
-    """Return the Slurm job ids of the plan, then those of the ranks, the ids of most ranks first.
+    """Return the Slurm job ids of the plan, then those of the ranks; ids of most ranks first.
 
-    At most `MAX_JOBS`: of a job beyond them nothing is known, and no action ends it.
+    At most `MAX_JOBS`. Nothing is known of further jobs, and no action ends them.
     """
     planned = [] if fleet.plan.allocation is None else [fleet.plan.allocation.job]
     carried = Counter(

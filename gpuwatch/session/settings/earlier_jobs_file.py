@@ -37,9 +37,9 @@ def _inferred(incident: Incident) -> int | None:
 
 
 def _with_culprit(incident: Incident) -> list[Alert]:
-    """Return the alerts of an incident; the cause has the rank and node that the incident names.
+    """Return the alerts of an incident; the cause gets the rank and node that the incident names.
 
-    A later session has no processes to find them by.
+    A later session has no processes from which it could determine them.
     """
     cause = incident.cause
     if cause is None or cause.rank is not None or incident.rank is None:
@@ -49,7 +49,7 @@ def _with_culprit(incident: Incident) -> list[Alert]:
 
 
 class RanJob(NamedTuple):
-    """A job that had ranks in this session."""
+    """A job of which this session has seen ranks."""
 
     nodes: frozenset[str]
     users: frozenset[str]
@@ -127,7 +127,7 @@ class EarlierJobsFile:
             self._failed[job], self._changed = new, True
 
     def write(self, wall: float) -> None:
-        """Write the jobs for later sessions if they have changed; a failure is ignored.
+        """Write the jobs for later sessions if they have changed; a write error is ignored.
 
         `wall`: unix seconds.
         """

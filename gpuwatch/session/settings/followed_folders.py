@@ -16,7 +16,7 @@ from gpuwatch.whole_file import read_own, write_whole
 from gpuwatch.wire import LogFile
 
 MAX_FOLDERS = 16
-"""Most folders per node, newest last."""
+"""Most folders per node that are stored; the oldest are dropped first."""
 MAX_NODES = 4096
 WRITE_EVERY_S = 30.0
 MAX_FILE_BYTES = 64 << 20
@@ -26,7 +26,7 @@ _decoder = msgspec.json.Decoder(dict[str, list[str]])
 class FollowedFolders:
     """The file of followed folders: read at the start; written at intervals and at the end, if changed.
 
-    Losing it only limits a search. What other sessions wrote in the meantime is preserved.
+    A lost file only limits the search for ended jobs. What other sessions wrote in the meantime is preserved.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class FollowedFolders:
                 self._changed = True
 
     def write_sometimes(self, now: float) -> None:
-        """Write at intervals if changed, for sessions that start while this one runs.
+        """Write the file at intervals if it has changed, for sessions that start while this one runs.
 
         `now`: monotonic seconds.
         """
@@ -77,7 +77,7 @@ class FollowedFolders:
             self.write()
 
     def write(self) -> None:
-        """Write the folders for later sessions if they have changed; a failure is ignored."""
+        """Write the folders for later sessions if they have changed; a write error is ignored."""
         if self._changed:
             self._changed, stored = False, self._stored()
             merged = {
@@ -91,12 +91,12 @@ class FollowedFolders:
 
 
 def _last_ones(folders: Sequence[str]) -> list[str]:
-    """Return the newest `MAX_FOLDERS` folders, each once, at its last position."""
+    """Return the last `MAX_FOLDERS` folders; each appears once, at its last position."""
     return list(dict.fromkeys(reversed(folders)))[:MAX_FOLDERS][::-1]
 
 
 def _lasts(folder: str) -> bool:
-    """Return True for a path of the node itself; a path through /proc/PID/root ends with the process."""
+    """Return True for a path on the node itself; a path through /proc/PID/root ends with the process."""
     return not folder.startswith("/proc/")
 
 

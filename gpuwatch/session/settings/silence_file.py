@@ -52,7 +52,7 @@ class SilenceFile:
         """Merge the changes since the last call into the file, keeping the silences that others wrote.
 
         Args:
-            silences: All that are active in this session.
+            silences: All silences that are active in this session.
             wall: Unix seconds now; silences that have ended are left out.
 
         Returns:
