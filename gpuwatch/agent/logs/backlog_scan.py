@@ -39,7 +39,7 @@ class BacklogScan(object):
         self._outbox = outbox
 
     def step(self) -> bool:
-        """Scan a little of backlogs, those that took least time first; return True if one is left."""
+        """Scan backlogs for a moment, least scanned files first; return True if a backlog is left."""
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
         entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
@@ -50,7 +50,7 @@ class BacklogScan(object):
         return bool(entries)
 
     def read(self, entry: "FileEntry") -> None:
-        """Scan the next step of the backlog, the older part, of one log file."""
+        """Scan the next piece of a log file's backlog (its content from before it was followed)."""
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
             return

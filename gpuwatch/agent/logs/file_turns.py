@@ -41,7 +41,7 @@ class FileTurns(object):
         """Files without a turn in this round."""
 
     def begin_round(self, now: float) -> None:
-        """Give every file a turn; those that want another one come after the rest."""
+        """Start a round in which every file has a turn; files that wait for another turn come last."""
         hungry = self._waiting
         self._waiting = [
             one
@@ -50,7 +50,7 @@ class FileTurns(object):
         ] + hungry
 
     def step(self) -> bool:
-        """Run turns; return True if files still wait."""
+        """Read files in turns for a moment; return True if files still wait."""
         until = time.monotonic() + TURN_S
         again: list[FileEntry] = []
         while self._waiting and time.monotonic() < until and not self._scan.outbox.paused:
@@ -61,7 +61,10 @@ class FileTurns(object):
         return bool(self._waiting)
 
     def look_at_quiet(self, now: float) -> None:
-        """Report findings and lines that have waited long enough for a continuation; `now`: monotonic."""
+        """Report findings and lines that were held back for a continuation which did not come.
+
+        `now`: monotonic seconds.
+        """
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
                 entry.quiet_due = now + _ACTIVE_S / 4
@@ -73,7 +76,7 @@ class FileTurns(object):
                 tail.quiet(now, time.time())
 
     def _read(self, entry: "FileEntry") -> bool:
-        """Run one file's turn; return True if it used its whole share and probably has more."""
+        """Read and scan one part of a file; return True if the file probably has more to read."""
         follower = entry.follower
         if follower is None:
             return False
@@ -114,7 +117,7 @@ class FileTurns(object):
         return entry.held is not None or len(piece.data) >= most
 
     def _scan_held(self, entry: "FileEntry") -> None:
-        """Scan one step of the backlog that delays a live piece, or, if that is done, the piece."""
+        """Scan a step of the backlog that delays a file's live piece; if there is none left, the piece."""
         if entry.backlog is not None and entry.ahead is None:
             self._backlog.read(entry)
         elif entry.held is not None:

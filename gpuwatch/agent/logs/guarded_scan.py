@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GuardedScan(object):
-    """Feeds the scanners of all files and reports the results."""
+    """Scans pieces of files with their scanners, and reports findings and progress."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class GuardedScan(object):
         piece: "tuple[bytes, int, float, bool]",
         scanned: "Callable[[int], None]",
     ) -> None:
-        """Scan a piece (bytes, offset, arrival, backlog) without ranges on which earlier readers hung.
+        """Scan a piece (bytes, offset, arrival, backlog), without ranges on which earlier readers hung.
 
         `scanned` is called with the number of bytes done, before their findings are sent.
         """
@@ -72,7 +72,7 @@ class GuardedScan(object):
     def safely(
         self, entry: "FileEntry", scan: "Callable[..., list[dict[str, Any]]]", *arguments: "Any", **how: "Any"
     ) -> None:
-        """Call a scan and report its results, as findings or by `send`.
+        """Call the function `scan` and report its results, as findings or by `send`.
 
         An exception other than OSError is reported, and the file counts as not fully searched.
         """
@@ -91,7 +91,7 @@ class GuardedScan(object):
             self._reporter.place(entry)
 
     def _tell_failed(self, entry: "FileEntry") -> None:
-        """Report lines that raised an error; the file counts as not fully searched."""
+        """Report the lines of a file that raised an error; the file counts as not fully searched."""
         for scanner in entry.scanners():
             for begin, end, why in scanner.take_failed():
                 detail = "bytes {} to {}: {}".format(begin, end, why)
@@ -103,13 +103,13 @@ class GuardedScan(object):
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def enter(self, entry: "FileEntry", scanner: "Scanner", backlog: "Backlog | None" = None) -> None:
-        """Announce the scan of a file's pending range, or of its whole backlog."""
+        """Announce the scan of a file's unread range, or of its whole backlog, on the activity marker."""
         if backlog is not None:
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:
             self._marker.scan(entry.path, entry.follower.inode, *scanner.pending)
 
     def progress(self, entry: "FileEntry", scanner: "Scanner") -> None:
-        """Report the progress in the newest lines of a file."""
+        """Send the training progress in the newest lines of a file."""
         self.enter(entry, scanner)
         self.safely(entry, scanner.progress, send=self._reporter.progress)

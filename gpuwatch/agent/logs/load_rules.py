@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load(sent: "Any", suspended: "dict[str, dict[str, str]]") -> "tuple[RuleSet, list[dict[str, Any]]]":
-    """Return the rule set, and notices about rules that this Python cannot compile.
+    """Return (rule set, notices about rules that this Python cannot compile).
 
     `sent` is a list of compiled rules, or base64 of zlib of its JSON; `suspended` maps files to rules and
     reasons.
@@ -36,10 +36,10 @@ def load(sent: "Any", suspended: "dict[str, dict[str, str]]") -> "tuple[RuleSet,
 
 
 def _ready(compiled: "list[dict[str, Any]]") -> "RuleSet":
-    """Return the set with its patterns compiled: the worker reports at its start which ones it cannot use.
+    """Return the rule set of compiled rules, with all its patterns compiled.
 
     Raises:
-        re.error: a pattern cannot be compiled; also RecursionError or OverflowError.
+        re.error: A pattern cannot be compiled; also RecursionError or OverflowError.
     """
     ruleset = RuleSet(compiled)
     ruleset.compile()

@@ -43,7 +43,7 @@ class Numbers(object):
 
 
 class Reporter(object):
-    """Queues messages when they are due."""
+    """Queues the log reader's messages to the agent, each when it is due."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Reporter(object):
         self._reported_places: dict[str, list[int]] = {}
 
     def list_soon(self) -> None:
-        """Make the file list due: it is awaited."""
+        """Make the file list due, since it is awaited."""
         self._list_due = 0.0
 
     def beat_soon(self) -> None:
-        """Make a heartbeat due: something was searched that must not be searched again."""
+        """Make a heartbeat due, since something was searched that must not be searched again."""
         self._beat_due = 0.0
 
     def send(self, findings: "list[dict[str, Any]]") -> None:
@@ -100,7 +100,7 @@ class Reporter(object):
             self._outbox.put("R", dict(frame, kind="progress", t=t))
 
     def place(self, entry: "FileEntry") -> None:
-        """Send the reading position after findings, so that a later reader does not repeat them."""
+        """Send a file's reading position after its findings, so that a later reader does not repeat them."""
         place = entry.place()
         if place and self._reported_places.get(entry.path) != place:
             self._reported_places[entry.path] = place
@@ -174,7 +174,10 @@ class Reporter(object):
 
 
 def fitting(rows: "list[dict[str, Any]]", most: int) -> "list[dict[str, Any]]":
-    """Return the rows that fit into `most` bytes of JSON, small ones first, in the given order."""
+    """Return the rows, in order, of which as many as possible fit into `most` bytes of JSON.
+
+    Small rows have precedence.
+    """
     sizes = [len(json.dumps(row)) + 1 for row in rows]
     kept, total = set(), 0
     for at in sorted(range(len(rows)), key=sizes.__getitem__):
@@ -189,7 +192,10 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", 
 
 
 def _lasting(row: "dict[str, Any]") -> "list[tuple[str, Any]]":
-    """Return the items of a file's row that do not change with every line, and if all of it is searched."""
+    """Return the items of a file's row that do not change with every line.
+
+    An item states whether all of the file is searched.
+    """
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(
         [(key, value) for key, value in row.items() if key not in _COUNTS] + [("searched", searched)]

@@ -37,7 +37,10 @@ _ANSWERED_BY_LINES = ("tail", "read", "search")
 
 
 class LogReader(object):
-    """Receives requests, processes and kernel records, and returns frames. No method blocks."""
+    """The log reader as the agent uses it: takes requests, processes and kernel records, returns frames.
+
+    No method blocks.
+    """
 
     def __init__(self, wake: "Callable[[], None]", config: "dict[str, Any]") -> None:
         self._wake = wake
@@ -79,16 +82,16 @@ class LogReader(object):
 
     @property
     def notices(self) -> "list[dict[str, Any]]":
-        """Dicts with the keys of `wire.Notice`."""
+        """Return the reader's notices: dicts with the keys of `wire.Notice`."""
         return [self._own[key] for key in sorted(self._own)] + self._its
 
     @property
     def waiting(self) -> bool:
-        """True if `take` would return frames of the log reader."""
+        """Return True if `take` would return frames of the log reader."""
         return bool(self._frames)
 
     def take(self) -> "list[str]":
-        """Return and remove the frames received: JSON objects without `v` and `seq`."""
+        """Remove the received frames and return them: JSON objects without `v` and `seq`."""
         with self._lock:
             frames, self._frames = list(self._frames), collections.deque()
             was_full, self._frames_bytes = self._frames_bytes >= FULL_BYTES, 0
@@ -107,7 +110,7 @@ class LogReader(object):
         self._nudge()
 
     def processes(self, rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> None:
-        """Send the relevant processes (keys as in `wire.Process`) and their launchers' files."""
+        """Send the ranks' processes (keys as in `wire.Process`) and their launchers' files to the reader."""
         self._stand("processes", messages.of_processes(rows, launchers))
 
     def kernel(self, records: "list[tuple[float, str]]", source: "str | None") -> None:
@@ -127,7 +130,7 @@ class LogReader(object):
             self._nudge()
 
     def cost(self) -> "tuple[float, int]":
-        """Return CPU seconds of the running reader, and its private resident bytes; zeros without one."""
+        """Return (CPU seconds, private resident bytes) of the running reader; zeros without one."""
         child = self._child
         return (0.0, 0) if child is None else (cpu_s(child.process.pid)[0], own_bytes(child.process.pid))
 
@@ -151,7 +154,7 @@ class LogReader(object):
         self._note({"failed": messages.given_up(MAX_HANGING)})
 
     def _converse(self, child: "Child") -> str:
-        """Serve the reader until it has ended or hangs; return `ended`, or why, as `Child.hangs`."""
+        """Exchange messages with the reader until it ends or hangs; return `ended`, or why as `hangs`."""
         while True:
             self._hand_over(child)
             full = self._frames_bytes >= FULL_BYTES
@@ -264,7 +267,7 @@ class LogReader(object):
         return why != "work" or activity.what != "scan"
 
     def _release(self) -> None:
-        """Allow a file again once the read on which a reader hung has returned."""
+        """Allow access to a file again once the kernel has ended the reader that hung on it."""
         for process, path in list(self._hanging):
             if process.poll() is not None:
                 self._hanging.remove((process, path))

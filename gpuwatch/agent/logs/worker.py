@@ -51,7 +51,7 @@ def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
 
 
 class Worker(object):
-    """The state of the log reader."""
+    """The log reader's loop and its state."""
 
     def __init__(self, config: "dict[str, Any]", requests: "Requests", outbox: "Outbox") -> None:
         self._requests = requests
@@ -116,12 +116,12 @@ class Worker(object):
 
     @property
     def _settled(self) -> bool:
-        """True if all sources of log files were searched once."""
+        """Return True if all sources of log files were searched once."""
         return self._finder.settled and self._discovery.settled
 
     @property
     def _introduced(self) -> bool:
-        """True if the running processes' files are known, or were waited for long enough."""
+        """Return True if the running processes' files are known, or were waited for long enough."""
         return time.monotonic() >= self._introduced_by
 
     def _wait(self, seconds: float) -> None:
@@ -170,7 +170,7 @@ class Worker(object):
     # ----------------------------------------------------------------- what the files hold
 
     def _follow(self) -> bool:
-        """Read new data of files; return True if there is more."""
+        """Read new data of the followed files; return True if there is more."""
         now = time.monotonic()
         if now >= self._poll_due:
             self._poll_due = now + self._poll_s
@@ -181,7 +181,7 @@ class Worker(object):
         return self._turns.step()
 
     def _report_progress(self) -> None:
-        """Send the newest lines' values of all files.
+        """Send the progress values in the newest lines of all files.
 
         Delayed (and updated) while too much waits to be sent.
         """

@@ -30,10 +30,10 @@ class StoredCheckpoint(object):
     """The files at a path: `files` (name -> bytes) and when the newest was written."""
 
     def __init__(self, path: str) -> None:
-        """Read the folder or file.
+        """Read the file or the files of the folder at `path`.
 
         Raises:
-            OSError: it has no file of a checkpoint, or may not be read.
+            OSError: It has no file of a checkpoint, or may not be read.
         """
         self.files: dict[str, int] = {}
         self.written_at = 0.0
@@ -66,7 +66,7 @@ class StoredCheckpoint(object):
 
 
 def facts(path: str, now: "float | None" = None) -> "dict[str, Any]":
-    """Return facts about a path; empty: nothing is there.
+    """Return facts about the checkpoint at a path; empty if nothing is there.
 
     `files` (number), `bytes`, `written_at` (unix seconds), and `complete` (0 or 1) if known: not within
     GROWING_S of the last write. For an incomplete one also `good` (path) and `good_at` (unix seconds) of the
@@ -123,7 +123,7 @@ def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckp
 
 
 def _has_gap(names: "Iterable[str]") -> bool:
-    """Return True if a rank below the highest one lacks a file that the others have."""
+    """Return True if some rank, but not the highest one, lacks a file that other ranks have."""
     forms: dict[tuple[str, str], set[int]] = {}
     for name in names:
         for rank in _RANK.finditer(name):
@@ -136,12 +136,15 @@ def _has_gap(names: "Iterable[str]") -> bool:
 
 
 def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
-    """Return True if an earlier checkpoint has more files and bytes; fewer ranks write as many bytes."""
+    """Return True if an earlier checkpoint has more files and more bytes than this one.
+
+    Both must be larger: fewer ranks write fewer files of as many bytes.
+    """
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
 def _older(path: str, written_at: float) -> "list[tuple[str, StoredCheckpoint]]":
-    """Return older checkpoints beside it, as (path, files), names equal except for digits, newest first."""
+    """Return (path, files) of older checkpoints with the same name but for digits, newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
     found: list[tuple[float, str]] = []

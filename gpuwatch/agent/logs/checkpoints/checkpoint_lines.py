@@ -21,7 +21,10 @@ _OF_STEP = pattern_of(
 
 
 def checkpoint_of(line: str) -> "tuple[int | None, str | None]":
-    """Return (step, path) from a line, each None if not in it; path of the step's folder or of the file."""
+    """Return (step, path) of a checkpoint from a log line, each None if the line does not name it.
+
+    The path is that of the step's folder or of the file.
+    """
     text = line[:2000]
     path = _path(text)
     for pattern in _STEP:

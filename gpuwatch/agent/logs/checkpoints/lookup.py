@@ -26,7 +26,7 @@ class CheckpointFiles(object):
     """
 
     def __init__(self, catalog: "Catalog", enter: "Callable[[str], object]") -> None:
-        """`enter` is called with a path before the file system is accessed."""
+        """Create it; `enter` is called with a path before the file system is accessed."""
         self._catalog = catalog
         self._enter = enter
         self._waiting: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]] = OrderedDict()
@@ -67,7 +67,10 @@ class CheckpointFiles(object):
 
 
 def _of_step(place: str, step: "int | None") -> str:
-    """Return the folder of the step if the line names its parent (Megatron, Orbax), else `place`."""
+    """Return the folder of the step if `place`, the path in the line, is its parent (Megatron, Orbax).
+
+    Else return `place`.
+    """
     for form in _STEP_FOLDERS if step is not None and os.path.isdir(place) else ():
         below = os.path.join(place, form.format(step))
         if os.path.isdir(below):

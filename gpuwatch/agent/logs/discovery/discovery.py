@@ -47,7 +47,10 @@ MAX_TAILS = 512
 
 
 class Discovery(object):
-    """Call `step` when no other work is due; it does nothing unless `discover` is set in the config."""
+    """Searches for logs of ended jobs in steps. Call `step` when no other work is due.
+
+    It does nothing unless `discover` is set in the config.
+    """
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class Discovery(object):
 
     @property
     def settled(self) -> bool:
-        """True if the search has run once and shared folders were assigned, or it never will."""
+        """Return True if the search has run once and shared folders were assigned, or if it never will."""
         if not self._on:
             return True
         waits = self._shared and self._ours is None
@@ -111,13 +114,13 @@ class Discovery(object):
         return {key: value for key, value in facts.items() if value}
 
     def hurry(self) -> None:
-        """Search soon: a process that wrote logs has ended."""
+        """Make the next search start soon, since a process that wrote logs has ended."""
         soon = max(time.monotonic() + ENDED_S, self._searched_at + APART_S)
         if self._work is None and self._looked:
             self._due = min(self._due, soon)
 
     def step(self) -> bool:
-        """Search for log files for about STEP_S seconds; return True if it is to be called again at once."""
+        """Search for log files for about STEP_S seconds; return True if more steps are due at once."""
         if self._on and time.monotonic() >= self._holders_due:
             self._holders_due = time.monotonic() + HOLDERS_S
             self._check_holders()
@@ -145,7 +148,7 @@ class Discovery(object):
         return False
 
     def _is_over(self, share: float) -> bool:
-        """Return True if this search has used that share of its time."""
+        """Return True if this search has used a share (0 to 1) of the time that it may take."""
         return self._cpu > share * BUDGET_S or self._spent > share * SEARCH_TIMEOUT_S
 
     def _search(self) -> "Iterator[None]":
@@ -196,7 +199,10 @@ class Discovery(object):
         return one.path not in self._catalog.entries and self._known.get(one.path) != _state(one)
 
     def _take_sibling(self, path: str, rank: "int | None") -> None:
-        """Add the log of a gone rank; its job still runs, so it is not of an ended job."""
+        """Follow the log of a rank that has ended while its job still runs.
+
+        It does not become the log of an ended job.
+        """
         if path in self._catalog.entries:
             return
         self._enter(path)
@@ -210,7 +216,7 @@ class Discovery(object):
             entry.last_lines = tail.lines
 
     def _take_reopened(self, one: "LogCandidate") -> None:
-        """Add the log of a running job that no process has open between two lines."""
+        """Follow a log of a running job which is only open while the program writes a line."""
         if not self._is_new(one):
             return
         self._enter(one.path)
@@ -222,7 +228,7 @@ class Discovery(object):
             self._catalog.add(one.path, "found", tail.rank())
 
     def _take_held(self, path: str, holders: "dict[int, str]") -> None:
-        """Add a log that processes write which are not listed: its job runs, with unknown ranks."""
+        """Follow a log that unlisted processes (`holders`) write: its job runs, its ranks are unknown."""
         entry = self._catalog.entries.get(path)
         if entry is not None:
             if entry.source == "found":
@@ -236,7 +242,7 @@ class Discovery(object):
             self._take(one, holders)
 
     def _check_holders(self) -> None:
-        """Drop holders that ended; a log without any is that of an ended job from then on."""
+        """Remove holders that have ended; a log without holders is from then on that of an ended job."""
         for entry in self._catalog.entries.values():
             if not entry.holders:
                 continue
@@ -254,7 +260,7 @@ class Discovery(object):
         entry.lines_at_end = entry.lines
 
     def _take(self, one: "LogCandidate", holders: "dict[int, str]") -> None:
-        """Add a file if it is the log of a recently ended training, or of one that `holders` still write."""
+        """Follow a file if it is the log of a recently ended training, or of one that `holders` write."""
         try:
             tail = LogTail(one.path)
         except OSError:

@@ -45,10 +45,10 @@ def no_log(path: str) -> "str | None":
 
 
 def may_be_output(path: str, users: "set[str]") -> bool:
-    """Return True for a file that the only one of these users (ids) owns, or that everybody may read.
+    """Return True if all users may read a file, or the only one of `users` (ids) owns it.
 
     A job's user chooses the path that Slurm states: the agent may read files that this user may not. In the
-    name of a job a second user can stand.
+    name of a job a second user can stand. A missing file is accepted.
     """
     try:
         found = os.stat(path)
@@ -58,7 +58,7 @@ def may_be_output(path: str, users: "set[str]") -> bool:
 
 
 class Finder(object):
-    """Adds the log files that it finds to the catalog."""
+    """Searches for log files by globs and Slurm's output files, and adds them to the catalog."""
 
     def __init__(self, config: "dict[str, Any]", catalog: "Catalog", marker: "ActivityMarker") -> None:
         hosts = config.get("hosts", [])
@@ -80,23 +80,23 @@ class Finder(object):
 
     @property
     def settled(self) -> bool:
-        """True if all globs were walked once, and Slurm has answered."""
+        """Return True if all globs were walked once, and Slurm has answered."""
         return not (self._globs and self._first) and self._asking is None and not self._waiting
 
     @property
     def misses(self) -> "dict[str, str]":
-        """Pattern or option -> why it has led to no log file so far."""
+        """Return pattern or option -> why it has led to no log file so far."""
         return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
     def jobs(self, names: "list[str]") -> None:
-        """Set the jobs of processes on this node; of each, Slurm is asked once for its output files."""
+        """Set the names of the jobs on this node; Slurm is asked once for the output files of each."""
         for name in names:
             if name not in self._asked and _JOB.fullmatch(name):
                 self._asked.add(name)
                 self._waiting.append(name)
 
     def step(self) -> bool:
-        """Search for a moment; return True if there is more to do now."""
+        """Search for log files for a moment; return True if there is more to do now."""
         self._ask_slurm()
         now = time.monotonic()
         if self._walk is None:

@@ -92,7 +92,7 @@ class _Walk(object):
         self._enter = enter
 
     def into(self, folder: str, parts: "Sequence[Part]", rank: "int | None", depth: int) -> "Iterator[Step]":
-        """Yield the matches below `folder` for the remaining parts.
+        """Yield the matches of the remaining parts of a pattern below `folder`, and None after each folder.
 
         `rank`: from an earlier part.
         """

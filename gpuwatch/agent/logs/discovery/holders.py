@@ -14,9 +14,10 @@ _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/usr/", "/etc/", "/var/log/", "
 
 
 def held_files(proc: str, paths: "frozenset[str]") -> "dict[str, dict[int, str]]":
-    """Return path -> pid -> descriptor of files open for writing, as far as descriptors are readable.
+    """Return path -> pid -> descriptor of files that processes have open for writing.
 
-    Those among `paths`, and besides at most `MAX_HELD` that are the output of a process or a log by name.
+    Only readable descriptors count, and of paths not in `paths` at most `MAX_HELD` that are the output of a
+    process or a log by name.
     """
     found: dict[str, dict[int, str]] = {}
     others = 0
@@ -36,7 +37,7 @@ def held_files(proc: str, paths: "frozenset[str]") -> "dict[str, dict[int, str]]
 
 
 def still_held(proc: str, path: str, holders: "dict[int, str]") -> "dict[int, str]":
-    """Return those of the `holders` (pid -> descriptor) that still have the file open."""
+    """Return the `holders` (pid -> descriptor) that still have the file at `path` open."""
     return {
         pid: number
         for pid, number in holders.items()
@@ -45,7 +46,10 @@ def still_held(proc: str, path: str, holders: "dict[int, str]") -> "dict[int, st
 
 
 def is_same_file(proc: str, path: str, holders: "dict[int, str]") -> bool:
-    """Return True if the path is here what the first holder has open; in a container it may be another."""
+    """Return True if the first holder's open file is the one at `path` here.
+
+    A process in a container may see another file at that path.
+    """
     here = _status(path)
     opened = [_status(os.path.join(proc, str(pid), "fd", number)) for pid, number in holders.items()]
     known = [each for each in opened if each is not None]

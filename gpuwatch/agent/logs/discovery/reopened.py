@@ -21,7 +21,10 @@ def reopened_logs(
     blocked: "Callable[[str], bool]",
 ) -> "Iterator[LogCandidate]":
     # noqa: E501 - a type comment is one line
-    """Yield fresh files beside the `written` ones that grow since the writers' start, with names of logs.
+    """Yield logs beside the `written` files that have grown since the writers' start.
+
+    Programs open and close these for each line. Only files written recently, with names of logs, are
+    included.
 
     Args:
         written: Path and unix time at which its writer started, of the files that processes write.

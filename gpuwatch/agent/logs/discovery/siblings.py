@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Form(object):
-    """Names that differ only in a number: the earliest start, and whether the number is the rank."""
+    """File names that differ only in a number: the earliest start, and whether the number is the rank."""
 
     __slots__ = ("files", "is_rank", "start")
 
@@ -35,9 +35,9 @@ def sibling_logs(
     blocked: "Callable[[str], bool]",
 ) -> "Iterator[tuple[str, int | None]]":
     # noqa: E501 - a type comment is one line
-    """Yield the files beside the `written` ones that were written since the job began.
+    """Yield (path, rank) of logs beside the `written` files that were written since the job began.
 
-    With each its rank, if the siblings' names show it, else None.
+    The rank is None unless the siblings' names show it.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that
@@ -61,7 +61,7 @@ def sibling_logs(
 def listed_folders(
     folders: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
 ) -> "Iterator[tuple[str, list[str]]]":
-    """Yield folders in order with the names in them, up to `MAX_ENTRIES` names in all.
+    """Yield (folder, names in it) in order, up to `MAX_ENTRIES` names in all.
 
     `enter`, `blocked`: as for `sibling_logs`.
     """
@@ -80,7 +80,7 @@ def listed_folders(
 def _forms(
     written: "Iterable[tuple[str, float, int | None]]",
 ) -> "dict[str, dict[tuple[str, str, str], Form]]":
-    """Return folder -> (name before and after a number, and the rest) -> the form of its files.
+    """Return folder -> (text before the number, text after it, rest of the path) -> its `Form`.
 
     In `/r/attempt_0/3/stdout.log` the rank's folder has the number, in `/r/rank3.log` the file.
     """
@@ -102,7 +102,7 @@ def _forms(
 
 
 def _since(path: str, start: float) -> bool:
-    """Return True if there is a regular file that was written after a time (unix seconds)."""
+    """Return True if a path is a regular file that was written after `start` (unix seconds)."""
     try:
         status = os.lstat(path)
     except OSError:

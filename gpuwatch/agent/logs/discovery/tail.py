@@ -36,7 +36,7 @@ _GRAVE = ("error", "critical")
 
 
 class LogTail(object):
-    """The end of a file. `lines`: the last ones, for display.
+    """The end of a log file. `lines`: the last lines, for display.
 
     `at`: the newest time in its last lines (unix seconds); None: no time, or one in the future.
     """
@@ -60,14 +60,15 @@ class LogTail(object):
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 
     def rank(self) -> "int | None":
-        """Return the rank if torch's prefixes (`[rank3]:`) name exactly one, else None."""
+        """Return the rank that torch's prefixes (`[rank3]:`) name; None if they name none or several."""
         ranks = set(_TORCHS_RANK.findall(self.data))
         return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset: "RuleSet", prefilter: "Prefilter", *, steps_only: bool = False) -> bool:
-        """Return True if it contains steps, or (unless `steps_only`) an exception of a training program.
+        """Return True if a file's end contains training steps or an exception of a training program.
 
-        A copy of gpuwatch's own screen contains the lines of other logs, and is none.
+        With `steps_only`, only steps count. A copy of gpuwatch's own screen contains the lines of other logs,
+        and does not count.
         """
         if _SCREEN_HEAD.search(self.data) and _SCREEN_KEYS.search(self.data):
             return False

@@ -41,7 +41,7 @@ _MADE_BY_TOOLS = re.compile(
 
 
 class LogCandidate(object):
-    """A recently written log file."""
+    """A recently written log file: its path, size, times."""
 
     __slots__ = ("modified", "path", "size", "uid")
 
@@ -94,7 +94,7 @@ class Walk(object):
             self.cut = self.cut or self.entries >= MAX_ENTRIES
 
     def _below(self, start: str) -> "Generator[None, None, None]":
-        """Walk below one start folder; yield after each folder, and after `TURN` entries of a larger one."""
+        """Walk below a start folder; yield after each folder, and after `TURN` entries of a larger one."""
         level: list[tuple[str, int | None, int]] = [(start, None, 0)]
         while level:
             below: list[tuple[float, str, int, int]] = []
@@ -107,7 +107,7 @@ class Walk(object):
     def _list(
         self, folder: str, device: "int | None", depth: int, below: "list[tuple[float, str, int, int]]"
     ) -> "Iterator[None]":
-        """Add a folder's log files, and to `below` (-mtime, path, device, depth) of its subfolders."""
+        """Add a folder's log files to `found`, its subfolders to `below`: (-mtime, path, device, depth)."""
         if self._blocked(folder):
             return
         self._enter(folder)
@@ -144,13 +144,13 @@ class Walk(object):
             self.found.append(LogCandidate(entry.path, status))
 
     def _is_wanted(self, status: "os.stat_result") -> bool:
-        """Return True if written recently, by a user whose processes this agent can see."""
+        """Return True if a file was written recently, by a user whose processes this agent can see."""
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 
 
 def may_be_log(name: str) -> bool:
-    """Return True for a log's name: by its suffix, or by a word in it if it has no other suffix."""
+    """Return True if a file name is that of a log: by its suffix, or without one by a word in it."""
     if SAVED_SCREEN_NAME.match(name):
         return False
     if _LOG_NAME.search(name):

@@ -13,15 +13,15 @@ _LINE_BYTES = 64 * 1024
 
 
 class Backlog(object):
-    """One file's backlog, with its own descriptor since the file may be rotated meanwhile."""
+    """The reader of one file's backlog, with a descriptor of its own, since the file may be rotated."""
 
     def __init__(self, path: str, end: int, begin: "int | None" = None, older: "int | None" = None) -> None:
-        """Scan from `begin` (a line's first byte), else `BACKLOG_BYTES` back, to `end`.
+        """Read from `begin` (a line's first byte) to `end`; None: from `BACKLOG_BYTES` before the end.
 
         `older`: start of the part to scan after this one; earlier parts follow.
 
         Raises:
-            OSError: the file cannot be read.
+            OSError: The file cannot be read.
         """
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
@@ -48,19 +48,19 @@ class Backlog(object):
 
     @property
     def searched_from(self) -> int:
-        """Offset from which everything is searched; earlier parts follow."""
+        """Return the offset from which everything is searched; earlier parts follow."""
         if self.second:
             return self._end
         return 0 if self.older is None else self._begin
 
     @property
     def span(self) -> "list[int]":
-        """[next byte to scan, end]."""
+        """Return [next byte to scan, end]."""
         return [self._at, self._end]
 
     @property
     def left(self) -> int:
-        """Bytes left to scan in this part."""
+        """Return the number of bytes left to scan in this part."""
         return max(0, self._end - self._at)
 
     def pct(self) -> float:
@@ -69,7 +69,7 @@ class Backlog(object):
 
     @property
     def whole(self) -> "tuple[int, int]":
-        """(first byte, end) of this part."""
+        """Return (first byte, end) of this part."""
         return self._begin, self._end
 
     def read(self, budget: int) -> "tuple[bytes, int]":

@@ -60,7 +60,7 @@ class Catalog(object):
     # ----------------------------------------------------------------- what there is
 
     def named(self, name: str) -> "FileEntry | None":
-        """Return the file with this display name, or None."""
+        """Return the followed file whose display name is `name`, or None."""
         found = self.entries.get(name)
         if found is not None and found.name == name:
             return found
@@ -100,10 +100,10 @@ class Catalog(object):
         launchers: "Iterable[dict[str, Any]]",
         local_ranks: "dict[int, int]",
     ) -> None:
-        """Set the processes that write log files, and the map of local to global ranks; add their files.
+        """Set the processes that write log files, and follow these files.
 
         `rows`: pid, paths, rank, local_rank and job of each. Launchers (pid, paths, job) write what ranks
-        print into their pipes, and how ranks ended.
+        print into their pipes, and how ranks ended. `local_ranks`: local -> global rank.
         """
         self._writers, self._launchers, self._local_ranks = {}, {}, local_ranks
         here: dict[tuple[int, int], str] = {}
@@ -120,7 +120,7 @@ class Catalog(object):
             self._introduce(entry)
 
     def starts(self) -> "list[tuple[str, float, int | None]]":
-        """Return (path, its first rank's start in unix seconds, rank if only one) of ranks' files."""
+        """Return (path, start of its first rank in unix seconds, rank if only one) for files of ranks."""
         found = []
         for path, rows in self._writers.items():
             mine = [row for row in rows if row.get("rank") is not None and row.get("start")]
@@ -132,7 +132,7 @@ class Catalog(object):
         return found
 
     def _one_path(self, path: str, here: "dict[tuple[int, int], str]") -> str:
-        """Return the path under which a file is followed that processes in containers see at several paths.
+        """Return the path by which to follow a file that processes in containers see at several paths.
 
         `here`: (device, inode) -> the path met first.
         """
@@ -179,7 +179,7 @@ class Catalog(object):
         entry.retry_at = self._clock() + RETRY_S
 
     def note_finished(self, follower: "Follower") -> None:
-        """Remember the files that were read to their end and rotated away.
+        """Store the files that a follower read to their end before they were rotated away.
 
         A glob may find their new names.
         """
@@ -192,7 +192,7 @@ class Catalog(object):
     # ----------------------------------------------------------------- to begin and to end
 
     def _wanted(self, path: str, source: str) -> bool:
-        """Return True for a regular file that is not followed under another name."""
+        """Return True if a path is a regular file that is not followed under another name."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -214,7 +214,7 @@ class Catalog(object):
         )
 
     def _make_room(self) -> bool:
-        """Drop the file that has been missing the longest and is not shown; return True if there was one."""
+        """Drop the file that has been missing longest and is not shown; return False if there is none."""
         gone = [
             entry
             for entry in self.entries.values()
@@ -258,7 +258,11 @@ class Catalog(object):
             entry.grown_at = min(time.time(), follower.entered_at)
 
     def _from_where(self, entry: "FileEntry", follower: "Follower", fresh: bool) -> None:
-        """Open at the previous reader's position, else at byte 0 of a new file, else with a backlog."""
+        """Open a follower at its start position in the file.
+
+        That is the previous reader's position, else byte 0 of a new file, else the end, with a backlog before
+        it.
+        """
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
         if place is not None and place[:2] == [follower.device, follower.inode]:
@@ -280,7 +284,7 @@ class Catalog(object):
         entry.scanner = self._scanner_of(entry)
 
     def _put_down(self, entry: "FileEntry") -> None:
-        """Stop following, and remember the position."""
+        """Close a file's readers and remember its position."""
         if entry.follower is not None:
             follower = entry.follower
             self.places[entry.path] = entry.place()
@@ -310,7 +314,7 @@ def _refuse_packed(follower: "Follower") -> None:
 
 
 def _last_line(follower: "Follower") -> int:
-    """Return the offset after the last complete line."""
+    """Return the offset after the last complete line of a followed file."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)
@@ -318,5 +322,8 @@ def _last_line(follower: "Follower") -> int:
 
 
 def _devices(*folders: str) -> "frozenset[int]":
-    """Return devices whose files must not be read: a reader of /proc/kmsg takes its records from others."""
+    """Return the device numbers of folders such as /proc, in whose file systems no file may be read.
+
+    A reader of /proc/kmsg takes its records from others.
+    """
     return frozenset(os.stat(folder).st_dev for folder in folders if os.path.isdir(folder))

@@ -45,7 +45,7 @@ class StepSize(object):
         self._began = 0.0
 
     def begin(self) -> None:
-        """Start a turn."""
+        """Start the CPU clock of a turn."""
         self._began = self._clock()
 
     def end(self, done: int, findings: int) -> None:
@@ -60,7 +60,7 @@ class StepSize(object):
 
 
 class FileEntry(object):
-    """A file by its path.
+    """A log file of the list, by its path, with its writers and readers.
 
     `pids`: the ranks or launchers that write it; `holders`: pid -> descriptor of other processes that do.
     """
@@ -123,11 +123,11 @@ class FileEntry(object):
     def written_by(
         self, writers: "list[dict[str, Any]]", launchers: "list[int]", places: "dict[int, int]"
     ) -> None:
-        """Set which processes have it open, and the global rank of each local rank of this node.
+        """Set the processes that have the file open, and the global rank of each local rank of this node.
 
         The last writer is remembered after its end, when the file matters most. A file that several ranks
-        wrote is of all of them as long as one of them, or their job, writes it: what an ended rank wrote
-        last may be read after its end.
+        wrote belongs to all of them as long as one of them, or their job, writes it: the last lines of an
+        ended rank may be read after its end.
         """
         before, self.pids = self.pids, sorted(writer["pid"] for writer in writers) or sorted(launchers)
         self._places = places or self._places
@@ -152,7 +152,10 @@ class FileEntry(object):
         self._spoken = spoken
 
     def speaker(self) -> "dict[str, Any]":
-        """Return `rank`, `rank_from`, `local_rank`, `job` of the writer, where known, else by the path."""
+        """Return what is known of the file's writer: `rank`, `rank_from`, `local_rank`, `job`.
+
+        Values that the processes do not show come from the path.
+        """
         found = dict(self._spoken)
         if self.found_job is not None and not self._ranks:
             found.setdefault("job", self.found_job)
@@ -168,7 +171,7 @@ class FileEntry(object):
         return found
 
     def scanners(self) -> "list[Scanner]":
-        """Return the backlog's (or only) scanner, then the one for live lines; without absent ones."""
+        """Return the file's scanners: that of the backlog (or the only one), then that of live lines."""
         return [each for each in (self.scanner, self.ahead) if each is not None]
 
     def place(self) -> "list[int]":
@@ -191,14 +194,14 @@ class FileEntry(object):
         self.unscanned -= count
 
     def searched_to(self) -> "int | None":
-        """Return the offset up to which everything is searched; None while unknown."""
+        """Return the offset up to which all of the file was searched; None while unknown."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
         offset = self.follower.offset - self.unscanned
         return offset if self.scanner is None else self.scanner.searched_to(offset)
 
     def row(self) -> "dict[str, Any]":
-        """Return a dict with the keys of `wire.LogFile`."""
+        """Return the file as a dict with the keys of `wire.LogFile`."""
         spoken = self.speaker()
         backlog = self.backlog
         follower = self.follower

@@ -32,7 +32,7 @@ TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
 
 class Piece(object):
-    """Consecutive bytes of a file, and what happened to the file before them."""
+    """Consecutive bytes of a file, and a change of the file (rotation, truncation) before them."""
 
     __slots__ = ("data", "offset", "seam")
 
@@ -43,7 +43,7 @@ class Piece(object):
 
 
 class Follower(object):
-    """Follows one path. `offset` is the next byte to read of the current file (device, inode)."""
+    """Follows the file at one path. `offset` is the next byte to read of the current file (device, inode)."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Follower(object):
 
     @property
     def closed(self) -> bool:
-        """True if no file is open."""
+        """Return True if no file is open."""
         return self._descriptor < 0
 
     def fingerprint(self) -> "str | None":
@@ -110,7 +110,7 @@ class Follower(object):
 
     @property
     def behind(self) -> int:
-        """Number of bytes not read yet, as of the last look."""
+        """Return the number of bytes not read yet, as of the last look at the file's size."""
         return max(0, self.size - self.offset)
 
     def read(self, budget: int) -> "Piece | None":
@@ -140,7 +140,7 @@ class Follower(object):
         return self._more(budget)
 
     def at(self, offset: int, count: int) -> bytes:
-        """Return bytes of the current file at an offset; empty if there are none."""
+        """Return up to `count` bytes of the current file at an offset; empty if there are none."""
         if self._descriptor < 0:
             return b""
         return os.pread(self._descriptor, count, offset)
@@ -163,7 +163,10 @@ class Follower(object):
         return piece
 
     def _rewritten(self, budget: int) -> "Piece | None":
-        """Handle a truncation: continue in the copy that copytruncate made, if any, then from byte 0."""
+        """Continue after a truncation: in the copy that copytruncate made, if any, then at byte 0.
+
+        Return the first piece, or None.
+        """
         self._reported(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
         again = self._copied_again()
@@ -176,7 +179,7 @@ class Follower(object):
         return self._advance(budget, left=False)
 
     def _copied_again(self) -> "tuple[str, int, int, int] | None":
-        """Return the signature of a new copy, made and truncated between two reads; None: there is none."""
+        """Return the signature of a copy that copytruncate made between two reads; None: there is none."""
         if self._copy is None or self.offset:
             return None
         now = signature(self._copy[0])
@@ -189,7 +192,10 @@ class Follower(object):
     # ----------------------------------------------------------------- from one file to the next
 
     def _replaced(self, found: "os.stat_result", budget: int) -> "Piece | None":
-        """Handle a new file at the path: read the old one to its end, until the writer uses the new one."""
+        """Return the next piece after another file has appeared at the path.
+
+        The old file is read to its end, until the writer uses the new one.
+        """
         if not stat.S_ISREG(found.st_mode):
             piece = self._more(budget)
             if piece is None:

@@ -12,7 +12,7 @@ _HOLE: "int | None" = getattr(os, "SEEK_HOLE", None)
 
 
 def data_from(descriptor: int, offset: int, end: int) -> int:
-    """Return the offset of the first stored byte at or after `offset`, or `end`; moves the file position.
+    """Return the offset of the first stored byte from `offset` on, or `end`; moves the file position.
 
     Holes below `SMALL_HOLE`, and all on file systems that do not report them, count as data.
     """
@@ -26,7 +26,7 @@ def data_from(descriptor: int, offset: int, end: int) -> int:
 
 
 def newest_data(descriptor: int, end: int, most: int) -> int:
-    """Return the offset after which `most` stored bytes (or all) remain before `end`."""
+    """Return the offset from which `most` stored bytes lie before `end`; 0 if there are fewer."""
     if end <= most:
         return 0
     extents: list[tuple[int, int]] = []
@@ -45,7 +45,7 @@ def newest_data(descriptor: int, end: int, most: int) -> int:
 
 
 def _hole_from(descriptor: int, offset: int, end: int) -> int:
-    """Return the end of the data at `offset`."""
+    """Return the end of the stored data that contains `offset`, where a hole begins."""
     if _HOLE is None:
         return end
     try:

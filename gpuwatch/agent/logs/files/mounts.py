@@ -14,7 +14,7 @@ _LOCAL_FUSE = (
 
 
 class Mounts(object):
-    """The network mounts in /proc/self/mountinfo, by device number."""
+    """The network file systems that are mounted (/proc/self/mountinfo), by device number."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._path = os.path.join(proc, "self/mountinfo")
@@ -23,7 +23,7 @@ class Mounts(object):
         self.read()
 
     def read(self) -> None:
-        """Read the table again."""
+        """Read the table of mounts again."""
         try:
             with open(self._path, "rb") as file:
                 text = file.read(1 << 20).decode("utf-8", "replace")
@@ -41,9 +41,9 @@ class Mounts(object):
         return device in self._by_device
 
     def identity(self, device: int, inode: int) -> "str | None":
-        """Return an identity that is equal on every node that mounts the file system.
+        """Return an identity of a file that is equal on every node that mounts the file system.
 
-        None for a local one.
+        None for a file on a local one.
         """
         if not self.is_network(device):
             return None

@@ -29,7 +29,7 @@ def around(
     bare: bool = False,
     until: "float | None" = None,
 ) -> "list[list[Any]]":
-    """Return rows of the lines around the one that contains byte `offset`.
+    """Return rows (`wire.LogLine`) of the lines around the one that contains byte `offset`.
 
     `counts`: how many before that line, and how many from it on; `bare`: the latter without time, rank and
     level, which saves most of the CPU time; `until`: as for `row`.
@@ -87,7 +87,7 @@ def above(read_at: "ReadAt", start: int, count: int, until: "float | None" = Non
 
 
 def _last_lines(data: bytes, first: int, count: int) -> "tuple[int, bool | None]":
-    """Return the start of the last `count` lines, and whether all are present; None: `MAX_TEXT` cuts some."""
+    """Return (start of the last `count` lines, whether all are present); None: `MAX_TEXT` cuts some."""
     at, text = len(data), 0
     while count > 0 and at > first:
         begin = data.rfind(b"\n", first, at - 1) + 1 or first

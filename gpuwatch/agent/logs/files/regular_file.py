@@ -65,10 +65,10 @@ def open_regular(path: str, no_link: bool = False) -> int:
 
 
 def _check(place: int, path: str) -> None:
-    """Refuse non-regular files, and link targets that the link's owner may not read.
+    """Check an open file: it must be regular, and the owners of links to it must be allowed to read it.
 
     Raises:
-        OSError: it is refused.
+        OSError: It is refused.
     """
     found = os.fstat(place)
     if not stat.S_ISREG(found.st_mode):
@@ -88,7 +88,7 @@ def _check(place: int, path: str) -> None:
 
 
 def _links(path: str) -> "Tuple[Set[int], bool]":
-    """Return the owners of the links on the path, and whether all users may pass through its folders.
+    """Return (owners of the links on a path, whether all users may enter its folders).
 
     Links in /proc are the kernel's and thus trusted.
     """

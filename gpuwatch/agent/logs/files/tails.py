@@ -15,10 +15,16 @@ QUIET_S = 0.5
 
 
 class FollowedTail(object):
-    """Sends appended lines. A row with the offset of the previous one replaces it (the line grew)."""
+    """Sends the lines appended to a file. A row with the offset of the previous one replaces it.
+
+    The line has grown in this case.
+    """
 
     def __init__(self, number: int, file: str, outbox: "Outbox", until: "float | None" = None) -> None:
-        """`until`: unix seconds, the latest time of existing lines whose time has no year; None: now."""
+        """Create a tail for request `number`.
+
+        `until`: unix seconds, the latest time of existing lines whose time has no year; None: now.
+        """
         self.number = number
         self._until = until
         self._file = file
@@ -31,7 +37,7 @@ class FollowedTail(object):
         """Offset under which the running bar was first sent."""
 
     def begin(self, data: bytes, offset: int, count: int, size: int, seam: "str | None" = None) -> None:
-        """Send the last `count` lines at the end of `data`; `seam`: what happened before those."""
+        """Send the last `count` lines of `data`; `seam`: a change of the file before them."""
         rows = self._splitter.feed(data, offset)
         tail = self._splitter.tail()
         if tail is not None:
@@ -49,7 +55,7 @@ class FollowedTail(object):
             self._reported = None
 
     def seam(self, what: str) -> None:
-        """Send that the file was truncated or replaced: the next lines are of another file."""
+        """Send that the file was truncated or replaced: the next lines are from another file."""
         self._splitter.forget()
         self._reported = self._bar = None
         self.send([], seam=what)
@@ -68,7 +74,7 @@ class FollowedTail(object):
             self._outbox.put("L", frame)
 
     def _placed(self, one: "tuple[int, int, str]") -> int:
-        """Return the offset to send: all states of a progress bar have that of its first."""
+        """Return the offset under which to send a row: for a progress bar, that of its first state."""
         if not is_bar(one[2]):
             self._bar = None
             return one[0]
@@ -82,7 +88,7 @@ class FollowedTail(object):
             self._bar = tail[0]
 
     def send(self, rows: "list[list[Any]]", **rest: "Any") -> None:
-        """Send rows; while the pipe is full they are only counted, and the number is sent later."""
+        """Send rows. While the pipe is full, drop and count them; the next frame states the number."""
         if self._outbox.waiting > BRIM_BYTES:
             self._dropped += len(rows)
             return

@@ -22,7 +22,7 @@ NOTHING = Activity("", "", (0, 0, 0), "")
 
 
 class ActivityMarker(object):
-    """Writes into the marker pipe what the log reader does next."""
+    """Writes into the marker pipe what the log reader is about to do."""
 
     def __init__(self, read_end: int, write_end: int) -> None:
         self._read_end = read_end
@@ -42,11 +42,11 @@ class ActivityMarker(object):
         self._write(self._scan)
 
     def rule(self, rule: str) -> None:
-        """Announce the search for a rule in the scanned range."""
+        """Announce the search for one rule in the range that is scanned."""
         self._write(b"scan " + rule.encode("ascii", "replace")[:200] + self._tail)
 
     def after_rule(self) -> None:
-        """Announce the end of that search."""
+        """Announce the end of the search for a rule."""
         self._write(self._scan)
 
     def idle(self) -> None:

@@ -16,7 +16,7 @@ BYTES_PER_S, BYTES_AT_ONCE = 192.0 * 1024, 8.0 * (1 << 20)
 
 
 class FindingAllowance(object):
-    """Two token buckets, for findings and their bytes; one turn of one file may overdraw both."""
+    """The rate limits of findings and of their bytes; one turn of one file may exceed them."""
 
     def __init__(self, clock: "Callable[[], float]" = time.monotonic) -> None:
         self._clock = clock
@@ -30,7 +30,7 @@ class FindingAllowance(object):
 
     @property
     def used_up(self) -> bool:
-        """Return True if files must wait."""
+        """Return True if a limit is reached, so that files must wait."""
         now = self._clock()
         passed = max(0.0, now - self._at)
         self._at = now

@@ -31,14 +31,14 @@ SHIPPED_PACKAGES = ("base", "masking", "patterns", "ranks")
 
 
 class Child(object):
-    """Starts the reader with `config`, adding the activity marker and the agent's pid."""
+    """The log reader's process; `config` is sent to it with the activity marker and the agent's pid."""
 
     def __init__(self, config: "dict[str, Any]") -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
-            OSError: the interpreter does not start.
-            RuntimeError: the agent was not sent as a bundle, so it has no program to send on.
+            OSError: The interpreter does not start.
+            RuntimeError: The agent was not sent as a bundle, so it has no program to send on.
         """
         marker = os.pipe()
         self._marker = marker[0]
@@ -68,7 +68,7 @@ class Child(object):
         self._worked = 0.0
 
     def write(self) -> bool:
-        """Write what its pipe accepts; return False if it no longer reads."""
+        """Write queued messages as far as the pipe accepts them; return False if the reader is gone."""
         try:
             written = os.write(self.input, self.unsent[:_PIECE_BYTES])
         except BlockingIOError:
@@ -79,7 +79,7 @@ class Child(object):
         return True
 
     def read(self) -> "list[str] | None":
-        """Return the complete lines received; None at the end of file."""
+        """Return the complete lines received since the last call; None at the end of the stream."""
         try:
             data = os.read(self.output, _PIECE_BYTES)
         except BlockingIOError:
@@ -93,11 +93,11 @@ class Child(object):
         return [line.decode("ascii") for line in lines]
 
     def receive(self) -> None:
-        """Reset the silence timer."""
+        """Note that a message was received, which restarts the limit on silence."""
         self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
     def hangs(self) -> "str | None":
-        """Return why it must be killed: `work` (endless), `wait` (too long), `stopped`; None: it works."""
+        """Return why the reader must be killed: `work` (endless), `wait` (too long), `stopped`; else None."""
         silent = time.monotonic() - self._received
         if silent < min(STALL_CPU_S, STALL_DISK_S):
             return None
@@ -109,11 +109,11 @@ class Child(object):
         return None
 
     def last_activity(self) -> "Activity":
-        """Return the last activity that it announced."""
+        """Return the last activity that the reader announced."""
         return last_activity(self._marker)
 
     def kill(self) -> bool:
-        """Kill it; return False while the kernel does not release it."""
+        """Kill the reader; return False while the kernel does not end it."""
         try:
             self.process.kill()
             self.process.wait(0.5)
@@ -122,7 +122,7 @@ class Child(object):
         return True
 
     def close(self) -> None:
-        """Close the agent's ends of its pipes."""
+        """Close the agent's ends of the reader's pipes."""
         os.close(self._marker)
         for end in (self.process.stdin, self.process.stdout):
             if end is not None:
@@ -130,7 +130,7 @@ class Child(object):
 
 
 def _program() -> bytes:
-    """Return the source files that the reader needs, as its loader reads them."""
+    """Return the source files that the reader needs, in the form that its loader reads."""
     package = __name__.rsplit(".", 2)[0]
     agent = package.rpartition(".")[0]
     shipped = getattr(__spec__, "loader", None)

@@ -8,7 +8,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when the thread that started it ends; at once if `parent` is gone.
+    """Make the kernel kill this process when its parent's thread ends; exit at once if `parent` is gone.
 
     Linux only. Elsewhere the end of the pipe ends the process, unless it hangs.
     """

@@ -15,7 +15,7 @@ ENDLESS = "scanning it timed out"
 
 
 def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
-    """Return the message with the files that processes write, the local -> global rank map, and the jobs.
+    """Return the message to the log reader about processes: files, writers, local ranks, jobs.
 
     `launchers`: pid -> the `paths` that they write and, if known, their `job`.
     """
@@ -36,9 +36,9 @@ def of_processes(rows: "list[dict[str, Any]]", launchers: "dict[int, dict[str, A
 
 
 def _local_ranks(rows: "list[dict[str, Any]]") -> "dict[int, int]":
-    """Return local -> global rank; empty unless a single job runs here.
+    """Return local rank -> global rank, from the ranks' own numbers, else by torchrun's arithmetic.
 
-    From the ranks' own numbers, else by torchrun's arithmetic.
+    Empty unless a single job runs here.
     """
     known: dict[int, set[int]] = {}
     bases: set[tuple[int, int]] = set()
@@ -67,7 +67,7 @@ def unsearched(frame: str) -> str:
 
 
 def no_reader(why: str) -> "dict[str, Any]":
-    """Return the notice that the reader does not start."""
+    """Return the notice that the log reader does not start."""
     return {
         "code": "log_reader_failed",
         "severity": "warning",
@@ -77,7 +77,7 @@ def no_reader(why: str) -> "dict[str, Any]":
 
 
 def given_up(count: int) -> "dict[str, Any]":
-    """Return the notice that too many readers are blocked in the kernel."""
+    """Return the notice that too many log readers are blocked in the kernel."""
     return {
         "code": "log_reader_failed",
         "severity": "critical",
@@ -89,7 +89,7 @@ def given_up(count: int) -> "dict[str, Any]":
 
 
 def stuck(path: str, why: str) -> "dict[str, Any]":
-    """Return the notice that a file is skipped."""
+    """Return the notice that a file is not read any more, with the reason."""
     return {
         "code": "log_file_stuck",
         "severity": "warning",
@@ -100,7 +100,7 @@ def stuck(path: str, why: str) -> "dict[str, Any]":
 
 
 def slow(rule: str, why: str) -> "dict[str, Any]":
-    """Return the notice that the matcher suspended a rule, with its reason."""
+    """Return the notice that a rule is suspended because its search is too slow, with the reason."""
     return {
         "code": "rule_suspended",
         "severity": "warning",
@@ -147,7 +147,10 @@ def crowded(path: str, most: int) -> "dict[str, Any]":
 
 
 def ended(why: str, status: "int | None") -> "dict[str, Any]":
-    """Return the notice that the reader exited with this status, hung (`work`, `wait`) or was `stopped`."""
+    """Return the notice that the log reader ended: by itself (`status`), or `why` it was killed.
+
+    `why`: `work` or `wait` (it hung), or `stopped`.
+    """
     what = "was stopped by a signal" if why == "stopped" else "did not finish a request"
     return {
         "code": "log_reader_ended",

@@ -26,7 +26,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=
 
 
 class Outbox(object):
-    """Buffers what the pipe does not accept."""
+    """The queue of the log reader's messages to the agent; keeps what the pipe does not accept."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -36,22 +36,22 @@ class Outbox(object):
         os.set_blocking(descriptor, False)
 
     def fileno(self) -> int:
-        """Return the descriptor, for select."""
+        """Return the pipe's descriptor, for select."""
         return self._descriptor
 
     @property
     def waiting(self) -> int:
-        """Number of bytes that the pipe has not accepted."""
+        """Return the number of bytes that the pipe has not accepted yet."""
         return self._bytes
 
     @property
     def full(self) -> bool:
-        """True if producers of messages should pause."""
+        """Return True if producers of messages should pause."""
         return self._bytes >= FULL_BYTES
 
     @property
     def paused(self) -> bool:
-        """True if file reading pauses because too much waits or too many findings were recently reported."""
+        """Return True if files must not be read now: too much waits, or too many findings were reported."""
         return self.full or self._allowance.used_up
 
     def put(self, letter: str, content: "Any") -> None:
@@ -59,7 +59,7 @@ class Outbox(object):
         self.put_text(letter, _encode(content))
 
     def put_text(self, letter: str, text: str) -> None:
-        """Queue a message of JSON text."""
+        """Queue a message whose content is JSON text already."""
         data = (letter + text + "\n").encode("ascii")
         self._pending.append(data)
         self._bytes += len(data)

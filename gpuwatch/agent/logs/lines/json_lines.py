@@ -71,7 +71,7 @@ _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'
 
 
 def object_at(text: str) -> int:
-    """Return the start of the JSON object that fills the rest of a line; -1: none."""
+    """Return where the JSON object starts that fills the rest of a line; -1: there is none."""
     if text.rstrip()[-1:] != "}":
         return -1
     found = _BEGIN.search(text, 0, MAX_PREFIX_CHARS)
@@ -122,7 +122,7 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
-    """Return a Kubernetes event as a line of `kubectl get events`; None: it is no event."""
+    """Return a record of a Kubernetes event as a line of `kubectl get events`; None: it is no event."""
     about = record.get("involvedObject") or record.get("regarding")
     reason, message = record.get("reason"), record.get("message") or record.get("note")
     if not isinstance(about, dict) or not isinstance(reason, str):
@@ -132,16 +132,16 @@ def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
 
 
 def _captured(record: "dict[str, Any]") -> "str | None":
-    """Return a process's output in a record of a launcher or runtime; None: no field names the stream."""
+    """Return a process's output from a launcher's or runtime's record; None: no field names the stream."""
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
     return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]  # `_first` returns what its third argument is
 
 
 def _foreign(record: "dict[str, Any]") -> "list[str]":
-    """Return the texts of a logger with field names in another language; empty if it is no logger's record.
+    """Return the texts of a logger's record with field names in another language; else empty.
 
-    Recognised by a time and a level (one word in capitals).
+    Such a record is recognised by a time and a level (one word in capitals).
     """
     values = [value for value in record.values() if isinstance(value, str)]
     level = next((each for each in values if _LEVEL.match(each) and each == each.upper()), None)
@@ -171,14 +171,17 @@ def has_escapes(data: bytes) -> bool:
 
 
 def unescaped(data: bytes) -> bytes:
-    """Return the data with JSON escapes replaced by as many blanks and characters, for word searches."""
+    """Return data of the same length with JSON escapes replaced by characters and blanks.
+
+    It is for word searches.
+    """
     if b'"MESSAGE"' in data:
         data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
 
 
 def escaped(text: bytes) -> "list[bytes]":
-    """Return the forms that a text has in lines that went through `unescaped`, without the text itself."""
+    """Return other forms of a text: those that it has in JSON lines that went through `unescaped`."""
     plain = text.decode("utf-8")
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
@@ -192,14 +195,14 @@ def _decoded(found: "re.Match[bytes]") -> bytes:
 
 
 def _characters(codes: "list[Any]") -> "str | None":
-    """Return the text of a list of bytes; None if it is not one."""
+    """Return the text of a list of byte values; None if it is not one."""
     if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
         return None
     return bytes(bytearray(codes)).decode("utf-8", "replace")
 
 
 def _of_go(text: str) -> str:
-    """Return a text in the escaping of Docker and Kubernetes (Go)."""
+    """Return a text with the JSON escapes that Docker and Kubernetes (Go) use."""
     quoted = json.dumps(text)[1:-1]
     for sign in "<>&":
         quoted = quoted.replace(sign, "\\u{:04x}".format(ord(sign)))
@@ -246,7 +249,10 @@ def _number(part: "dict[str, Any]", names: "tuple[str, ...]") -> "int | None":
 
 
 def _text(value: "Any") -> str:
-    """Return an exception as text, from a text, lines, or its type and message; empty for other values."""
+    """Return an exception in a JSON record as text; empty for values of other forms.
+
+    It may be a text, a list of lines, or an object with type and message.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, list):

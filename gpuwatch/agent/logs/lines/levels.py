@@ -114,13 +114,13 @@ _LOCAL = pattern_of(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")
 
 
 def level(text: str, raw: "str | None" = None) -> "str | None":
-    """Return critical, error or warning by the line's own words; None: none or a lower one."""
+    """Return the severity that a line states: critical, error or warning; None: none, or a lower one."""
     found = own_level(text, raw)
     return None if found in MILD else found
 
 
 def own_level(text: str, raw: "str | None" = None) -> "str | None":
-    """Return critical, error, warning, info or debug; None: the line states none.
+    """Return the level that a line states: critical, error, warning, info or debug; None: none.
 
     `text` is the message after known prefixes, `raw` the whole line: its prefixes may show that a logger
     wrote it.
@@ -134,7 +134,7 @@ def own_level(text: str, raw: "str | None" = None) -> "str | None":
 
 
 def _in_foreign_head(text: str) -> "str | None":
-    """Return the level that a line with a time states in another language than English, or None."""
+    """Return the level that a line with a time states in a language other than English, or None."""
     found = _FOREIGN_HEAD.search(text, 0, LEVEL_CHARS)
     if found is None or _STAMP.search(text, 0, found.start() + 1) is None:
         return None
@@ -147,7 +147,7 @@ def is_fatal(text: str, raw: str) -> bool:
 
 
 def has_stamp(text: str) -> bool:
-    """Return True if a logger or collector put a time into the head of a line."""
+    """Return True if a line begins with a time from a logger or collector."""
     return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 

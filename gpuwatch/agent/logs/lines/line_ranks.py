@@ -85,7 +85,7 @@ _WORD = re.compile(
 
 
 class LineRanks(object):
-    """The ranks in a line; None for each that it does not name."""
+    """The numbers of ranks in a line, one per scope; None for each that the line does not name."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 
@@ -100,7 +100,7 @@ class LineRanks(object):
         self.world: int | None = None
 
     def take(self, word: str, number: int, world: "str | None" = None) -> None:
-        """Set the number for the word's scope, if it has none yet; set `world` if the number is below it."""
+        """Set the number of the word's scope if it has none yet; `world` is set if the number is below it."""
         scope = SCOPES[word]
         if scope == RANK and self.rank is None:
             self.rank = number
@@ -113,12 +113,12 @@ class LineRanks(object):
 
     @property
     def empty(self) -> bool:
-        """True if no process is named."""
+        """Return True if the line names no process."""
         return self.rank is None and self.local_rank is None and self.index is None
 
 
 def line_ranks(text: str) -> "LineRanks":
-    """Return the ranks in a line.
+    """Return the ranks that a line names.
 
     A phrase that names a failed rank takes precedence over the head's writer.
     """
@@ -159,7 +159,7 @@ def _is_record(text: str) -> bool:
 
 
 def _read_head(text: str, reading: "LineRanks") -> int:
-    """Read the head before the message into `reading`; return the offset of its end."""
+    """Read ranks from a line's head, before the message, into `reading`; return the offset of its end."""
     at = 0
     for _ in range(MAX_TOKENS):
         named = RANK_NAMED.match(text, at)
@@ -192,7 +192,7 @@ def _read_head(text: str, reading: "LineRanks") -> int:
 
 
 def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
-    """Read the rank at the start of a message, if it is the only one: `rank 0 sub-batch 3 loss 5.1`."""
+    """Read the only rank at the start of a message into `reading`: `rank 0 sub-batch 3 loss 5.1`."""
     named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
@@ -201,7 +201,7 @@ def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
-    """Read the rank at the end of a line, if it is the only one: `out of memory, rank 3`."""
+    """Read the only rank at the end of a line into `reading`: `out of memory, rank 3`."""
     ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
         return
@@ -226,7 +226,7 @@ def _take(named: "re.Match[str]", text: str, reading: "LineRanks") -> None:
 
 
 def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
-    """Return the rank that a sentence states has failed; an empty reading for none or several.
+    """Return the rank that a sentence reports as failed; an empty result for none or several.
 
     `anonymous`: the head names no rank, so the place of an error (`on rank 3`) counts too.
     """
@@ -253,9 +253,9 @@ def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
 
 
 def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
-    """Read the only rank in an error that is no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
+    """Read the only rank in an error, unless it is a peer, into `reading`.
 
-    A known writer takes precedence.
+    Example: `Check failed: 2 vs. 0, rank 5 device 5: no room`. A known writer takes precedence.
     """
     ranks = {
         int(found.group("n"))
@@ -272,7 +272,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
-    """Return True if the sentence states that this rank has failed, or that something failed there."""
+    """Return True if a sentence states that the rank in `found` has failed, or where something failed."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True
@@ -295,6 +295,6 @@ def _word(found: "re.Match[str]") -> str:
 
 
 def _counts_other(found: "re.Match[str]", text: str) -> bool:
-    """Return True if the number counts something other than processes: `tp rank 3`, `rank 4 tensor`."""
+    """Return True if the number in `found` counts no processes of the job: `tp rank 3`, `rank 4 tensor`."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

@@ -78,7 +78,7 @@ def _take(
 def _take_record(
     text: str, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
 ) -> "bool | None":
-    """Do as `_take` for a JSON record, whose message may have prefixes or be a record too.
+    """Do the same as `_take` for a JSON record, whose message may have prefixes or be a record too.
 
     Return None if the line is no record.
     """
@@ -96,7 +96,7 @@ def _take_record(
 
 
 def is_wrapped(text: str) -> bool:
-    """Return True if the record continues on the next physical line."""
+    """Return True if a text is the beginning of a record that continues on the next physical line."""
     return _WRAPPED.search(text) is not None
 
 
@@ -109,7 +109,7 @@ def may_be_wrapped(line: bytes) -> bool:
 
 
 def broken_end(data: bytes) -> int:
-    """Return how many bytes at the end of complete lines are an unfinished wrapped record."""
+    """Return how many bytes at the end of complete lines belong to an unfinished wrapped record."""
     tail = data[-_TAIL_BYTES:]
     if not may_be_wrapped(tail):
         return 0

@@ -37,7 +37,7 @@ _INNER = pattern_of(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
 class Speaker(object):
-    """The writer of a line, from its prefixes."""
+    """The writer of a line, as its prefixes name it: rank, local rank, task, host, pid, program."""
 
     __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
 
@@ -52,7 +52,7 @@ class Speaker(object):
         self._seen = False
 
     def take(self, found: "re.Match[str]", local_ranks: bool) -> bool:
-        """Read one prefix; return True if it proves that a single `[rankN]:` is a local rank in this file."""
+        """Store what a prefix names; return True if it proves that `[rankN]:` is a local rank in the file."""
         proof = False
         for kind, value in found.groupdict().items():
             if value is None:
@@ -73,7 +73,10 @@ class Speaker(object):
         return proof
 
     def _take_unit(self, program: str) -> bool:
-        """Read the number in a program's name: `rank3`, or the instance of a systemd unit, `train@3`."""
+        """Store the rank or task in a program's name: `rank3`, or `train@3`, an instance of a systemd unit.
+
+        Return True if it proves that `[rankN]:` is a local rank in this file.
+        """
         named = _NUMBERED_PROGRAM.match(program)
         if named is not None and named.group("rank") is not None:
             return self._take_rank(int(named.group("rank")), False)
@@ -96,7 +99,7 @@ class Speaker(object):
 
 
 def differ(one: "Speaker", other: "Speaker") -> bool:
-    """Return True if two lines cannot be of the same process, by their prefixes."""
+    """Return True if the prefixes of two lines show that different processes wrote them."""
     return any(
         getattr(one, name) is not None
         and getattr(other, name) is not None
@@ -106,7 +109,7 @@ def differ(one: "Speaker", other: "Speaker") -> bool:
 
 
 def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "tuple[int, bool]":
-    """Read the prefixes of `text` into `speaker`.
+    """Store the writer that the prefixes of `text` name in `speaker`.
 
     Return the offset where the message begins, and whether `[rankN]:` proved to be local. `local_ranks`: read
     `[rankN]:` as a local rank.
@@ -134,7 +137,10 @@ def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "
 
 
 def _prefix(text: str, at: int, kernel: bool) -> "tuple[str, re.Match[str] | None]":
-    """Return kind and match of the prefix at `at`, ("", None): none; no host follows the kernel's prefix."""
+    """Return (kind, match) of the prefix at offset `at`; ("", None): there is none.
+
+    `kernel`: a prefix of the kernel came before, so no host follows.
+    """
     first = text[at : at + 1]
     first = "0" if first.isdecimal() else "a" if first.isalpha() else first
     for kind, form in FORMS.get(first, ()):
@@ -145,7 +151,7 @@ def _prefix(text: str, at: int, kernel: bool) -> "tuple[str, re.Match[str] | Non
 
 
 def _collector(text: str, begin: int, at: int, speaker: "Speaker") -> int:
-    """Read host and program, as log collectors write them after a time; return where the message begins."""
+    """Store host and program that a log collector wrote after a time; return where the message begins."""
     syslog = text[begin : begin + 1].isalpha() or _NUMBERED_MONTH.match(text, begin) is not None
     forms = AFTER_STAMP + AFTER_MONTH if syslog else AFTER_STAMP
     for form in forms:
@@ -158,7 +164,7 @@ def _collector(text: str, begin: int, at: int, speaker: "Speaker") -> int:
 
 
 def read_inner_prefixes(text: str, speaker: "Speaker") -> None:
-    """Read the writer from the message: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
+    """Store the writer that the message itself names: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
     if speaker.rank is None:
         found = _IN_TEXT.search(text)
         if found:
@@ -170,10 +176,7 @@ def read_inner_prefixes(text: str, speaker: "Speaker") -> None:
 
 
 def untagged(text: str, speaker: "Speaker") -> str:
-    """Return the line without mpirun's tags, which may be anywhere in it.
-
-    `speaker` gets their rank and host.
-    """
+    """Return a line without mpirun's tags, which may be anywhere in it; `speaker` gets rank and host."""
     if "]<std" not in text:
         return text
     tag = _TAG.search(text)
@@ -184,13 +187,13 @@ def untagged(text: str, speaker: "Speaker") -> str:
 
 
 def _is_quotation(before: str) -> bool:
-    """Return True if a quotation is open at the end of `before`: what follows is a value such as a prompt."""
+    """Return True if `before` ends inside a quotation, so that the next text is a value such as a prompt."""
     opened = list(_QUOTED.finditer(before))
     return bool(opened) and opened[-1].group(1) not in before[opened[-1].end() :]
 
 
 def writers(text: str) -> "list[str]":
-    """Return the message, split at another rank's prefix: two ranks wrote on one line."""
+    """Return the parts of a message that several ranks wrote on one line, split at their prefixes."""
     if "]:" not in text:
         return [text]
     cuts = [0] + [found.end() for found in _INNER.finditer(text)] + [len(text)]

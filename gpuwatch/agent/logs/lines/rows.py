@@ -19,7 +19,7 @@ def row(
     rule: "str | None" = None,
     until: "float | None" = None,
 ) -> "list[Any]":
-    """Return `wire.LogLine` as a list: the line with its own time, the rank of its prefix and its level.
+    """Return a line as the list form of `wire.LogLine`, with its own time, its prefix's rank and its level.
 
     `arrived` is None for a line from before the agent started; a time without a year is then the last such
     one before `until` (unix seconds; None: now).

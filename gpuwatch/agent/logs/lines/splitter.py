@@ -43,7 +43,7 @@ _BAR_END = re.compile(
 
 
 def scrubbed(data: bytes) -> bytes:
-    """Return the bytes without escape sequences and control characters; line ends stay."""
+    """Return log bytes without escape sequences and control characters; line ends stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\x08" in data:
@@ -54,12 +54,12 @@ def scrubbed(data: bytes) -> bytes:
 
 
 def line_text(line: bytes) -> str:
-    """Return a line as text: without escapes, control characters and secrets, tabs as spaces, cut."""
+    """Return a line as text to show: without escapes, control characters and secrets, tabs as spaces, cut."""
     return _short_text(line) if len(line) <= MAX_SHORT_LINE else _long_text(line[:MAX_LINE])
 
 
 def unmasked_text(line: bytes) -> str:
-    """Return a line as text with its secrets: to read its time, and never to show it."""
+    """Return a line as text with its secrets, only to read its time; it must not be shown."""
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
@@ -84,7 +84,7 @@ def is_bar(text: str) -> bool:
 
 
 def is_bare_bar(text: str) -> bool:
-    """Return True if a line ends with a whole progress bar, and its description names no error.
+    """Return True if a line ends with a whole progress bar whose description names no error.
 
     Collectors that take standard error for errors give such a line the level ERROR.
     """
@@ -139,13 +139,13 @@ class Splitter(object):
         return rows
 
     def tail(self) -> "tuple[int, int, str] | None":
-        """Return the row of the unfinished line or a bar's newest state; None: neither. It is not removed."""
+        """Return the row of the unfinished line or of a bar's newest state, which stay; None: neither."""
         if self._length:
             return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar
 
     def forget(self) -> None:
-        """Reset: the file was truncated or replaced."""
+        """Drop all buffered bytes, since the file was truncated or replaced."""
         self._kept, self._length, self._bar, self._held_cr = b"", 0, None, False
         self._secrets = SecretLines()
 

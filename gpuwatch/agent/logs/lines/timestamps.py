@@ -91,7 +91,7 @@ _DAY = 86400.0
 
 
 def may_have_time(line: bytes) -> bool:
-    """Return True if a line has a digit."""
+    """Return True if a line has a digit, as every time has."""
     return _DIGIT.search(line) is not None
 
 
@@ -129,12 +129,12 @@ def time_of(text: str, arrived: float) -> "float | None":
 
 
 def _optional(found: "Match[str]", name: str) -> "str | None":
-    """Return a group; None: it did not match, or the form of time has none of this name."""
+    """Return the text of a named group; None if it did not match, or the form of time has no such group."""
     return found.group(name) if name in _NAMES else None
 
 
 def _month(text: str) -> int:
-    """Return the number in the text (unchecked), or the month of a name in another language; 0: neither."""
+    """Return the month that a text names: as a number (unchecked), or a name in another language; else 0."""
     text = text.rstrip("月월")
     if text.isdecimal():
         return int(text)
@@ -143,7 +143,7 @@ def _month(text: str) -> int:
 
 
 def _epoch(digits: str) -> float:
-    """Return unix seconds for a number in seconds, milliseconds, microseconds or nanoseconds."""
+    """Return unix seconds for digits that count seconds, milliseconds, microseconds or nanoseconds."""
     whole, _, _ = digits.partition(".")
     return float(digits) / float(10 ** (len(whole) - 10))
 

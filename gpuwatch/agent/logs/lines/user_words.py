@@ -40,9 +40,9 @@ _CHOSEN = [
 
 
 def without_user_words(message: str) -> str:
-    """Return a kernel message with `_` between the words that a user has chosen; its length stays.
+    """Return a kernel message in which `_` replaces blanks in names that users choose; its length stays.
 
-    NVIDIA's driver alone writes several lines at once: elsewhere a user chose what follows a line feed.
+    Only messages of NVIDIA's driver have several lines: in others a user chose the text after a line feed.
     """
     begin = _CALLER.match(message).end()  # type: ignore[union-attr]  # the pattern matches every message
     own, feed, below = message[begin:].partition("\n")

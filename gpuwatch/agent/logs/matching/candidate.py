@@ -15,7 +15,7 @@ MAX_BETWEEN = 8
 
 
 class CandidateLine(object):
-    """A physical line of a chunk as the rules search it. `local_ranks`: read `[rankN]:` as a local rank."""
+    """A physical line of a chunk as rules search it. `local_ranks`: `[rankN]:` is a local rank."""
 
     __slots__ = ("end", "parts", "proof", "stated", "start")
 
@@ -55,7 +55,7 @@ class CandidateLine(object):
 
 
 def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chunk", start: int) -> bool:
-    """Return True if a message quotes source code, which is indented below its frame by the same writer.
+    """Return True if a message quotes source code: it is indented below a traceback frame of its writer.
 
     `record`: the previous message on the same physical line, if any.
     """

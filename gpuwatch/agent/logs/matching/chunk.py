@@ -40,7 +40,7 @@ _RAISED = re.compile(
 
 @lru_cache(maxsize=CACHED_LINES)
 def _last_message(line: bytes) -> "tuple[str, Speaker]":
-    """Return the last message of a physical line and its writer; do not modify them."""
+    """Return (last message of a physical line, its writer); they are cached, so do not modify them."""
     return messages(line)[0][-1]
 
 
@@ -50,7 +50,7 @@ def _time_of(line: bytes, arrived: float) -> "float | None":
 
 
 class Chunk(object):
-    """Finds lines in bytes without splitting all of them.
+    """Complete lines of a file as bytes, in which lines are found without splitting all of them.
 
     `arrived` (unix seconds) is when the bytes were read; `backlog`: they were written before the file was
     followed.
@@ -70,7 +70,7 @@ class Chunk(object):
         self.backlog = backlog
 
     def line_around(self, at: int) -> "tuple[int, int]":
-        """Return start and end (without line end) of the line that contains byte `at`.
+        """Return (start, end without line end) of the line that contains byte `at`.
 
         For a line too long to search as one, the part near that byte.
         """
@@ -104,7 +104,7 @@ class Chunk(object):
         return self._base + raw
 
     def above(self, start: int, most: int) -> "list[bytes]":
-        """Return up to `most` non-blank lines before the one at `start`, in order."""
+        """Return up to `most` non-blank lines before the line at `start`, in order."""
         if most <= 0:
             return []
         at, count, lines = self._lines_above
@@ -152,9 +152,9 @@ class Chunk(object):
             size *= 4
 
     def texts_below(self, end: int, most: int, by: "Speaker") -> "list[str]":
-        """Return up to `most` lines after the one that ends at `end`, without those of other processes.
+        """Return texts of at most `most` lines after the one that ends at `end`, of the same process.
 
-        `by`: the writer.
+        `by`: the writer of the line.
         """
         texts: list[str] = []
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
@@ -163,7 +163,10 @@ class Chunk(object):
         return texts
 
     def shown_around(self, start: int, end: int, message: str, by: "Speaker") -> "tuple[list[str], int]":
-        """Return the line, masked, below its traceback or two lines, and its index among them."""
+        """Return (lines to show, index of the line itself, the last one); secrets are masked.
+
+        Above it is its traceback, if the line ends one, else the two lines before it.
+        """
         above: list[str] = []
         if _RAISED.match(message):
             above = self._traceback(start, by)
@@ -176,7 +179,7 @@ class Chunk(object):
         return self.line_around(max(0, start - 1))[0]
 
     def failure_table(self, start: int) -> "tuple[dict[str, Any], str]":
-        """Return fields from the rows above in torch's failure table, and its time's text (may be empty)."""
+        """Return (fields, time as text or "") from the rows above `start` in torch's failure table."""
         fields: dict[str, Any] = {}
         when = ""
         for line in reversed(self.above(start, 7)):
@@ -194,7 +197,7 @@ class Chunk(object):
         return fields, when
 
     def next_time(self, end: int) -> "float | None":
-        """Return the first time (unix seconds) in the next 40 lines, or None."""
+        """Return the first time (unix seconds) in the 40 lines after `end`, or None."""
         for line in self.below(end, 40):
             at = _time_of(line, self.arrived)
             if at is not None:
@@ -202,7 +205,7 @@ class Chunk(object):
         return None
 
     def last_time(self, start: int) -> "float | None":
-        """Return the time (unix seconds) nearest above, in the last 40 lines, or None."""
+        """Return the nearest time (unix seconds) in the 40 lines before `start`, or None."""
         for line in reversed(self.above(start, 40)):
             at = _time_of(line, self.arrived)
             if at is not None:
@@ -210,7 +213,7 @@ class Chunk(object):
         return None
 
     def latest_time(self, start: int) -> "float | None":
-        """Return the latest time (unix seconds) in the 40 lines above, or None."""
+        """Return the latest time (unix seconds) in the 40 lines before `start`, or None."""
         times = [_time_of(line, self.arrived) for line in self.above(start, 40)]
         return max((at for at in times if at is not None), default=None)
 

@@ -199,7 +199,10 @@ _STRONG = pattern_of(
 
 
 def is_event(text: str, start: int, advice: bool = False) -> bool:
-    """Return True if the words from `start` on report an event; `advice`: also accept them within advice."""
+    """Return True if the words from `start` on report an event.
+
+    `advice`: also accept words within advice.
+    """
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
     if is_text(text, start):
@@ -228,7 +231,7 @@ def is_absent(text: str, end: int) -> bool:
 
 
 def is_continuing(text: str) -> bool:
-    """Return True if an error line itself states that the program retries, skips or continues without it."""
+    """Return True if an error line states that the program retries, skips or continues without it."""
     return _GOES_ON.search(text) is not None
 
 
@@ -238,7 +241,7 @@ def has_given_up(text: str) -> bool:
 
 
 def _is_setting(before: str) -> bool:
-    """Return True if a value follows: an entry of a list of texts, or a field that is no message."""
+    """Return True if the text after `before` is a value: in a list of texts, or a field of no message."""
     found = _LIST_OF_TEXTS.search(before)
     if found is not None and found.group("name").lower() not in _EVENT_KEYS:
         return True
@@ -250,7 +253,7 @@ def _is_setting(before: str) -> bool:
 
 @lru_cache(maxsize=2 * MAX_SAMPLE)
 def _as_above(line: bytes) -> "tuple[str, bool]":
-    """Return a line as text, and whether it is a record of its own.
+    """Return (line as text, whether it is a record by itself).
 
     The last line of a traceback is none: samples quote such lines. Cached, since lines are above several
     findings.
@@ -260,7 +263,7 @@ def _as_above(line: bytes) -> "tuple[str, bool]":
 
 
 def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = False) -> bool:
-    """Return True if the lines around make the line at `start` an entry of advice, or a part of a text.
+    """Return True if the lines around the line at `start` make it an entry of advice or part of a text.
 
     `advice`: also accept it within advice.
     """
@@ -271,7 +274,7 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
 
 
 def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice: bool) -> bool:
-    """Return True as `is_quoted` for a line without a prefix; `lines`: those above, nearest first."""
+    """Return the same as `is_quoted` for a line without a prefix; `lines`: those above, nearest first."""
     entry = not advice and _ENTRY.match(text) is not None
     fences = 0
     raised = False
@@ -303,7 +306,7 @@ def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice
 
 
 def _is_in_sample(chunk: "Chunk", start: int, lines: "list[bytes]") -> bool:
-    """Return True between the marked heading of a generated text and its end, whatever the text quotes.
+    """Return True if a line is between the marked heading of a generated text and the text's end.
 
     A text without an end may have been cut by the error. `lines`: those above, nearest first.
     """

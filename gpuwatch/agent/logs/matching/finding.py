@@ -33,7 +33,7 @@ def described(
     stated: "tuple[str, Speaker]",
     fields: "dict[str, Any]",
 ) -> "dict[str, Any]":
-    """Return the keys of `wire.Finding` that the match itself gives.
+    """Return the keys of `wire.Finding` that a match itself determines.
 
     `stated`: the message and its writer.
     """
@@ -77,7 +77,7 @@ def described(
 
 
 def _bounded(chunk: "Chunk", line: "CandidateLine") -> "tuple[float | None, dict[str, Any]]":
-    """Return the latest possible time of an undated line of a backlog, or None, and the kind of bound.
+    """Return (latest possible time of an undated backlog line or None, fields that describe the bound).
 
     It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
     time it is undated; the time of reading proves nothing.
@@ -91,7 +91,7 @@ def _bounded(chunk: "Chunk", line: "CandidateLine") -> "tuple[float | None, dict
 
 
 def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | None", gave_up: bool) -> str:
-    """Return the rule's severity; at most `info` if the line calls itself information and reports no end."""
+    """Return the severity of a match: the rule's; `info` for a line of a low level that reports no end."""
     mild = level in MILD and "sign" not in fields
     return "info" if mild and not rule.exact and not gave_up else rule.severity_of(fields)
 
@@ -99,7 +99,7 @@ def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | No
 def whose(
     by: "Speaker", fields: "dict[str, Any]", known: "dict[str, Any]", reading: "LineRanks | None" = None
 ) -> "dict[str, Any]":
-    """Return rank, process and host of a finding: by the line's text, its prefix, or the known writer.
+    """Return rank, process and host of a finding, by the line's text, its prefix, or the known writer.
 
     Only facts about the writing process take precedence over the prefix. `known`: the file's writer;
     `reading`: the ranks in the line itself.

@@ -26,7 +26,7 @@ MAX_SLOW = 3
 
 
 class LineMatcher(object):
-    """Searches the lines of one file."""
+    """Searches the lines of one file for rules, with limits on length and CPU time."""
 
     def __init__(self, ruleset: "RuleSet", file: str) -> None:
         self._ruleset = ruleset
@@ -40,9 +40,9 @@ class LineMatcher(object):
     def fields(
         self, rule: "CompiledRule", text: str, places: "list[int]", general: bool = False
     ) -> "dict[str, Any] | None":
-        """Return the fields of a match, of a long line near these offsets; None: no match.
+        """Return the fields of a rule's match in a text; None: no match.
 
-        `general`: use the rule's general patterns.
+        `places`: offsets near which a long line is searched. `general`: use the rule's general patterns.
         """
         if self._is_off(rule):
             return None
@@ -77,7 +77,7 @@ class LineMatcher(object):
     def is_error(
         self, rule: "CompiledRule", text: str, chunk: "Chunk", line: "CandidateLine", raised: bool = False
     ) -> bool:
-        """Return True if a message is logged as an error, and is no advice, data or test output.
+        """Return True if a message is logged as an error, and is not advice, data or test output.
 
         A logged sentence without a level counts if it states that a process gave up or died.
 
@@ -128,7 +128,7 @@ class LineMatcher(object):
         return False
 
     def recovery(self, rule: "CompiledRule", text: str) -> "dict[str, Any] | None":
-        """Return the fields of a line that ends what the rule found, or None."""
+        """Return the fields of a line that ends what a rule found (recovery); None: it does not."""
         if rule.recovery is None or self._is_off(rule):
             return None
         found = self._first(rule, [rule.recovery], text[:SEARCHED_CHARS])
@@ -193,12 +193,12 @@ class LineMatcher(object):
 
 
 def fields_of(groups: "dict[str, str | None]") -> "dict[str, Any]":
-    """Return named groups as data, without unmatched ones; numbers are converted."""
+    """Return the matched named groups of a pattern as data; texts that are numbers are converted."""
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 
 def _windows(text: str, places: "list[int]") -> "Iterator[str]":
-    """Yield the parts of a text to search, one if it is short: of each place what lies around it."""
+    """Yield the parts of a text that are searched: all of it if short, else what is around each place."""
     if len(text) <= SEARCHED_CHARS:
         yield text
         return

@@ -47,10 +47,10 @@ _HIGH = bytes(range(128, 256))
 
 
 class Prefilter(object):
-    """Remembers the shapes of one or several logs."""
+    """Finds phrases of rules in lines, and remembers which shapes of lines contain none."""
 
     def __init__(self, ruleset: "RuleSet", phrases: "list[Phrase] | None" = None) -> None:
-        """Prepare the words; `phrases`: those to look for; by default all of the rule set."""
+        """Create a prefilter for the given phrases; None: all phrases of the rule set."""
         self._exact: dict[bytes, list[Phrase]] = {}
         self._folded: dict[bytes, list[Phrase]] = {}
         self._inside: dict[bytes, list[Phrase]] = {}
@@ -110,11 +110,11 @@ class Prefilter(object):
         return found
 
     def shapes(self, data: bytes) -> "list[bytes]":
-        """Return the shape of each line."""
+        """Return the shape (bytes without digits) of each line in `data`."""
         return data.translate(None, SHAPELESS).split(b"\n")
 
     def _same(self, shapes: "dict[bytes, list[Phrase]]") -> "set[bytes]":
-        """Return the shapes of which lines with other digits are the same to the rules."""
+        """Return the shapes whose rules do not depend on digits: one line of each stands for all others."""
         if len(self._steady) > MAX_SHAPES:
             self._steady.clear()
         for shape, phrases in shapes.items():
@@ -138,7 +138,7 @@ class Prefilter(object):
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
     def _search_shapes(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
-        """Return the shapes that may contain a phrase, with the phrases.
+        """Return shape -> the phrases that it may contain, for shapes that may contain any.
 
         All examined shapes are remembered.
         """
@@ -166,7 +166,7 @@ class Prefilter(object):
         return searched_shapes
 
     def _phrases_in(self, shapes: "Sequence[bytes]") -> "dict[bytes, list[Phrase]]":
-        """Return the phrases of each of these shapes that has some."""
+        """Return shape -> its phrases, for the shapes that have any."""
         together = b"\n".join(shapes)
         worded = together.translate(_LETTERS)
         is_ascii = len(together.translate(None, _HIGH)) == len(together)
@@ -190,7 +190,7 @@ class Prefilter(object):
         return held
 
     def _few(self, literal: "set[bytes]", anywhere: "list[Phrase]") -> "list[bytes] | None":
-        """Return the texts of which a shape must contain one; None: too many to search directly."""
+        """Return texts of which a shape with a phrase contains at least one; None: too many to search."""
         phrases = {phrase for word in literal for phrase in self._literal_words[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
@@ -235,7 +235,7 @@ class Prefilter(object):
             self._plain_shapes.add(shape)
 
     def _learn(self, words: "set[bytes]") -> None:
-        """Determine for each of these words the phrases to which it may belong."""
+        """Store for each word the phrases that it may belong to."""
         if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
             self._plain_words.clear()
         for word in words:
@@ -276,7 +276,7 @@ def _fresh(
     same: "set[bytes]",
     known: "set[int] | None",
 ) -> "list[int]":
-    """Return the indexes of the lines with a shape that is searched.
+    """Return the indexes of the lines that have to be searched, by their shapes.
 
     Lines of a shape in `same` with a `known` form are left out.
     """

@@ -33,7 +33,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
-    """Return the ranks of a line's message; below a traceback, those of the rank that printed it."""
+    """Return the ranks that a line's message names; in a traceback, those of the rank that printed it."""
     reading = _stated(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty:
@@ -51,9 +51,9 @@ def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker")
 
 
 def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iterator[tuple[str, Speaker]]":
-    """Yield the messages of the record itself and of the lines above, the nearest first.
+    """Yield the messages of a record and of the lines above it, nearest first.
 
-    Regular lines of a rank that its prefix names are left out.
+    Lines whose prefix names their rank are left out, unless they begin a traceback or a logger wrote them.
     """
     for text, who in chain(reversed(inside), (messages(raw)[0][-1] for raw in reversed(lines))):
         if who.rank is None or _BEGIN.search(text) or _LOGGED.search(text):
@@ -61,14 +61,14 @@ def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iter
 
 
 def _depth(text: str) -> int:
-    """Return the indentation of a frame, also behind what a launcher or logger put before it."""
+    """Return the indentation of a traceback's frame, after any prefix of a launcher or logger."""
     lead = _LEAD.match(text)
     text = text[lead.end() if lead else 0 :]
     return len(text) - len(text.lstrip())
 
 
 def read_message(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
-    """Return the ranks in a message, else in the fields of its JSON record `raw`, else in its host's name."""
+    """Return the ranks that a message names, else those in its JSON record `raw`, else in its host's name."""
     reading = _stated(text, by, raw)
     return line_ranks("[" + by.host + "] ") if reading.empty and by.host is not None else reading
 
@@ -83,7 +83,7 @@ def _stated(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
 
 
 def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | None":
-    """Return the writer of the error record that a line without a time continues; None: unknown."""
+    """Return the ranks of the error record that a line without a time continues; None: unknown."""
     above = lines[-1] if lines else b""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
@@ -95,9 +95,9 @@ def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | 
 
 
 def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: int) -> "LineRanks | None":
-    """Return who began the traceback that these lines end with, by its first line or the logger's above.
+    """Return the ranks of the process that began the traceback which these lines end with; None: unknown.
 
-    Or None.
+    They are in its first line or in the logger's line above.
     """
     begun = False
     for text, who in lines:
@@ -116,7 +116,7 @@ def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: 
 
 
 def _with_tag(text: str, by: "Speaker") -> "LineRanks":
-    """Return the ranks in a line whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
+    """Return the ranks in a line, whose tag may name the process: `r17@gpu-2 | ERROR | it died`."""
     reading = line_ranks(text)
     if reading.empty and by.rank is not None:
         reading.take("rank", by.rank)

@@ -54,10 +54,10 @@ class LazyPattern(object):
         self.search: Callable[[str], re.Match[str] | None] = self._first_search
 
     def compile(self) -> None:
-        """Compile it now.
+        """Compile the pattern now.
 
         Raises:
-            re.error: this Python cannot compile it; so do RecursionError and OverflowError.
+            re.error: This Python cannot compile it; so do RecursionError and OverflowError.
         """
         self.search = re.compile(self.text).search
 
@@ -119,11 +119,11 @@ class CompiledRule(object):
 
     @property
     def is_specific(self) -> bool:
-        """True if `match` shows what a line is about, not only that something failed."""
+        """Return True if the patterns `match` show what a line is about, not only that something failed."""
         return self.role != "hint" and self.raised is None
 
     def patterns(self) -> "Iterator[LazyPattern]":
-        """Yield all patterns that it may search."""
+        """Yield all patterns that the rule may search."""
         for each in self.match + self.unless + self.general + self.general_unless:
             yield each
         for one in (self.after, self.above, self.until, self.raised, self.recovery):
@@ -131,7 +131,7 @@ class CompiledRule(object):
                 yield one
 
     def severity_of(self, fields: "dict[str, Any]") -> str:
-        """Return the severity, as modified by a field."""
+        """Return the rule's severity, or the one that a field's value determines."""
         for name, table in self.severity_by.items():
             if name in fields and str(fields[name]) in table:
                 return table[str(fields[name])]
@@ -139,7 +139,7 @@ class CompiledRule(object):
 
 
 class Phrase(object):
-    """A literal with its rules, or with dialects of progress lines."""
+    """A literal text, and the rules or progress dialects of the lines that contain it."""
 
     __slots__ = ("dialects", "fold", "lead", "needs", "recoveries", "rules", "text", "whole")
 
@@ -156,7 +156,7 @@ class Phrase(object):
         """For each of its patterns the groups of other words required; None: none are."""
 
     def takes(self, needs: "Any") -> None:
-        """Add a pattern with this literal and its groups of other words, if any."""
+        """Add the groups of other words that a pattern with this literal needs; empty: none."""
         if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
         groups = [word_forms(tuple(group)) for group in needs or ()]
@@ -182,11 +182,11 @@ class Phrase(object):
 
     @property
     def leads_to_findings(self) -> bool:
-        """Return True if a line that contains it may be a finding, or end one."""
+        """Return True if a line with the literal may be a finding, or end one."""
         return bool(self.rules or self.recoveries)
 
     def steady(self) -> bool:
-        """Return True if lines that differ only in digits are the same to it and its rules."""
+        """Return True if the literal and its rules do not depend on the digits of a line."""
         return (
             not self.recoveries and not _DIGIT.search(self.text) and all(rule.steady for rule in self.rules)
         )
@@ -196,7 +196,7 @@ class RuleSet(object):
     """All rules of a node. A rule that takes too long in a file is suspended there, with the reason."""
 
     def __init__(self, compiled: "list[dict[str, Any]]", slow_s: float = SLOW_S) -> None:
-        """Prepare compiled rules; `slow_s`: CPU seconds that one may take for one line."""
+        """Create the rule set; `slow_s`: CPU seconds that one rule may take for one line."""
         self.slow_s = slow_s
         rules = [each for each in compiled if each.get("kind") != PROGRESS]
         dialects = [each for each in compiled if each.get("kind") == PROGRESS]
@@ -247,7 +247,7 @@ class RuleSet(object):
                 pattern.compile()
 
     def off_in(self, file: str) -> "set[str]":
-        """Return the ids of the rules suspended in a file; the returned set is live."""
+        """Return the ids of the rules suspended in a file, as a set that later suspensions change."""
         return self._off.setdefault(file, set())
 
     def suspend(self, rule: str, why: str, file: "str | None" = None) -> None:
@@ -261,7 +261,7 @@ class RuleSet(object):
     def _phrases(
         self, found: "dict[tuple[str, bool, str], Phrase]", literal: "dict[str, Any]"
     ) -> "list[Phrase]":
-        """Return the phrases of a literal as it is, and in its JSON-escaped forms."""
+        """Return the phrases for a literal: for its text, and for the text as JSON escapes it."""
         own = self._phrase(found, literal)
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
@@ -273,7 +273,7 @@ class RuleSet(object):
 
 
 def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) -> "dict[str, str]":
-    """Return the words of a dialect and, recursively, of the one it extends; its own words override those."""
+    """Return word -> quantity of a dialect and of those it extends; its own words take precedence."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
         return {}
@@ -283,7 +283,7 @@ def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) 
 
 @lru_cache(maxsize=1 << 14)
 def word_forms(words: "tuple[str, ...]") -> "list[bytes]":
-    """Return the forms of words in a lower-case line without digits, also in a JSON string."""
+    """Return the forms that words have in lower-case lines without digits, also inside JSON strings."""
     forms: list[bytes] = []
     for word in words:
         plain = word.encode("utf-8")
@@ -295,7 +295,7 @@ def word_forms(words: "tuple[str, ...]") -> "list[bytes]":
 
 @lru_cache(maxsize=1 << 14)
 def _in_json(text: bytes) -> "list[str]":
-    """Return the forms of a literal in a JSON string that differ from it."""
+    """Return the forms of a text in JSON strings that differ from the text."""
     return [form.decode("utf-8") for form in escaped(text)] if _ESCAPED.search(text) else []
 
 
@@ -304,7 +304,7 @@ def _comes_last(dialect: "CompiledDialect") -> bool:
 
 
 def typed(text: str) -> "str | int | float":
-    """Return a field's text, as a number if it looks like one."""
+    """Return a field's value: a number if the text looks like one, else the text."""
     if NUMBER.match(text):
         return int(text)
     return float(text) if FRACTION.match(text) else text

@@ -70,7 +70,10 @@ _FRAME = pattern_of(r"\s*(?:File \"|at |Traceback|what\(\))|-{20}|[\u2502\u2570]
 
 
 def is_text(text: str, start: int) -> bool:
-    """Return True if a line is text by its own form; `start`: where the words of an error begin."""
+    """Return True if a line's own form shows that it is text about errors, no message of a program.
+
+    `start`: where the words of an error begin.
+    """
     if _FORM.match(text) is not None:
         return True
     found = _LABEL.search(text, 0, start + 1 if start else 40)
@@ -78,7 +81,7 @@ def is_text(text: str, start: int) -> bool:
 
 
 def is_in_text(text: str, above: "list[str]", below: "list[str]") -> bool:
-    """Return True if the lines around make a line a part of a text.
+    """Return True if the lines around a line show that it is part of a text, no message of a program.
 
     Args:
         text: Without a time, a level or the prefix of a launcher.
@@ -114,12 +117,12 @@ def is_in_text(text: str, above: "list[str]", below: "list[str]") -> bool:
 
 
 def is_turn(line: str) -> bool:
-    """Return True if a line is the heading of what a tool returned to a model."""
+    """Return True if a line is the heading above the output that a tool returned to a language model."""
     return _TURN.match(line) is not None
 
 
 def _is_prose(text: str) -> bool:
-    """Return True if a line is a sentence, or a part of one, and no message of a program."""
+    """Return True if a line is a sentence or part of one, not the message of a program."""
     small = len(_SMALL_WORD.findall(text))
     ends = text.rstrip()[-1:] in '.?!"'
     return (

@@ -51,9 +51,9 @@ class Traceback(object):
         self.left = MAX_BELOW_FRAMES if headless else MAX_BELOW
 
     def take(self, line: bytes) -> "tuple[bool, str | None]":
-        """Read the next line.
+        """Process the line after the last one.
 
-        Return whether the traceback ends with it, and the exception's text if it is one, else None.
+        Return (True if the traceback ends with it, text of its exception or None).
         """
         self.left -= 1
         size = len(self.prefix)
@@ -74,19 +74,19 @@ class Traceback(object):
         return self.left <= 0, None
 
     def _is_of_another(self, line: bytes, rest: bytes) -> bool:
-        """Return True if another process, or a logger between two writes of the traceback, wrote the line."""
+        """Return True if the line is not of this traceback: another process or a logger wrote it."""
         return differ(messages(line)[0][-1][1], self.by) or time_of(line_text(rest), 0.0) is not None
 
 
 class TracebackEnds(object):
-    """The open tracebacks of one file; give it all chunks in order."""
+    """Finds the ends of tracebacks in one file. Pass all its chunks to `find`, in order."""
 
     def __init__(self) -> None:
         self.open: list[Traceback] = []
         """Tracebacks open at the end of the last chunk."""
 
     def copy(self) -> "TracebackEnds":
-        """Return a copy, for examining a line before its end has been read."""
+        """Return a copy, with which an unfinished line can be examined."""
         other = TracebackEnds()
         for each in self.open:
             again = Traceback(each.prefix, each.by, each.headless)
@@ -95,7 +95,7 @@ class TracebackEnds(object):
         return other
 
     def find(self, chunk: "Chunk") -> "dict[int, str]":
-        """Return start -> text after the prefix, for each line in the chunk that ends a traceback."""
+        """Return start of a line -> its text after the prefix, for each line that ends a traceback."""
         found: dict[int, str] = {}
         frames: set[int] = set()
         still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
@@ -119,9 +119,9 @@ class TracebackEnds(object):
 
 
 def _headless(chunk: "Chunk", found: "dict[int, str]", frames: "set[int]") -> "list[Traceback]":
-    """Read tracebacks without their head (`tail`, a rotation); add their ends to `found`.
+    """Find ends of tracebacks whose head is missing (`tail`, a rotation), and add them to `found`.
 
-    Return those that continue in the next chunk.
+    Return the tracebacks that continue in the next chunk.
     """
     still = []
     at = chunk.clean.find(FRAME)
@@ -139,7 +139,7 @@ def _headless(chunk: "Chunk", found: "dict[int, str]", frames: "set[int]") -> "l
 
 
 def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]", frames: "set[int]") -> bool:
-    """Read a traceback from the line at `start` on; return True if it ends in this chunk.
+    """Pass the lines from `start` on to a traceback; return True if it ends in this chunk.
 
     Its exception is added to `found`, the starts of lines with frames to `frames`.
     """
@@ -160,7 +160,7 @@ def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]"
 
 
 def _in_record(line: bytes) -> "str | None":
-    """Return the exception of a traceback within one JSON record, or None."""
+    """Return the exception of a traceback that is within one JSON record; None: there is none."""
     head, framed = False, False
     for text, _ in messages(line)[0]:
         if HEAD.decode("ascii") in text:

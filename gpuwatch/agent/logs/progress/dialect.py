@@ -41,7 +41,7 @@ UNITS = ("_ms", "_us", "_s", "_sec")
 
 
 class ProgressReading(object):
-    """The values of one line."""
+    """The progress values that a dialect reads from one line, and its timers."""
 
     __slots__ = ("dialect", "fields", "phases")
 
@@ -53,7 +53,7 @@ class ProgressReading(object):
 
 
 class CompiledDialect(object):
-    """One dialect. Its patterns are compiled at the first line; most dialects see none."""
+    """A dialect, ready to read lines; its patterns are compiled at the first line."""
 
     __slots__ = (
         "_match", "_plain", "_unless", "counts", "fallback", "id", "least", "like", "needs", "per_epoch",
@@ -88,14 +88,14 @@ class CompiledDialect(object):
 
     @property
     def patterns(self) -> "list[str]":
-        """The patterns; every line of this dialect matches one of them."""
+        """Return the patterns of the dialect; every line of it matches one of them."""
         return list(self._plain["match"])
 
     def read(self, text: str) -> "ProgressReading | None":
-        """Return the values of a line of this dialect; None: it does not match, or has none.
+        """Return the progress values of a line; None: the line is not of this dialect, or has none.
 
         Raises:
-            re.error: this Python cannot compile a pattern.
+            re.error: This Python cannot compile a pattern.
         """
         if not self._match:
             self._unless = [re.compile(each) for each in self._plain["unless"]]
@@ -164,7 +164,7 @@ class CompiledDialect(object):
 
 
 def _timer(name: str, value: str, phases: "dict[str, float]") -> None:
-    """Add the duration of a part of a step: by the unit of the value, else of the name, else in seconds."""
+    """Add a timer's seconds to `phases`: by the unit of its value, else of its name, else seconds."""
     timer = TIMER.search(name)
     one: Fields = {}
     if timer is None:

@@ -39,7 +39,7 @@ class HistoryLine(object):
 
 
 class _Kept(object):
-    """Every `stride`-th line of one shape, and the last one."""
+    """The stored lines of one shape: every `stride`-th line, and the last one."""
 
     __slots__ = ("dialects", "has_nan", "last", "lines", "seen", "stride")
 
@@ -52,7 +52,7 @@ class _Kept(object):
         self.stride = 1
 
     def thin(self) -> int:
-        """Drop every second line; return how many were dropped."""
+        """Drop every second stored line; return how many were dropped."""
         before = len(self.lines)
         self.lines = self.lines[::2]
         self.stride *= 2
@@ -60,7 +60,7 @@ class _Kept(object):
 
 
 class Past(object):
-    """Receives the lines of a backlog in file order, and stores a bounded number of them."""
+    """Samples the lines of a backlog, which it receives in file order."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, _Kept] = {}
@@ -76,7 +76,7 @@ class Past(object):
     def take(
         self, lines: "list[bytes]", shapes: "list[bytes]", paced: "dict[bytes, list[CompiledDialect]]"
     ) -> None:
-        """Add the next lines with their shapes; those in `paced` may report progress."""
+        """Add the next lines of a backlog, with their shapes; only shapes in `paced` may report progress."""
         end = 0
         for index, shape in enumerate(shapes):
             begin, end = end, end + len(lines[index]) + 1
@@ -103,7 +103,7 @@ class Past(object):
         self._number += len(lines)
 
     def place(self, offset_of: "Callable[[int], int]") -> None:
-        """Set the file offsets of the lines added last; `offset_of` converts the ones that they have."""
+        """Set the file offsets of the lines added last; `offset_of`: relative offset -> file offset."""
         for row in self._unplaced:
             row.offset = offset_of(row.offset)
         del self._unplaced[:]
@@ -123,7 +123,7 @@ class Past(object):
             self._onsets[writer, shape] = list(before.values()) + [(kept.last, kept.dialects)]
 
     def lines(self) -> "list[tuple[HistoryLine, list[CompiledDialect]]]":
-        """Return the stored lines in file order, with their dialects."""
+        """Return (line, dialects of its shape) of the stored lines, in file order."""
         found = []
         for kept in self._kept.values():
             lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
@@ -149,7 +149,7 @@ def evenly(points: "list[Any]") -> "list[Any]":
 
 
 def _turn(points: "list[Any]", apart: int) -> "int | None":
-    """Return the index of the start of the final run of non-finite losses; None: there is none.
+    """Return the index of the point where the final run of non-finite losses starts; None: there is none.
 
     Finite values less than `apart` steps before it are of ranks that lag slightly.
     """

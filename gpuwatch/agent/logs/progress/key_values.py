@@ -50,9 +50,9 @@ _MAX_VALUE_CHARS = 120
 
 
 def pairs(text: str) -> "Iterator[tuple[str, str, str]]":
-    """Yield (words, value with unit, rate): words are `canonical`; rate such as `tok/s`, else empty.
+    """Yield (words, value with unit, rate) for each number in a line; the words are `canonical`.
 
-    In `loss 2.5 tok/s 1200` the rate is the word of the second number.
+    The rate is a word such as `tok/s`, else "". In `loss 2.5 tok/s 1200` it is the word of the second number.
     """
     end = 0
     for number, found in enumerate(_PAIR.finditer(text)):
@@ -67,7 +67,7 @@ def pairs(text: str) -> "Iterator[tuple[str, str, str]]":
 
 
 def canonical(words: str) -> str:
-    """Return words in lower case, with one underscore for blanks, underscores and hyphens."""
+    """Return words in lower case, joined by one underscore in place of blanks, underscores and hyphens."""
     return _SPACES.sub("_", words.strip(_AROUND).lower())
 
 

@@ -26,7 +26,7 @@ _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK
 
 
 class Newest(object):
-    """The newest line of each shape and writer of one file."""
+    """Stores the newest line of each shape and writer in one file, until `drain`."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]] = []
@@ -46,7 +46,7 @@ class Newest(object):
         paced: "dict[bytes, list[CompiledDialect]]",
         size: int,
     ) -> None:
-        """Add the last line of each shape in `paced`.
+        """Store the last line of each shape in `paced`, for each writer.
 
         `shapes` are those of all `lines`, `size` their bytes.
         """
@@ -76,7 +76,7 @@ class Newest(object):
         paced: "dict[bytes, list[CompiledDialect]]",
         last: "dict[bytes, int]",
     ) -> "set[int]":
-        """Return the indices of each writer's first line with a NaN, and of its line before."""
+        """Return the index of each writer's first line with a NaN, and of the writer's line before it."""
         odd = {shape for shape in last if shape in paced and NAN.search(shape)}
         found: set[int] = set()
         before: dict[bytes, int] = {}
@@ -92,7 +92,7 @@ class Newest(object):
         return found
 
     def place(self, offset_of: "Any", arrived: float, backlog: bool) -> None:
-        """Set file offset and arrival of the lines added last, and make them wait for `drain`."""
+        """Set file offset and arrival of the lines that were added last, which `drain` then returns."""
         if self.past is not None:
             self.past.place(offset_of)
         for at, line, shape, dialects, turn in self._found:
@@ -104,7 +104,7 @@ class Newest(object):
             self._waiting.popitem(last=False)
 
     def drain(self) -> "list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]":
-        """Return and remove the waiting lines in arrival order.
+        """Remove the waiting lines and return them in arrival order.
 
         Each is (offset, arrival, backlog, line, shape, dialects).
         """
@@ -122,7 +122,10 @@ def _writer(line: bytes) -> bytes:
 
 
 def _others(lines: "list[bytes]", shapes: "list[bytes]", index: int, most: int) -> "list[int]":
-    """Return the index of the last line of each writer with the shape of the line at `index`."""
+    """Return the index of each writer's last line with the shape of the line at `index`.
+
+    Only lines up to `index` count, at most `most`.
+    """
     shape = shapes[index]
     seen: dict[bytes, int] = {}
     for at in range(index, max(-1, index - most), -1):

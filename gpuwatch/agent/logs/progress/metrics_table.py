@@ -29,7 +29,7 @@ _LOSS = re.compile(r"(?:^|[_/. ])loss(?:$|[_/. ])")
 
 
 class MetricsTable(object):
-    """The columns of one table; reads a row as a dialect of `progress` reads a line."""
+    """The columns of a metrics table, with which its rows are read as progress lines."""
 
     id = "progress.table"
     counts = False
@@ -45,7 +45,7 @@ class MetricsTable(object):
         """True: steps start again with every epoch."""
 
     def read(self, text: str) -> "ProgressReading | None":
-        """Return the values of a row; None if it has no step, or nothing else."""
+        """Return the progress values of a row; None if it has no step or no other value."""
         cells = self._cells(text)
         fields: Fields = {}
         for index, quantity in self._quantities.items():
@@ -105,7 +105,7 @@ def _cells(text: str, delimiter: str) -> "list[str]":
 
 
 def _quantities(names: "list[str]", words: "dict[str, str]") -> "dict[int, str]":
-    """Return column index -> quantity, each once; batches and epochs are steps if there is no other."""
+    """Return column index -> quantity, each quantity once; batches or epochs count as steps if needed."""
     found: dict[int, str] = {}
     for index, name in enumerate(names):
         quantity = words.get(name)

@@ -104,7 +104,7 @@ _DAYS = re.compile(r"(\d+) days?, ")
 
 
 def put(fields: "Fields", quantity: str, text: str) -> bool:
-    """Add `text`, parsed as a quantity, to `fields` unless set; return True if it could be parsed."""
+    """Parse `text` as a quantity and store it in `fields`, unless set; return True if it is valid."""
     name, kind, factor = QUANTITIES[quantity]
     if kind == "one":
         value: Value | None = 1
@@ -145,7 +145,10 @@ def _value(fields: "Fields", text: str, kind: str, factor: float) -> "Value | No
 
 
 def _count(fields: "Fields", number: float, of: "str | None") -> "int | None":
-    """Return a whole number, or None; `of`: its total, set in `fields` if no step is known yet."""
+    """Return a count as a whole number, or None if it is none.
+
+    `of`: its total, which is stored in `fields` if no step is known yet.
+    """
     if number < 0 or number != int(number):
         return None
     total = None if of is None else float(of.replace(",", ""))
@@ -160,14 +163,17 @@ def _odd(text: str) -> str:
 
 
 def _share(number: float, unit: str, factor: float) -> "float | None":
-    """Return a share as 0 to 1, else None; -1 and -100 % mean unknown, and values over 1.5 are percent."""
+    """Return a share between 0 and 1; None: unknown (-1, -100 %). Numbers over 1.5 are percent."""
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None
 
 
 def _duration(text: str, factor: float) -> "float | None":
-    """Return the seconds of `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms` or a plain number, or None."""
+    """Return a duration in seconds; None if invalid. `factor`: for a plain number.
+
+    Accepted: `1:02:03`, `2 days, 1:02:03`, `4m 28s`, `360 ms`, a plain number.
+    """
     spelled = _SPELLED.match(text)
     if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
         parts = _PART.findall(spelled.group("spelled").lower())

@@ -14,7 +14,7 @@ REQUEST_FIELDS = ("requests", "requests_failed", "request_s")
 
 
 class CountedLines(object):
-    """The lines of one tick whose dialects count them."""
+    """The lines about requests of one tick, all of which are counted, not only the newest."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[bytes, list[CompiledDialect]]] = []
@@ -23,7 +23,10 @@ class CountedLines(object):
     def take(
         self, lines: "list[bytes]", shapes: "list[bytes]", paced: "dict[bytes, list[CompiledDialect]]"
     ) -> None:
-        """Add the lines that may be counted. `shapes`: those of all `lines`; `paced`: those with dialects."""
+        """Add the lines whose shapes are in `paced` and have dialects that count lines.
+
+        `shapes`: those of all `lines`.
+        """
         counted = {
             shape for shape in set(shapes) if shape in paced and any(each.counts for each in paced[shape])
         }
@@ -36,14 +39,14 @@ class CountedLines(object):
                 self._more += 1
 
     def drain(self) -> "tuple[list[tuple[bytes, list[CompiledDialect]]], float]":
-        """Return and remove the lines, as (line, dialects); and how many log lines each stands for."""
+        """Remove the lines; return (them with their dialects, number of log lines that each stands for)."""
         lines, more = self._lines, self._more
         self._lines, self._more = [], 0
         return lines, 1.0 + more / float(max(1, len(lines)))
 
 
 class RequestCounts(object):
-    """The requests of one writer that were not reported yet."""
+    """The counts of requests of one writer that were not reported yet."""
 
     def __init__(self) -> None:
         self._ended = 0.0
@@ -51,7 +54,7 @@ class RequestCounts(object):
         self._latencies_s: list[float] = []
 
     def add(self, fields: "Fields", weight: float) -> None:
-        """Add a line with these fields, which stands for `weight` lines."""
+        """Add the request values of a line, which stands for `weight` lines."""
         self._ended += weight
         if "requests_failed" in fields:
             self._failed += weight
@@ -59,7 +62,7 @@ class RequestCounts(object):
             self._latencies_s.append(float(fields["request_s"]))
 
     def put(self, frame: "dict[str, Any]") -> None:
-        """Add the counts to a dict with the keys of `wire.Progress`."""
+        """Add the counts to a progress frame (keys of `wire.Progress`)."""
         fields = frame["fields"]
         for name, count in (("requests", self._ended), ("requests_failed", self._failed)):
             if count:

@@ -21,7 +21,10 @@ KEPT_RECORDS = 4000
 
 
 class KernelLines(object):
-    """Processes (unix seconds, text) records. `source`: where they come from; None: unreadable."""
+    """The kernel log as a log file: searches its records, and stores the newest for display.
+
+    A record is (unix seconds, text). `source`: where they come from; None: unreadable.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class KernelLines(object):
         skipped: "Iterable[list[int]]",
         enter: "Callable[[int], object]",
     ) -> None:
-        """Begin after `count` records, which earlier readers processed.
+        """Create the log after `count` records, which earlier readers searched.
 
         `began`: unix seconds; older records were there before the agent. `skipped`: ranges of records on
         which earlier readers hung; `enter` is called with a record's number before it is searched.
@@ -51,7 +54,7 @@ class KernelLines(object):
         self._kept: deque[tuple[int, float, str]] = deque(maxlen=KEPT_RECORDS)
 
     def take(self, records: "Iterable[tuple[float, str]]", now: float) -> "list[dict[str, Any]]":
-        """Search new records; return their findings. `now`: unix seconds."""
+        """Search new records of the kernel log and return the findings. `now`: unix seconds."""
         found: list[dict[str, Any]] = []
         self._taken = True
         for t, text in records:
@@ -80,7 +83,7 @@ class KernelLines(object):
         return self._scanner.quiet(now)
 
     def page(self, offset: "int | None", at: "float | None", before: int, after: int) -> "list[list[Any]]":
-        """Return rows around a record number, a time or the end, as far back as records are stored.
+        """Return rows of the records around a record number, a time or the end, as far as they are stored.
 
         Args:
             offset: Number of the record; None: `at` or the end decides.
@@ -98,7 +101,7 @@ class KernelLines(object):
 
     @property
     def size(self) -> int:
-        """Number of records so far."""
+        """Return the number of records so far."""
         return self._count
 
     def matching(self, pattern: "re.Pattern[str]", limit: int) -> "list[list[Any]]":
@@ -106,7 +109,7 @@ class KernelLines(object):
         return [self._row(one, None) for one in self._kept if pattern.search(one[2])][:limit]
 
     def row(self) -> "dict[str, Any] | None":
-        """Return a dict with the keys of `wire.LogFile`; None if the kernel log is unreadable."""
+        """Return the kernel log as a dict with the keys of `wire.LogFile`; None if it is unreadable."""
         if self.source is None:
             return None
         row: dict[str, Any] = {"path": NAME, "source": "kernel", "size": self._count, "lines": self._lines}

@@ -38,13 +38,13 @@ _MAX_ROWS = 200
 
 
 class SearchPlan(object):
-    """What to search for, and where."""
+    """The plan of a search: the request's number, the pattern, the limit, and a literal in all matches."""
 
     def __init__(self, request: "dict[str, Any]") -> None:
-        """Parse a request.
+        """Read the plan from a request.
 
         Raises:
-            ValueError: the pattern is no regular expression, or something is missing.
+            ValueError: The pattern is no regular expression, or something is missing.
         """
         self.number = request["id"]
         pattern = request.get("pattern")
@@ -59,7 +59,7 @@ class SearchPlan(object):
 
 
 def literal_of(pattern: str, flags: int = 0) -> "tuple[bytes, bool]":
-    """Return bytes that every matching line contains (may be empty), and whether case is ignored."""
+    """Return (bytes that every matching line contains, may be empty; True if case is ignored)."""
     parsed = parser.parse(pattern, flags)
     state = getattr(parsed, "state", None) or parsed.pattern  # its name before Python 3.8
     fold = bool(state.flags & re.IGNORECASE)
@@ -95,9 +95,9 @@ def search(plan: "SearchPlan", files: "list[str]", send: "Callable[[dict[str, An
 def search_in_turns(
     files: "Sequence[Any]", search_file: "Callable[[Any, int], int | None]", reporter: "SearchReporter"
 ) -> None:
-    """Search files so that each may send an equal share of the matches left.
+    """Search files in turns, so that each may send an equal share of the remaining matches.
 
-    Its rest goes to those with more.
+    Files with fewer matches leave the rest of their share to the others.
 
     Args:
         files: The files, each of the type that `search_file` takes.
@@ -125,7 +125,7 @@ def _size(path: str) -> int:
 
 
 class SearchReporter(object):
-    """Sends matches in small batches, and the progress."""
+    """Sends the matches of a search in small batches, and its progress."""
 
     def __init__(self, plan: "SearchPlan", total: float, send: "Callable[[dict[str, Any]], object]") -> None:
         self.left = self.rest = plan.limit
@@ -160,7 +160,7 @@ class SearchReporter(object):
             self._flush()
 
     def end(self) -> None:
-        """Send the rest and the last frame."""
+        """Send the remaining matches and the last frame."""
         self._flush(done=True, error=self.trouble)
 
     def _flush(self, **rest: "Any") -> None:
@@ -252,7 +252,7 @@ def _search_lines(
 
 
 class RunningSearch(object):
-    """A running search as seen by the log reader."""
+    """A search that runs in a child process, as the log reader handles it."""
 
     def __init__(
         self, plan: "SearchPlan", files: "Sequence[Any]", search: "Callable[..., object]" = search
@@ -279,7 +279,7 @@ class RunningSearch(object):
         return [line.decode("ascii") for line in lines]
 
     def stalled(self) -> "str | None":
-        """Return why it should be given up, or None."""
+        """Return why the search must be given up; None: it is making progress."""
         then, before = self._received
         cpu, state = cpu_s(self.pid)
         if cpu - before > STALL_CPU_S:
@@ -289,11 +289,11 @@ class RunningSearch(object):
         return None
 
     def listening(self) -> None:
-        """Reset the silence timer after a time in which the output was not read."""
+        """Restart the limit on silence, after a time in which the output was not read."""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def end(self) -> None:
-        """Kill and reap it; one that hangs in the kernel is abandoned."""
+        """Kill and reap the search process; one that hangs in the kernel is abandoned."""
         os.close(self.descriptor)
         try:
             os.kill(self.pid, signal.SIGKILL)

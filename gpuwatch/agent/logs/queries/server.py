@@ -25,11 +25,11 @@ KERNEL = "kernel log"
 
 
 class RequestRefusedError(Exception):
-    """The request is impossible; the text is for the user."""
+    """Raised if a request is impossible; the text is for the user."""
 
 
 class _NotYetError(Exception):
-    """The request may be possible in a moment."""
+    """Raised if a request may be possible in a moment."""
 
 
 class Server(object):
@@ -47,7 +47,7 @@ class Server(object):
         """Requests for files that may still be found."""
 
     def answer(self, request: "dict[str, Any]") -> None:
-        """Handle a request; an impossible one is answered with the reason."""
+        """Start the work of a request; an impossible one is answered with the reason."""
         number = request["id"]
         actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
         try:
@@ -66,9 +66,9 @@ class Server(object):
         return [] if self._outbox.full else [search.descriptor for search in self._searches.values()]
 
     def step(self, settled: bool) -> None:
-        """Send the results of searches, end those that hang.
+        """Send the results of searches, and end searches that hang.
 
-        `settled`: all files are known, retry requests.
+        `settled`: all files are known, so waiting requests are tried again.
         """
         if settled and not self._settled:
             self._settled = True
@@ -219,7 +219,7 @@ class Server(object):
 
 
 def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int, str | None]":
-    """Return the start offset of a tail, and what is missing before it, if anything."""
+    """Return (start offset of a tail, what is missing before it or None)."""
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
     if offset > follower.offset:
@@ -231,10 +231,12 @@ def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int
 
 
 def _place_of_time(entry: "FileEntry", read_at: "Callable[[int, int], bytes]", size: int, at: float) -> int:
-    """Return the offset of a time (unix seconds) by the lines' own times, else by arrival.
+    """Return the offset in a file of the first line at or after a time (unix seconds).
+
+    The lines' own times decide, else the times of their arrival.
 
     Raises:
-        RequestRefusedError: neither is known.
+        RequestRefusedError: Neither is known.
     """
     place = pages.offset_of_time(read_at, size, at)
     if place is not None:

@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class Open(object):
-    """A finding that may still grow, or be closed."""
+    """A finding that may still count repeats, or be closed."""
 
     __slots__ = ("finding", "reported", "reported_count", "waiting")
 
@@ -50,7 +50,7 @@ class Crowd(object):
 
 
 class Gatherer(object):
-    """All open findings of one file."""
+    """Collects the findings of one file: counts repeats, merges floods, closes findings on recovery."""
 
     def __init__(self, ids: "Any") -> None:
         self.earlier: Gatherer | None = None
@@ -66,7 +66,7 @@ class Gatherer(object):
         """Matches over the limit: counted with another writer's finding, or not at all."""
 
     def add(self, rule: "CompiledRule", finding: "dict[str, Any]", message: str) -> "Open | None":
-        """Add a match; return the finding that it starts.
+        """Add a match of a rule; return the finding that it starts.
 
         None if it is only counted: a repeat, no room, or too few of a flood yet.
         """
@@ -109,7 +109,7 @@ class Gatherer(object):
         return self._opened(rule.id, key, Open(finding, None))
 
     def _renewed(self, rule: str, key: "tuple[object, ...]", finding: "dict[str, Any]") -> "Open | None":
-        """Return the finding of a writer if this match starts it; a known one is replaced by the match.
+        """Return a new finding if this match is a writer's first one; else replace the known finding by it.
 
         None: it was known, or there is no room for another.
         """
@@ -130,9 +130,9 @@ class Gatherer(object):
     def _crowded(
         self, rule: str, key: "tuple[object, ...]", at: float
     ) -> "tuple[tuple[object, ...] | None, bool]":
-        """Return the key with which a new finding without room is counted, and whether the file is full.
+        """Return (key of the finding with which a new one is counted, True if the file is full).
 
-        None: there is room.
+        The key is None if there is room for a separate finding.
         """
         crowd = self._crowds.get((rule,) + key[:3])
         if crowd is not None and crowd.count >= MAX_OF_A_SPEAKER:
@@ -144,7 +144,7 @@ class Gatherer(object):
         return next(iter(self._open[rule]), None), True
 
     def _make_room(self, at: float) -> bool:
-        """Drop findings that are too old to grow; return True if there is room."""
+        """Drop findings that are too old to count repeats; return True if there is room for another one."""
         if at - self._made_room < ROOM_EVERY_S:
             return False
         self._made_room = at
@@ -175,7 +175,7 @@ class Gatherer(object):
             del self._crowds[(rule,) + key[:3]]
 
     def close(self, rule: "CompiledRule", fields: "dict[str, Any]", at: float) -> "list[dict[str, Any]]":
-        """Close the findings that a recovery line ends; return them."""
+        """Close the findings that a recovery line ends, and return them."""
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):
             old: dict[str, Any] = known.finding["fields"]
@@ -189,7 +189,7 @@ class Gatherer(object):
     def grown(self, now: float, most: int = GROWN_AT_ONCE) -> "list[dict[str, Any]]":
         """Return up to `most` findings whose count grew since they were last reported.
 
-        Those reported a moment ago are excluded.
+        Findings that were reported less than `REPORT_EVERY_S` ago are left out.
         """
         out: list[dict[str, Any]] = []
         for known in list(self._growing):
@@ -206,7 +206,7 @@ class Gatherer(object):
 
 
 def report(known: "Open", now: float) -> "dict[str, Any]":
-    """Return the current finding, and mark it as reported."""
+    """Return a finding as it is now, and mark it as reported."""
     known.reported, known.reported_count = now, known.finding["count"]
     known.waiting = None
     return dict(known.finding)

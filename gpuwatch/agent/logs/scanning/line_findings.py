@@ -60,11 +60,11 @@ class LineFindings(object):
 
     @property
     def known(self) -> "set[int]":
-        """Forms of lines that give nothing, whatever the values of their digits."""
+        """Return the forms of lines that give no finding, whatever the values of their digits."""
         return self._known_lines.plain
 
     def seam(self) -> None:
-        """Reset: the file was truncated or replaced, so offsets have a new meaning."""
+        """Drop all state of lines, since the file was truncated or replaced."""
         self._reported.clear()
 
     def forget_before(self, offset: int) -> None:
@@ -79,7 +79,7 @@ class LineFindings(object):
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
     ) -> None:
-        """Search the line of a span that contains these phrases at these places; add findings to `out`.
+        """Search the line of a span and add its findings to `out`; `hits`: (offset, phrase) in the line.
 
         `raised`: the exception, if a traceback ends with the line.
         """
@@ -105,13 +105,13 @@ class LineFindings(object):
     def _count(
         self, again: "tuple[CompiledRule, dict[str, Any], str]", arrived: float, out: "list[dict[str, Any]]"
     ) -> None:
-        """Add a further error line of a known shape; add to `out` what becomes due."""
+        """Count a further error line of a known shape; add findings that become due to `out`."""
         known = self._gather.add(*again)
         if known is not None:
             out.append(report(known, arrived))
 
     def _shape(self, line: bytes, phrases: "list[Phrase]") -> "int | None":
-        """Return a key that is equal for lines that differ only in digits; None if rules depend on those."""
+        """Return a key that is equal for lines that differ only in digits; None if rules depend on these."""
         for phrase in phrases:
             if phrase is self.raised:
                 return None
@@ -155,7 +155,7 @@ class LineFindings(object):
         line: "CandidateLine",
         out: "list[dict[str, Any]]",
     ) -> bool:
-        """Return True if general patterns explain the line.
+        """Add the finding of the general pattern that explains a line to `out`; return True if one does.
 
         Patterns of hints are tried if no others match; they explain nothing.
         """
@@ -176,9 +176,9 @@ class LineFindings(object):
         places: "list[int]",
         out: "list[dict[str, Any]]",
     ) -> bool:
-        """Return True if a rule explains the line, by its general (`general`) or specific patterns.
+        """Add a rule's finding to `out` if the rule explains a line; return True if so.
 
-        Add its finding.
+        `general`: search the rule's general patterns, else its specific ones.
         """
         for index, (text, by) in enumerate(line.stated):
             fields = self._search.fields(rule, text, places, general)
@@ -193,10 +193,7 @@ class LineFindings(object):
     def _exception(
         self, chunk: "Chunk", line: "CandidateLine", raised: str, out: "list[dict[str, Any]]"
     ) -> bool:
-        """Return True if a rule matches the exception that ends a traceback, whatever its name.
-
-        Add its finding.
-        """
+        """Add the finding of a rule that matches the exception of a traceback; return True if one does."""
         by = line.stated[-1][1]
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
@@ -214,7 +211,7 @@ class LineFindings(object):
         raised: "str | None",
         out: "list[dict[str, Any]]",
     ) -> None:
-        """Add the first message that is logged as an error; called if no other rule explains the line."""
+        """Add a finding for the line's first message that is logged as an error, which no rule explains."""
         for rule in rules:
             for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
                 about = is_about(rule.programs, by.program)
@@ -246,7 +243,7 @@ class LineFindings(object):
         fields: "dict[str, Any]",
         out: "list[dict[str, Any]]",
     ) -> "Any":
-        """Add a match; return its finding, or None if it was added before or is only counted."""
+        """Add a match to the file's findings; return the new finding, None if it is only counted or known."""
         text, by = stated
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)

@@ -15,7 +15,7 @@ MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
 
 
 class TableReader(ProgressReader):
-    """Reads the rows of a table by its header, and lines of other files unchanged."""
+    """Reads the rows of a table by its header; lines of files that are no tables as other readers do."""
 
     def __init__(
         self, name: str, search: "Any", prefilter: "TablePrefilter", speaker: "Any", file: "TableFile"
@@ -26,7 +26,10 @@ class TableReader(ProgressReader):
     def readings(
         self, line: bytes, dialects: "list[Any]", local_ranks: bool
     ) -> "Iterator[tuple[Any, Any, str]]":
-        """Yield the values of a row, or of a line of another file; see `ProgressReader.readings`."""
+        """Yield (values, writer, text) of a table's row, or of a line of another file.
+
+        See `ProgressReader.readings`.
+        """
         table = self._table_file.get()
         if table is None:
             for stated in ProgressReader.readings(self, line, dialects, local_ranks):

@@ -18,7 +18,7 @@ MAX_BLOCK = 60
 
 
 class OpenBlocks(object):
-    """The open blocks of one file; each is reported once it is full, or ends."""
+    """The findings of one file that wait for the lines of their blocks; each is reported when complete."""
 
     def __init__(self, search: "LineMatcher") -> None:
         self._search = search
@@ -33,12 +33,12 @@ class OpenBlocks(object):
         end: int,
         out: "list[dict[str, Any]]",
     ) -> None:
-        """Begin a block with the lines below `end`; add the finding to `out` if that completes it."""
+        """Start a finding's block with the lines below `end`; add the finding to `out` if it is complete."""
         opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
         self._waiting += self._filled([(opened, rule)], chunk, end, out)
 
     def fill(self, chunk: "Chunk", out: "list[dict[str, Any]]") -> None:
-        """Continue with the lines of the next chunk; add completed findings to `out`."""
+        """Add the lines of the next chunk to the open blocks, and completed findings to `out`."""
         if self._waiting:
             self._waiting = self._filled(self._waiting, chunk, 0, out)
 
@@ -49,7 +49,7 @@ class OpenBlocks(object):
         self._waiting = []
 
     def searched_to(self, offset: int) -> int:
-        """Return the offset up to which everything is reported, if all before `offset` is searched."""
+        """Return the offset before which all findings are reported, if all before `offset` is searched."""
         for known, _ in self._waiting:
             offset = min(offset, known.finding["offset"])
         return offset
@@ -61,7 +61,7 @@ class OpenBlocks(object):
         end: int,
         out: "list[dict[str, Any]]",
     ) -> "list[tuple[Open, CompiledRule]]":
-        """Add the lines below `end`; return the blocks that still wait."""
+        """Add the lines below `end` to waiting findings, and completed ones to `out`; return the others."""
         still: list[tuple[Open, CompiledRule]] = []
         for known, rule in waiting:
             left, by = known.waiting

@@ -40,7 +40,7 @@ _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
 
 
 class ProgressReader(object):
-    """Parses the lines that `newest` stores, and remembers the values that were not reported yet."""
+    """Reads the progress values of one file from the lines that `newest` stores, until they are reported."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class ProgressReader(object):
         self._past_reported = False
 
     def take_from(self, backlog: bool) -> None:
-        """Set whether the next data is of the backlog (True) or live."""
+        """Set whether the next lines are from the backlog (True) or live."""
         if backlog and self._past is None and not self._past_reported:
             self._past = Past()
         self.newest.past = self._past if backlog else None
 
     def frames(self, local_ranks: bool) -> "list[dict[str, Any]]":
-        """Return the new values since the last call: dicts with the known keys of `wire.Progress`.
+        """Return the progress since the last call: dicts with the known keys of `wire.Progress`.
 
         `local_ranks`: a lone `[rankN]:` of this file is a local rank.
         """
@@ -150,19 +150,19 @@ class ProgressReader(object):
     def _messages(
         self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
     ) -> "list[tuple[str, Speaker]]":
-        """Return the line itself, or if it has no values and is a JSON record, the record's message."""
+        """Return (text, writer) of a line; of its message, if it is a JSON record without values."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
         return messages(line, local_ranks)[0]
 
     def _writer(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks") -> "Writer":
-        """Return the writer of a line: a key, and its keys of `wire.Progress`."""
+        """Return the writer of a line: (key, fields of `wire.Progress` that name it)."""
         who = self.whose(fields, by, head)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
     def whose(self, fields: "dict[str, Any]", by: "Speaker", head: "Ranks | None" = None) -> "dict[str, Any]":
-        """Return the keys of `wire.Finding` for the writer of a line.
+        """Return the fields of `wire.Finding` that name the writer of a line.
 
         `head`: the ranks in its message.
         """
@@ -199,7 +199,7 @@ class ProgressReader(object):
         frame["fields"].update(fields)
 
     def _keep_turn(self, key: "tuple[Any, ...]", fields: "dict[str, Any]") -> None:
-        """Protect the frame of a writer at its loss's turn to NaN: later frames do not replace it."""
+        """Keep the frame of a writer whose loss turns to NaN, so that later frames do not replace it."""
         if "loss" not in fields or "step" not in fields:
             return
         odd = not isfinite(float(fields["loss"]))
@@ -214,9 +214,10 @@ class ProgressReader(object):
 
 
 def newest_first(stated: "list[tuple[str, Speaker]]") -> "list[tuple[str, Speaker, bool]]":
-    """Return (message, writer, whether a bar) of a line: its bars from the last one on, then the others.
+    """Return (message, writer, whether it is a bar) for the parts of a line: newest bars first.
 
-    Of the bars only the last `MAX_BAR_STATES`. They are split where no carriage return separates them.
+    Of the bars only the last `MAX_BAR_STATES` are included. They are split where no carriage return separates
+    them.
     """
     bars: list[tuple[str, Speaker, bool]] = []
     others: list[tuple[str, Speaker, bool]] = []
@@ -249,7 +250,7 @@ class Steps(object):
         """[step, time, *CURVES, offset] each, None where missing."""
 
     def take(self, reading: "ProgressReading", at: "float | None", offset: int) -> None:
-        """Add the values of the line at `offset`, written `at`."""
+        """Add the values of the line at `offset`, which was written at `at` (unix seconds)."""
         fields = reading.fields
         if "step" in fields:
             total = fields.get("total_steps", self._total)
@@ -270,7 +271,7 @@ class Steps(object):
                 point[index] = value
 
     def frame(self, file: str, arrived: float) -> "dict[str, Any]":
-        """Return a dict with the keys of `wire.Progress`."""
+        """Return the past steps as a dict with the keys of `wire.Progress`."""
         at = self.points[-1][1]
         return dict(
             self._who, file=file, offset=0, at=arrived if at is None else at, timed=at is not None,

@@ -25,7 +25,7 @@ _RANK = re.compile(
 
 
 class Repeats(object):
-    """The last finding of each shape in one file, once enough lines of it were searched."""
+    """The last finding of each shape of lines in one file, once enough of its lines were searched."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], list[Any]] = {}
@@ -34,7 +34,7 @@ class Repeats(object):
     def add(
         self, shape: "int | None", line: bytes, rule: "CompiledRule", finding: "dict[str, Any]", message: str
     ) -> None:
-        """Record that a line of this shape was searched and is an error without a specific rule."""
+        """Store the finding of a searched error line of a shape that no specific rule explains."""
         if shape is None:
             return
         self._searched += 1
@@ -46,7 +46,7 @@ class Repeats(object):
     def match(
         self, shape: "int | None", line: bytes, offset: int, arrived: float
     ) -> "tuple[CompiledRule, dict[str, Any], str] | None":
-        """Return rule, finding and message of a further line of a known shape; None: search the line."""
+        """Return (rule, finding, message) for a further line of a known shape; None: search the line."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
             return None
@@ -58,7 +58,7 @@ class Repeats(object):
 
 
 class KnownLines(object):
-    """The shapes of lines in one file that give nothing new, since a training log repeats itself."""
+    """The shapes of lines in one file that give no new finding, since a training log repeats itself."""
 
     def __init__(self) -> None:
         self._shapes: dict[int, list[tuple[int, int]]] = {}
@@ -68,14 +68,14 @@ class KnownLines(object):
         """Shapes of lines without a match."""
 
     def holds(self, shape: int, line: bytes) -> bool:
-        """Return True if a line of this shape gives nothing new."""
+        """Return True if a line of this shape gives no new finding."""
         places = self._shapes.get(shape)
         if not places:
             return places is not None
         return _texts_at(shape, line, places) in self._texts
 
     def add(self, shape: int, line: bytes, texts: "list[str]") -> None:
-        """Record that a searched line gave nothing except these texts, each once in the line."""
+        """Store that a line of this shape gave no finding but for these texts, each once in the line."""
         raw = [text.encode("utf-8", "replace") for text in texts]
         if any(line.count(each) != 1 for each in raw):
             return

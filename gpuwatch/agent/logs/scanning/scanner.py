@@ -100,7 +100,7 @@ class Scanner(object):
         return out
 
     def quiet(self, now: float) -> "list[dict[str, Any]]":
-        """Return the findings that have waited long enough for more lines; call it each tick."""
+        """Return the findings that waited in vain for more lines; call it each tick."""
         out: list[dict[str, Any]] = []
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
@@ -110,7 +110,7 @@ class Scanner(object):
         return out
 
     def seam(self) -> None:
-        """Drop unfinished state: the file was truncated or replaced."""
+        """Drop the unfinished line and blocks, since the file was truncated or replaced."""
         self._tail, self._past, self._looked = b"", b"", 0
         self._tracebacks = TracebackEnds()
         self._lines.seam()
@@ -124,51 +124,51 @@ class Scanner(object):
         return out
 
     def progress(self) -> "list[dict[str, Any]]":
-        """Return training values in the lines since the last call: keys of `wire.Progress`."""
+        """Return the training progress since the last call: dicts with the keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._lines.local_ranks)
         self._unread_steps = None
         return frames
 
     def past(self, now: float) -> "list[dict[str, Any]]":
-        """Return the steps of the backlog, once it is read: keys of `wire.Progress`."""
+        """Return the past steps of the backlog, once it is read: dicts with the keys of `wire.Progress`."""
         return [] if self._progress is None else self._progress.past(self._lines.local_ranks, now)
 
     def take_failed(self) -> "list[tuple[int, int, str]]":
-        """Return the lines that raised an error since the last call: first byte, end, and the error."""
+        """Return (first byte, end, error) of the lines that raised an error since the last call."""
         failed, self._failed = self._failed, []
         return failed
 
     @property
     def left_out(self) -> int:
-        """Number of matches that are no findings of their own, because the limit was reached."""
+        """Return the number of matches that have no finding, because the limit was reached."""
         return self.gather.left_out
 
     @property
     def unfinished(self) -> bytes:
-        """Data that waits for the end of its line."""
+        """Return the bytes that wait for the end of their line."""
         return self._tail
 
     @property
     def fed_to(self) -> int:
-        """Offset after the last byte fed."""
+        """Return the offset after the last byte fed."""
         return self._fed_to
 
     def rewind(self) -> None:
-        """Prepare for data that may repeat, after an interrupted scan."""
+        """Drop the unfinished line and open tracebacks: data may come again after an interrupted scan."""
         self._tail, self._looked = b"", 0
         self._tracebacks = TracebackEnds()
 
     def unread_from(self, offset: int) -> int:
-        """Return the first unsearched byte, if the next one to be fed is at `offset`."""
+        """Return the offset of the first unsearched byte, if the next byte to be fed is at `offset`."""
         return self._tail_at if len(self._tail) > self._looked else offset
 
     def searched_to(self, offset: int) -> int:
-        """Return up to which offset all is searched and reported, if the next byte is at `offset`."""
+        """Return the offset before which all is searched and reported, if the next byte is at `offset`."""
         return self._blocks.searched_to(self.unread_from(offset))
 
     @property
     def pending(self) -> "tuple[int, int] | None":
-        """The range of bytes that `quiet` or `progress` may still read; None: none."""
+        """Return the range (begin, end) of bytes that `quiet` or `progress` may still read, or None."""
         begin = self.searched_to(self._fed_to)
         if self._unread_steps is not None:
             begin = min(begin, self._unread_steps)
@@ -185,7 +185,7 @@ class Scanner(object):
     def _scan(
         self, raw: bytes, base: int, arrived: float, out: "list[dict[str, Any]]", until: "int | None" = None
     ) -> None:
-        """Search lines and add findings to `out`.
+        """Search the lines in `raw` and add findings to `out`; `base`: its file offset.
 
         Lines from byte `until` on will be given again, with more.
         """

@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 def is_table_name(name: str) -> bool:
-    """Return True if a file of this name may contain a table."""
+    """Return True if a file name is one of a table (CSV, TSV)."""
     return name.lower().endswith(ENDINGS)
 
 
 class TableFile(object):
-    """The table of one file; its header is read at the first use."""
+    """The metrics table in one file, if it is one; its header is read at the first use."""
 
     def __init__(self, ruleset: "RuleSet", header: "Callable[[], bytes]") -> None:
-        """`header` returns the first bytes of the file."""
+        """Create it; `header` returns the first bytes of the file."""
         self._words = next((each.words for each in ruleset.dialects if each.id == COMMON), {})
         self._header = header
         self._looked = False
         self._table: MetricsTable | None = None
 
     def get(self) -> "MetricsTable | None":
-        """Return the table; None: the file contains other text."""
+        """Return the metrics table of the file; None: the file contains other text."""
         if not self._looked:
             begin = self._header()
             self._looked = b"\n" in begin or b"\r" in begin
@@ -36,7 +36,7 @@ class TableFile(object):
 
 
 class TablePrefilter(object):
-    """Does the work of a `Prefilter` for a table file: all rows may report progress."""
+    """The prefilter of a table file: all its rows may report progress."""
 
     def __init__(self, prefilter: "Any", file: "TableFile") -> None:
         self._prefilter = prefilter
@@ -45,7 +45,7 @@ class TablePrefilter(object):
     def hits(
         self, data: bytes, newest: "Any" = None, known: "set[int] | None" = None
     ) -> "list[tuple[int, Any]]":
-        """Return (offset in `data`, phrase) where a rule's phrase occurs; give all rows to `newest`."""
+        """Return (offset in `data`, phrase) where a rule's phrase occurs; pass all rows to `newest`."""
         table = self._file.get()
         if table is None:
             return self._prefilter.hits(data, newest, known)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
@@ -56,4 +56,4 @@ class TablePrefilter(object):
         return self._prefilter.hits(data, None, known)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
 
     def no_progress(self, shape: bytes) -> None:
-        """Do nothing: any shape may be that of a row."""
+        """Do nothing: a row may have any shape."""

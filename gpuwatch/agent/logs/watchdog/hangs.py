@@ -18,7 +18,7 @@ MAX_SKIPPED = 16
 
 
 class Hangs(object):
-    """The recorded hangs; the agent passes them from one reader to the next."""
+    """The rules, ranges and files on which log readers hung; the agent passes them to the next reader."""
 
     def __init__(self) -> None:
         self.suspended: dict[str, dict[str, str]] = {}
@@ -31,7 +31,7 @@ class Hangs(object):
         """Path -> why it must not be accessed."""
 
     def scanning(self, activity: "Activity") -> "dict[str, Any]":
-        """Record that a reader hung while scanning.
+        """Record that a reader hung while it scanned a range of a file.
 
         Return notices by key; a notice replaces the one with the same key.
         """
@@ -51,7 +51,7 @@ class Hangs(object):
         return {"stretch " + path: messages.stretches_skipped(path, skipped)}
 
     def touching(self, path: str, why: str) -> "dict[str, Any]":
-        """Record that a reader hung on a file itself, or that too many ranges were skipped.
+        """Record that a reader hung on access to a file, or that too many ranges of it were skipped.
 
         Return notices by key, as `scanning`.
         """

@@ -14,14 +14,17 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class Stretches(object):
-    """The ranges to leave out. `careful`: path -> range, `skipped`: path -> ranges ([inode, begin, end])."""
+    """The ranges of files that are not scanned, or line by line, as earlier readers hung on them.
+
+    `careful`: path -> range, `skipped`: path -> ranges ([inode, begin, end]).
+    """
 
     def __init__(self, careful: "dict[str, list[int]]", skipped: "dict[str, list[list[int]]]") -> None:
         self._careful = careful
         self._skipped = skipped
 
     def cut(self, path: str, inode: int, data: bytes, offset: int) -> "Iterator[tuple[int, bytes, str]]":
-        """Yield (offset, bytes, how to scan them) of portions of `data`, whose first byte is at `offset`.
+        """Yield (offset, bytes, how to scan them) for portions of `data`, whose first byte is at `offset`.
 
         A careful portion is one line, or the part of it in `data`.
         """
