@@ -62,14 +62,14 @@ class Emitter(object):
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
 
     def wake(self) -> None:
-        """Wake the emitter; callable from any thread."""
+        """Wake the emitter's thread; any thread may call it."""
         try:
             os.write(self._wake_start, b"!")
         except OSError:
             pass  # full: it is awake already
 
     def leave(self, reason: str) -> None:
-        """End the loop soon, for this reason; callable from signal handlers and any thread."""
+        """Make the loop end soon, for this reason; signal handlers and any thread may call it."""
         self._leaving = self._leaving or reason
         self.wake()
 
@@ -96,7 +96,7 @@ class Emitter(object):
     # ----------------------------------------------------------------- waiting
 
     def _wait(self, seconds: float, enough: "Callable[[], bool] | None" = None) -> None:
-        """Answer requests and write pending data until the time is over, `enough` is true, or the end."""
+        """Answer requests and write pending data for `seconds`, until `enough` is true, or until the end."""
         until = time.monotonic() + seconds
         while self._leaving is None and not (enough is not None and enough()):
             left = until - time.monotonic()
@@ -147,9 +147,9 @@ class Emitter(object):
             self._send([])
 
     def _reply(self, request: "Any") -> "dict[str, Any] | None":
-        """Handle a request.
+        """Handle a request and return its reply.
 
-        Return its reply, None if the log reader or a background request replies later.
+        None if the log reader or a background request replies later.
         """
         reply = {"kind": "reply", "id": 0}
         if isinstance(request, ValueError):
@@ -185,7 +185,7 @@ class Emitter(object):
         self._queue.append(frame)
 
     def _send(self, frames: "list[dict[str, Any]]") -> None:
-        """Send the queue, the log reader's frames and `frames`.
+        """Send the queued frames, the log reader's frames and `frames`.
 
         While the pipe is full, `frames` are dropped and the others wait.
         """
@@ -207,7 +207,7 @@ class Emitter(object):
         return frame
 
     def _farewell(self) -> None:
-        """Send one last frame if the pipe accepts it soon."""
+        """Send the last frame, if the pipe accepts it soon."""
         until = time.monotonic() + _FAREWELL_S
         self._put({"kind": "bye", "reason": self._leaving})
         self._send([])

@@ -21,7 +21,7 @@ _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
 
 class Composer(object):
-    """Builds samples, process lists and the hello from results; appends events to `events`."""
+    """Builds samples, process lists and the hello from the readers' results; adds events to `events`."""
 
     def __init__(
         self,
@@ -40,12 +40,15 @@ class Composer(object):
         self._xids = XidJoin()
 
     def hello(self) -> "dict[str, Any]":
-        """Return the keys of `wire.Hello` that the node determines."""
+        """Return the part of the hello that the node determines: keys of `wire.Hello`."""
         hello = describe(self._driver, self._node, self._driver.static_info())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now: float, dropped: int) -> "list[dict[str, Any]]":
-        """Return the sample of this tick and, if there is one, the process list; `now` in unix seconds."""
+        """Return the frames of a tick: the sample and, if there is one, the process list.
+
+        `now`: unix seconds.
+        """
         frames: list[dict[str, Any]] = []
         gpus, static_info = self._driver.gpus, self._driver.static_info()
         host = self._take_node(frames, static_info, now)
@@ -69,10 +72,7 @@ class Composer(object):
     def _take_node(
         self, frames: "list[dict[str, Any]]", static_info: "dict[int, dict[str, Any]]", now: float
     ) -> "dict[str, Any] | None":
-        """Add process lists to `frames`, kernel events to `events`; return the host's sample.
-
-        None: no new one.
-        """
+        """Add process lists to `frames` and kernel events to `events`; return a new host sample or None."""
         host: dict[str, Any] | None = None
         records: list[dict[str, Any]] = []
         while self._node.found:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GpuWatch(object):
-    """Builds the GPU part of a sample; reports when a GPU starts and stops hanging."""
+    """Builds the GPU part of a sample, and reports when a GPU begins and stops hanging in a call."""
 
     def __init__(self, node: "NodeReader", events: "deque[dict[str, Any]]", settings: "Settings") -> None:
         self.stuck: dict[int, str] = {}
@@ -29,7 +29,7 @@ class GpuWatch(object):
         self._missing: dict[str, dict[str, str]] = {}
 
     def sample(self, gpu: "GpuReader", known: "dict[str, Any]") -> "dict[str, Any]":
-        """Return a dict with the keys of `wire.GpuSample`.
+        """Return the GPU's state and new values as a dict with the keys of `wire.GpuSample`.
 
         `known`: the GPU's keys of `wire.GpuInfo`, whether it has answered or not.
         """
@@ -76,7 +76,7 @@ class GpuWatch(object):
     def _hanging(
         self, gpu: "GpuReader", known: "dict[str, Any]", call: "tuple[str, float] | None", now: float
     ) -> "tuple[str, float] | None":
-        """Return `call` (name, seconds in it) if the GPU hangs in it, else None; report the begin and end."""
+        """Return `call` (name, seconds in it) if the GPU hangs in it, else None; report begin and end."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
                 self._report(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))

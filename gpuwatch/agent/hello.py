@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def describe(
     driver: "Driver", node: "NodeReader", static_info: "dict[int, dict[str, Any]]"
 ) -> "dict[str, Any]":
-    """Return the keys of `wire.Hello` that the node determines.
+    """Return the part of the hello frame that the node determines: keys of `wire.Hello`.
 
     `static_info`: data from the driver's files about GPUs that have never answered NVML.
     """

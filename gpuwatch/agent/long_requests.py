@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundRequests(object):
-    """Runs each request in a thread of its own; the emitter takes the replies when they are ready.
+    """Runs each slow request in a separate thread; the emitter takes the replies when they are ready.
 
     `handlers`: command -> function that makes the reply's data. A request that does not return (a dead mount,
     a process in the kernel) blocks only its kind.
@@ -57,7 +57,7 @@ class BackgroundRequests(object):
         return None
 
     def take(self) -> "list[dict[str, Any]]":
-        """Return and remove the replies since the last call."""
+        """Remove the replies that are ready, and return them."""
         found = []
         while self._replies:
             found.append(self._replies.popleft())
@@ -75,5 +75,5 @@ class BackgroundRequests(object):
 
 
 def _called(module: str, name: str, *values: "Any") -> "Any":
-    """Import the module, call the function and return its result; most agents never need it."""
+    """Import a module, call its function `name` and return the result; most agents never need it."""
     return getattr(import_module("." + module, __package__), name)(*values)

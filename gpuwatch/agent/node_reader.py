@@ -24,7 +24,7 @@ ADDRESSES_EVERY_S = 30.0
 
 
 class NodeReader(Reader):
-    """Appends (kind, value) pairs to `found`.
+    """Reads host, processes and kernel log in one thread, and appends (kind, value) pairs to `found`.
 
     host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel
     log; records: all of it, as (unix seconds, text).
@@ -50,7 +50,7 @@ class NodeReader(Reader):
         self._addresses_due = 0.0
 
     def read(self, tick: int) -> None:
-        """Read everything that is due."""
+        """Read the host values, processes and kernel records that are due."""
         sample = self._host.read()
         self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]  # the frame's table has mixed values; these two are numbers
         self.found.append(("host", sample))

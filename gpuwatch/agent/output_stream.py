@@ -30,7 +30,7 @@ class OutputStream(object):
 
     @property
     def full(self) -> bool:
-        """True if data waits for the reader of the pipe."""
+        """Return True if data waits because the pipe is full."""
         return bool(self._pending)
 
     def write(self, frames: "Iterable[dict[str, Any] | str]") -> None:

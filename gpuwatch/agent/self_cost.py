@@ -12,7 +12,7 @@ _WINDOW_S = 10.0
 
 
 class Cost(object):
-    """CPU time, memory, threads and NVML calls over the last 10 s, of the agent and its log reader."""
+    """Measures the CPU time, memory, threads and NVML calls of agent and log reader in the last 10 s."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, float, int]] = deque()
@@ -21,11 +21,11 @@ class Cost(object):
     def read(
         self, now: float, calls: int, gpus: int, dropped: int, reader: "tuple[float, int]" = (0.0, 0)
     ) -> "dict[str, Any]":
-        """Return a dict with the keys of `wire.AgentCost`; `calls` since the start over all `gpus`.
+        """Return the agent's cost as a dict with the keys of `wire.AgentCost`.
 
-        `reader`: CPU seconds and private resident bytes of the log reader; both run the same interpreter,
-        whose shared pages are counted once. The use of ended readers is in the agent's own times, as of
-        reaped children.
+        `calls`: NVML calls since the start, over all `gpus`. `reader`: CPU seconds and private resident bytes
+        of the log reader; both run the same interpreter, whose shared pages are counted once. The use of
+        ended readers is in the agent's own times, as of reaped children.
         """
         times = os.times()
         self._marks.append((now, times[0] + times[1] + times[2] + times[3] + reader[0], calls))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Background(object):
-    """Runs `call` in a daemon thread, one at a time.
+    """Runs the function `call` in a daemon thread, one call at a time.
 
     A dead network mount, a hung network card or an unresponsive directory service blocks only that thread;
     while it is blocked, no second one is started.
@@ -39,7 +39,7 @@ class Background(object):
         return self._answered.wait(max(0.0, deadline - time.monotonic()))
 
     def answer(self) -> object:
-        """The result of the last finished call.
+        """Return the result of the last finished call.
 
         None before the first, while one runs, or if it raised OSError.
         """
@@ -56,7 +56,7 @@ class Background(object):
 
 
 class Round(object):
-    """A thread that starts at once, makes the calls in order, and puts the results in `answers`.
+    """A thread that makes calls in order and puts their results in `answers`; it starts at once.
 
     A call that raises OSError has the result None. `current` is the key of the call in progress; set
     `abandoned` to stop after it.
@@ -101,16 +101,14 @@ class TimedCalls(object):
 
     @property
     def stuck(self) -> "list[int]":
-        """Keys of the calls that have not returned."""
+        """Return the keys of the calls that have not returned."""
         self._stuck = {key: thread for key, thread in self._stuck.items() if thread.is_alive()}
         return sorted(self._stuck)
 
     def ask(self, calls: "dict[int, Callable[[], object]]") -> "dict[int, object]":
-        """Return key -> result of the calls that returned in time.
+        """Make the calls; return key -> result of those that returned in time.
 
-        The others are left out: ask for them again.
-
-        The result of a call that raised OSError is None.
+        The others are left out; ask for them again. The result of a call that raised OSError is None.
         """
         stuck = self.stuck
         calls = {key: call for key, call in calls.items() if key not in stuck}

@@ -26,7 +26,7 @@ def no_gpu() -> "dict[str, Any]":
 
 
 def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
-    """Return the notice on why nvmlInit failed.
+    """Return the notice that states why nvmlInit failed.
 
     `on_bus`: number of NVIDIA display devices on the PCI bus; None: unknown.
     """
@@ -68,7 +68,7 @@ def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
 
 
 def starting(call: str, late: bool = False) -> "dict[str, Any]":
-    """Return the notice that init has not returned yet; it states no time, so that it changes only once.
+    """Return the notice that NVML's init has not returned yet; it states no time, so its text stays equal.
 
     `late`: init takes longer than a driver needs that no process holds open.
     """
@@ -103,9 +103,9 @@ def fewer_than_on_bus(
 
 
 def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[str, Any] | None":
-    """Return the notice on which processes or environments (and thus ranks) this user cannot see.
+    """Return the notice that this user cannot see some processes or environments, and thus some ranks.
 
-    None: all visible.
+    None: all are visible.
     """
     own = os.geteuid() if user is None else user
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
@@ -142,7 +142,7 @@ def _driver_in_kernel() -> bool:
 
 
 def in_container() -> bool:
-    """Return True in Docker or Podman, where only some of the GPUs may be visible."""
+    """Return True if the agent runs in a Docker or Podman container, where GPUs may be hidden."""
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 

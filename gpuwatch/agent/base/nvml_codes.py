@@ -45,7 +45,7 @@ WORDS = {
 
 
 class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a mistake
-    """NVML reports that the GPU is gone; `code` is the return code."""
+    """Raised if NVML reports that the GPU is gone; `code` is the return code."""
 
     def __init__(self, code: int, call: str) -> None:
         Exception.__init__(self, "{} (in {})".format(words(code), call))
@@ -54,5 +54,5 @@ class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a 
 
 
 def words(code: int) -> str:
-    """Return a short text for a code that stops a GPU or a node."""
+    """Return a short text for an NVML return code that stops a GPU or a node."""
     return WORDS.get(code, "NVML error {}".format(code))

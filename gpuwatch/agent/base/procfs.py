@@ -15,7 +15,7 @@ UNSEEN = re.compile(
 
 
 def read_bytes(path: str, limit: int = 65536) -> "bytes | None":
-    """Return up to `limit` bytes of a file, or None; uses descriptors: `open()` costs five times as much."""
+    """Return up to `limit` bytes of a file; None if unreadable. It is five times as fast as `open()`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def read_int(path: str) -> "int | None":
 
 
 def read_link(path: str) -> "str | None":
-    """Return the target of a symbolic link, or None."""
+    """Return the target of a symbolic link; None if it cannot be read."""
     try:
         return os.readlink(path)
     except OSError:

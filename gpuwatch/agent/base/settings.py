@@ -13,7 +13,10 @@ MAX_INTERVAL_S = 60.0
 
 
 class Settings(object):
-    """The config dict of `main.run` with defaults. Links send the first three keys, tests the others."""
+    """The agent's settings: the config dict of `main.run`, with defaults.
+
+    Links send the first three keys, tests the others.
+    """
 
     def __init__(self, config: "dict[str, Any]") -> None:
         def seconds(name: str, otherwise: float) -> float:
@@ -53,11 +56,11 @@ class Settings(object):
 
 
 def _names(node: object) -> "list[str]":
-    """Return the values of `{host}`: the name in the cockpit's plan, and the node's own names."""
+    """Return the names that replace `{host}`: the one in the cockpit's plan, and the node's own names."""
     here = socket.gethostname()
     return sorted({name for name in (str(node or ""), here, here.partition(".")[0]) if name})
 
 
 def within(seconds: float) -> float:
-    """Return a requested interval, clamped to the allowed range."""
+    """Return an interval (seconds), clamped to the range that the agent allows."""
     return min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))

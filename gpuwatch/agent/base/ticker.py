@@ -25,7 +25,7 @@ class Ticker(object):
         self._busy = 0
 
     def tick(self) -> None:
-        """Release every waiting reader; a reader that is still working misses this tick."""
+        """Release every waiting reader thread; one that is still working misses this tick."""
         with self._condition:
             self._tick += 1
             self._busy, self._waiting = self._waiting, 0
@@ -36,7 +36,7 @@ class Ticker(object):
         return self._busy == 0
 
     def next(self, tick: int) -> int:
-        """Report that the work of `tick` is done (0: none), and wait for the next tick; return its number."""
+        """Report that the work of `tick` is done (0: none); wait for the next tick and return its number."""
         with self._condition:
             if not tick:
                 self.wake()  # the first hello waits for this

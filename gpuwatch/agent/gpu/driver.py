@@ -35,7 +35,7 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 
 
 class Driver(object):
-    """The GPUs and the state of the driver. `notice` explains why there are none."""
+    """The node's NVIDIA driver and its GPUs. `notice` explains why there are none."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Driver(object):
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self) -> "dict[int, dict[str, Any]]":
-        """Return index -> data from the driver's files about GPUs that have never answered NVML."""
+        """Return index -> facts from the driver's files, for GPUs that have never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
             return {}
@@ -95,11 +95,11 @@ class Driver(object):
         return proc_driver.unmet(found, met, self.listed)
 
     def describe(self, gpu: "GpuReader", static_info: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
-        """Return the keys of `wire.GpuInfo`: from NVML, else the driver's files, else the index alone."""
+        """Return the keys of `wire.GpuInfo` for a GPU: from NVML, else the driver's files, else its index."""
         return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def register(self, gpu: "GpuReader") -> bool:
-        """Return True if this GPU is in the list, or was added; False if another reader has the same GPU."""
+        """Add a GPU to the list; return False if another reader has the same GPU."""
         with self._joining:
             if gpu in self.gpus:
                 return True
@@ -126,11 +126,11 @@ class Driver(object):
             gpu.asker.ask("events", "nvmlDeviceRegisterEvents", gpu.handle, offered & _WANTED, self.event_set)
 
     def recovered(self) -> None:
-        """A GPU responds again: clear the driver's notice."""
+        """Clear the driver's notice, since a GPU responds again."""
         self.notice = None
 
     def failed(self, code: int) -> None:
-        """Set the notice of the node: a call on a GPU returned this code about the whole driver."""
+        """Set the node's notice by the return code of a call on a GPU, which is about the whole driver."""
         self.notice = notices.of_init(code, self.on_bus)
 
     def _run(self) -> None:
@@ -160,7 +160,7 @@ class Driver(object):
         return code == nvml_codes.OK
 
     def _trouble(self, code: int) -> None:
-        """Set the notice on a driver problem.
+        """Set the notice about a driver problem.
 
         If the library on disk was replaced, end the agent: this process keeps the old one.
         """

@@ -71,7 +71,7 @@ _BLANK = {1: 0x7FFFFFF0, 5: 0x7FFFFFF0, 2: 0x7FFFFFFFFFFFFFF0, 3: 0x7FFFFFFFFFFF
 
 
 class FactSource(object):
-    """A fact and its sources, best first.
+    """A fact and the NVML fields that can supply it, best first.
 
     A source is (scale, [(field, scope), ...]); its values are summed and multiplied by the scale.
     """
@@ -86,7 +86,7 @@ class FactSource(object):
         return self.ways[0][1] if self.ways else []
 
     def give_up(self, code: int) -> bool:
-        """Return True if this return code ends the current source for good; the next one is then used."""
+        """Return True if a return code ends the fact's current source for good; the next is then used."""
         self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
         if code not in nvml_codes.NEVER and self._refused < _MAX_REFUSALS:
             return False
@@ -96,7 +96,7 @@ class FactSource(object):
 
 
 class FieldBatch(object):
-    """The wanted facts of one GPU in one call, with a reused buffer."""
+    """Reads the facts of one GPU with one call of NVML, into a reused buffer."""
 
     CALL = "nvmlDeviceGetFieldValues"
 

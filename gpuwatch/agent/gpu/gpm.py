@@ -50,12 +50,12 @@ class Gpm(object):
 
     @staticmethod
     def supported(asker: "NvmlCaller", handle: "Any") -> bool:
-        """Return True if this GPU supports GPM and permits it."""
+        """Return True if the GPU supports GPM, and this user may read it."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
 
     def read(self) -> "dict[str, float]":
-        """Return wire field -> mean since the previous reading; empty at the first one or if a call fails.
+        """Return wire field -> mean value since the previous reading; empty the first time, or on a failure.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.

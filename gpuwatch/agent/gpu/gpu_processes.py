@@ -57,7 +57,7 @@ class _Share(ctypes.Structure):
 
 
 class GpuProcesses(object):
-    """The processes on this GPU: compute processes read every time, graphics and MPS clients every 30 s."""
+    """Reads the processes on a GPU: compute processes each time, graphics and MPS clients every 30 s."""
 
     def __init__(self, asker: "NvmlCaller", handle: "Any", driver: str) -> None:
         self._asker = asker
@@ -70,7 +70,7 @@ class GpuProcesses(object):
         self._room = _FIRST_PROCESSES
 
     def read(self) -> "dict[int, dict[str, Any]]":
-        """Return pid -> {memory_bytes, sm_pct}, without unknown values.
+        """Return pid -> {memory_bytes, sm_pct} of the processes on the GPU, without unknown values.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -97,7 +97,10 @@ class GpuProcesses(object):
         return {}
 
     def _shares(self) -> "dict[int, int]":
-        """Return pid -> SM share (%) in its newest sample since the last reading; above 100 is no value."""
+        """Return pid -> share of the SMs (%) in the newest sample since the last reading.
+
+        Shares above 100 are left out.
+        """
         newest: dict[int, tuple[int, int]] = {}
         samples = self._filled("processes.sm_pct", "nvmlDeviceGetProcessUtilization", _Share) or []
         for sample in samples:
@@ -107,7 +110,7 @@ class GpuProcesses(object):
         return {pid: sm for pid, (_, sm) in newest.items()}
 
     def _filled(self, label: str, call: str, layout: "Any") -> "list[Any] | None":
-        """Return the entries that the call returned; [] for none, None if the call does not exist."""
+        """Return the entries of the list that an NVML call fills; None if the call does not exist."""
         while True:
             count = ctypes.c_uint(self._room)
             entries = (layout * self._room)()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .nvml import Nvml
 
     class GpuDriver(Protocol):
-        """The driver's interface for its GPUs."""
+        """The interface of the driver for its GPU readers."""
 
         nvml: "Nvml"
         settings: "Settings"
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
         round: int
 
         def register(self, gpu: "GpuReader") -> bool:
-            """Return True if the GPU is in the list."""
+            """Return True if the GPU is in the list, or was added; False if another reader has it."""
 
         def static_info(self) -> "dict[int, dict[str, Any]]":
-            """Return index -> data from the driver's files."""
+            """Return index -> facts about GPUs from the driver's files."""
 
         def peers_of(self, gpu: "GpuReader") -> "dict[str, tuple[Any, str]]":
             """Return UUID -> (NVML handle, bus id) of all responding GPUs but `gpu`."""
 
         def watch(self, gpu: "GpuReader") -> None:
-            """Register the GPU for events."""
+            """Register the GPU for the driver's events."""
 
         def recovered(self) -> None:
             """Handle that a GPU responds again."""
@@ -152,9 +152,9 @@ class GpuReader(Reader):
             self._notice_mig()
 
     def _take(self, tier: str, read: "Callable[[], dict[Any, Any]]") -> "dict[Any, Any] | None":
-        """Read, append to `found`, return the value.
+        """Read a tier, append its value to `found`, and return it.
 
-        None if the driver hung: part of it would be outdated.
+        None if the driver hung meanwhile: part of the value would be outdated.
         """
         began = time.monotonic()
         value = read()
@@ -165,7 +165,7 @@ class GpuReader(Reader):
         return value
 
     def _is_due(self, tier: str, period: float, now: float) -> bool:
-        """Return True the first time, then once per period, at an offset that depends on the GPU."""
+        """Return True if a tier is due: the first time, then once per period, at an offset of this GPU."""
         due = self._due[tier]
         if now < due - 0.01:
             return False
@@ -184,7 +184,7 @@ class GpuReader(Reader):
             self._reattach(info)
 
     def _compare(self, slow: "dict[str, Any]") -> None:
-        """Report events: more uncorrectable memory errors than before, a new pending recovery action."""
+        """Append events for more uncorrectable memory errors and for a new pending recovery action."""
         errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
         if errors is not None and before is not None and errors > before:
             title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)
@@ -196,7 +196,7 @@ class GpuReader(Reader):
         self._health = slow
 
     def _place(self) -> None:
-        """Read the topology paths to the other GPUs: once, and again when a further GPU responds."""
+        """Read the GPU's topology paths to the other GPUs: once, and again when a further GPU responds."""
         peers = self._driver.peers_of(self)
         if self.topology is None or set(peers) - set(self.topology):
             links = (self.info or {}).get("nvlink_count") or 0

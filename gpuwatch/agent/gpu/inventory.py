@@ -28,12 +28,12 @@ _MEMORY = "memory_total_bytes"
 
 
 def unidentified(host: str, index: int) -> "dict[str, Any]":
-    """Return the keys of `wire.GpuInfo` for an unidentified GPU, with a placeholder for the UUID."""
+    """Return the keys of `wire.GpuInfo` for a GPU without a known UUID, with a placeholder as UUID."""
     return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
 
 
 def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]":
-    """Return a dict with the keys of `wire.GpuInfo`.
+    """Return the properties of a GPU as a dict with the keys of `wire.GpuInfo`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`, or when the GPU does not state its UUID.

@@ -22,13 +22,13 @@ class CallSlot(object):
         self.calls = 0
 
     def in_call_for(self, monotonic: float) -> "tuple[str, float] | None":
-        """Return (function, seconds in it); None between calls."""
+        """Return (function, seconds in it) of the call at time `monotonic`; None between calls."""
         now = self.now
         return None if now is None else (now[0], max(0.0, monotonic - now[1]))
 
 
 class Nvml(object):
-    """The binding and its library. Thread-safe; each thread has its own slot."""
+    """NVML's binding and library. Thread-safe: each thread has its own slot."""
 
     def __init__(self) -> None:
         self.binding: Any = None
@@ -45,7 +45,7 @@ class Nvml(object):
         return code
 
     def call(self, slot: "CallSlot", name: str, *args: "Any") -> "tuple[int, Any]":
-        """Return (0, the binding's result), or (return code, None)."""
+        """Call a function of the binding; return (0, its result) or (return code, None)."""
         function = getattr(self.binding, name, None)
         if function is None:
             return nvml_codes.FUNCTION_NOT_FOUND, None
@@ -61,7 +61,7 @@ class Nvml(object):
             slot.now = None
 
     def direct(self, slot: "CallSlot", name: str, *args: "Any") -> int:
-        """Call a library function without the binding; return its return code.
+        """Call a function of the library without the binding; return its return code.
 
         For the few calls for which the binding makes two calls (size, then data) or rebuilds every structure,
         where the call budget is tight.
@@ -78,7 +78,7 @@ class Nvml(object):
 
 
 def _give_memory_back() -> None:
-    """Return 15 MB, used to compile the binding, to the system; glibc would not free them otherwise."""
+    """Return memory to the system: 15 MB that compiling the binding used, and glibc would keep."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -100,7 +100,7 @@ class NvmlCaller(object):
         self._never: set[tuple[str, str]] = set()
 
     def ask(self, fields: str, name: str, *args: "Any") -> "Any":
-        """Call the binding; return its result, None if there is no value.
+        """Call a function of the binding; return its result, None if there is no value.
 
         `fields`: the wire fields that the call fills, separated by spaces.
 
@@ -134,7 +134,7 @@ class NvmlCaller(object):
         return code
 
     def judge(self, fields: str, code: int, name: str) -> None:
-        """Record in `missing` why these fields have no value, or that they have one, by a return code.
+        """Record in `missing`, by a return code, why these fields have no value, or that they have one.
 
         Raises:
             GpuLost: the GPU or the driver is gone.
@@ -153,7 +153,7 @@ class NvmlCaller(object):
             self._report(fields, "error {}".format(code))
 
     def start_over(self) -> None:
-        """Try again what this GPU has refused: it may now support it."""
+        """Forget which calls this GPU has refused, since it may support them now."""
         self._never.clear()
         self.missing = {}
 
@@ -178,7 +178,7 @@ class NvmlCaller(object):
 
 
 def text(value: "Any") -> "str | None":
-    """Return a string of the binding (bytes or str) as str; None if empty."""
+    """Return a string of the binding (bytes or str) as str; None if it is empty."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return str(value) if value else None

@@ -11,7 +11,7 @@ def short(value: float) -> float:
 
 
 class Rate(object):
-    """The rate of one cumulative counter in units per second."""
+    """Computes the rate of one cumulative counter, in units per second."""
 
     def __init__(self) -> None:
         self._value: float | None = None

@@ -51,7 +51,7 @@ RECOVERY = (
 
 
 class FastTier(object):
-    """The 1 s tier of one GPU."""
+    """Reads the 1 s tier of one GPU."""
 
     def __init__(self, asker: "NvmlCaller", handle: "Any", info: "dict[str, Any]") -> None:
         self._asker = asker
@@ -65,13 +65,15 @@ class FastTier(object):
         self._activity_next = False
 
     def forget(self) -> None:
-        """Reset after a driver hang, so that no rate, mean or stored value spans it."""
+        """Drop previous values after a driver hang, so that no rate, mean or stored value spans it."""
         self._rates, self._heat, self._activity = {}, {}, {}
         if self._gpm is not None:
             self._gpm.forget()
 
     def read(self, everything: bool) -> "dict[str, Any]":
-        """Return the keys of `wire.GpuFast`; `everything`: read also those that alternate between ticks.
+        """Return the 1 s tier as a dict with the keys of `wire.GpuFast`.
+
+        `everything`: also read the values that alternate between ticks.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -149,7 +151,7 @@ class FastTier(object):
         return number(self._asker.ask("temperature_c", "nvmlDeviceGetTemperature", self._handle, 0))
 
     def _throttle(self) -> "list[str] | None":
-        """Return the throttle reasons, None: unknown; the call was renamed in driver 535."""
+        """Return the current throttle reasons; None: unknown. The call was renamed in driver 535."""
         bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if bits is None:
             bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)
@@ -157,7 +159,7 @@ class FastTier(object):
 
 
 def _fast_fields(links: int) -> "list[FactSource]":
-    """Return the facts of the 1 s tier and their sources.
+    """Return the facts of the 1 s tier, each with its NVML sources.
 
     NVLink traffic: the total over all links, else per link, in KiB; since Blackwell per link in bytes.
     """
@@ -194,7 +196,7 @@ def _fast_fields(links: int) -> "list[FactSource]":
 
 
 def medium(asker: "NvmlCaller", handle: "Any") -> "dict[str, Any]":
-    """Return the 5 s tier: a dict with the keys of `wire.GpuMedium`.
+    """Return the 5 s tier of a GPU as a dict with the keys of `wire.GpuMedium`.
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.
@@ -221,7 +223,7 @@ _P_STATE_UNKNOWN = 32
 
 
 class SlowTier(object):
-    """The 30 s tier of one GPU: health counters and MIG instances."""
+    """Reads the 30 s tier of one GPU: health counters and MIG instances."""
 
     _FLAGS = ("remap_pending", "remap_failed", "retired_pending")
 
@@ -233,7 +235,7 @@ class SlowTier(object):
         self._batch = FieldBatch(_slow_fields(self._links))
 
     def read(self) -> "dict[str, Any]":
-        """Read the values that change slowly; return a dict with the keys of `wire.GpuSlow`.
+        """Return the 30 s tier as a dict with the keys of `wire.GpuSlow`.
 
         Raises:
             GpuLost: as `NvmlCaller.ask`.
@@ -257,7 +259,7 @@ class SlowTier(object):
 
 
 def _slow_fields(links: int) -> "list[FactSource]":
-    """Return the facts of the 30 s tier and their sources.
+    """Return the facts of the 30 s tier, each with its NVML sources.
 
     NVLink errors: totals where the GPU has them (before Hopper), else the sum over its links.
     """

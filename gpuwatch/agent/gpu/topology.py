@@ -19,7 +19,9 @@ _GPU, _SWITCH = 0, 2
 def row(
     asker: "NvmlCaller", handle: "Any", links: int, peers: "dict[str, tuple[Any, str]]"
 ) -> "dict[str, str]":
-    """Return UUID -> code for every peer, given as UUID -> (handle, bus id).
+    """Return UUID -> topology code (NV18, PIX, ...) from one GPU to each of its peers.
+
+    `peers`: UUID -> (handle, bus id).
 
     Raises:
         GpuLost: as `NvmlCaller.ask`.
@@ -37,7 +39,7 @@ def row(
 
 
 def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[str, int]]":
-    """Return the number of active links to a switch, and bus id -> number of active links to it."""
+    """Return (number of active NVLinks to a switch, bus id -> number of active NVLinks to it)."""
     to_switch = 0
     to_peer: dict[str, int] = {}
     for link in range(links):
@@ -55,7 +57,7 @@ def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[s
 
 
 def matrix(rows: "dict[str, dict[str, str]]") -> "dict[str, Any] | None":
-    """Return the keys of `wire.Topology` from UUID -> row; None for fewer than two GPUs.
+    """Return the keys of `wire.Topology`, made from UUID -> row; None for fewer than two GPUs.
 
     The row of a GPU that did not answer is derived from those of the others.
     """

@@ -35,7 +35,7 @@ FRAME = re.compile(r'  File "(.*)", line (\d{1,9}) in (.+)$')
 def own_stacks(
     proc: str, pids: "list[int]", seconds: float
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
-    """Return pid -> (threads as `wire.PythonThread`, None), or ([], why), of processes with such a socket.
+    """Return pid -> (threads as `wire.PythonThread`, None), or ([], why), for processes with a debug socket.
 
     All are queried at the same time.
     """
@@ -60,7 +60,10 @@ def _opening(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _open(folder: str, pid: int) -> "socket.socket | str | None":
-    """Return a connection with the request sent, or why there is none; None: the process names no socket."""
+    """Return a connection to a process's debug socket with the request sent, or why there is none.
+
+    None: the process names no socket.
+    """
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20) or b""
     path = os.fsdecode(values_of(environ).get(VARIABLE, b""))
     if not path:
@@ -82,7 +85,7 @@ def _open(folder: str, pid: int) -> "socket.socket | str | None":
 
 
 def _connect(connection: "socket.socket", path: str) -> None:
-    """Connect through the folder's descriptor.
+    """Connect to a unix socket through the descriptor of its folder.
 
     Socket paths are limited to 107 bytes, and those of containers are longer.
     """
@@ -136,7 +139,10 @@ def _read(answer: bytes) -> "tuple[list[dict[str, Any]], str | None]":
 
 
 def _threads(text: str) -> "list[dict[str, Any]]":
-    """Return the threads of faulthandler's text, which lists the newest first and at most 100."""
+    """Return the threads (`wire.PythonThread`) in a text that faulthandler wrote.
+
+    It lists the newest thread first, and at most 100.
+    """
     threads: list[dict[str, Any]] = []
     for line in text.splitlines():
         head, frame = THREAD.match(line), FRAME.match(line)

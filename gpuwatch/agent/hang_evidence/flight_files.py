@@ -165,7 +165,7 @@ def _listed(
 
 
 def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "dict[str, Any]":
-    """Return the dumps at one location since the first of these processes began, and how many are older."""
+    """Return the dumps with one prefix since the first of these processes began; older ones are counted."""
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
     parent, stem = os.path.split(seen_by(folder, prefix))
@@ -202,7 +202,7 @@ def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "
 
 
 def _began(proc: str, pids: "list[int]", boot: "float | None") -> "float | None":
-    """Return the start of the first of these processes in unix seconds; None: unknown."""
+    """Return when the first of these processes was started (unix seconds); None: unknown."""
     stats = [read_stat(proc, pid) for pid in pids]
     ticks = [found.start_ticks for found in stats if found is not None]
     if boot is None or not ticks:
@@ -211,7 +211,7 @@ def _began(proc: str, pids: "list[int]", boot: "float | None") -> "float | None"
 
 
 def _packed(descriptor: int) -> "tuple[bytes, int]":
-    """Return a gzip member of the next bytes, up to a piece's size, and the number of file bytes in it."""
+    """Return (gzip member with the next bytes of a file, up to a piece's size; number of bytes in it)."""
     stream = zlib.compressobj(6, zlib.DEFLATED, 31)
     pieces = []
     size = done = 0

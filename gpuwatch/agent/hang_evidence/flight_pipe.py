@@ -23,7 +23,7 @@ PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def trigger(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """Return `wire.DumpResults`: what happened at each process's pipe."""
+    """Write to the dump pipe of each requested process; return `wire.DumpResults`."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
     silent = {"error": "the file system of its files hangs"}
@@ -57,9 +57,9 @@ def _one(folder: str) -> "dict[str, Any]":
 
 
 def _write(folder: str, path: str) -> "str | None":
-    """Write one byte to the process's pipe and to no other file.
+    """Write one byte to the process's dump pipe, and to no other file.
 
-    Return why that failed, None if it did not.
+    Return why that failed; None: it did not.
     """
     path = seen_by(folder, path)
     try:

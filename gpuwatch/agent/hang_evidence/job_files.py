@@ -31,7 +31,7 @@ HIDDEN = (".hydra",)
 
 
 def job_files(request: "dict[str, Any]") -> "dict[str, Any]":
-    """Return `wire.JobFolders`: the files in the folders of these logs whose inner path fits a pattern."""
+    """Return `wire.JobFolders`: the files in the folders of these logs whose path there matches a pattern."""
     listing = _Listing(re.compile(request["wanted"], re.IGNORECASE), time.time() + LISTING_S)
     rows: dict[str, dict[str, Any]] = {}
     refused = []
@@ -58,7 +58,7 @@ class _Listing:
         self._chars = 0
 
     def files_in(self, folder: str, owner: int) -> "tuple[list[dict[str, Any]], bool]":
-        """Return the owner's files below a folder, and whether a limit cut their list."""
+        """Return (the owner's files below a folder, whether a limit cut their list)."""
         rows = []
         for parent, folders, names in os.walk(folder):
             folders[:] = sorted(each for each in folders if each[0] != "." or each in HIDDEN)
@@ -91,8 +91,8 @@ def job_piece(request: "dict[str, Any]") -> "dict[str, Any]":
     """Return `wire.DumpPiece`: bytes of a file in the folder of a log, from an offset on.
 
     Raises:
-        OSError: it cannot be read (any more).
-        ValueError: the request names no file of the log's owner in that folder.
+        OSError: It cannot be read (any more).
+        ValueError: The request names no file of the log's owner in that folder.
     """
     folder, owner = _place(request["log"])
     name = os.path.normpath(request["name"])
@@ -108,7 +108,7 @@ def job_piece(request: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def _place(log: str) -> "tuple[str, int]":
-    """Return the folder of a log's job, and the log's owner.
+    """Return (folder of a log's job, the log's owner).
 
     Raises:
         OSError: the log is gone.

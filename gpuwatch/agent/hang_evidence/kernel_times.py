@@ -95,7 +95,7 @@ def _after_separators(text: str, position: int) -> int:
 
 
 class _Sums(object):
-    """Counts and microseconds by category and name; intervals in which the GPU was busy."""
+    """The counts and microseconds of a trace by category and name, and the GPU's busy intervals."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], list[float]] = {}
@@ -167,7 +167,7 @@ class _Sums(object):
 
 
 class _Operators(object):
-    """Operators of a trace by thread, for their times without the operators that they call."""
+    """The operators of a trace by thread, for their times without the operators that they call."""
 
     def __init__(self) -> None:
         self._starts, self._took = array("d"), array("d")
@@ -186,7 +186,7 @@ class _Operators(object):
         self._names.append(self._name_numbers.setdefault(name, len(self._name_numbers)))
 
     def own_times(self) -> "Iterator[tuple[str, float]]":
-        """Yield name and own microseconds of each operator.
+        """Yield (name, microseconds without the operators that it calls) of each operator.
 
         Raises:
             TraceError: There are more than `MAX_EVENTS`.

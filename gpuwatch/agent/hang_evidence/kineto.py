@@ -56,7 +56,7 @@ _LEFT_GUARDS: "list[subprocess.Popen[bytes]]" = []
 
 
 def kernels(request: "dict[str, Any]", proc: str) -> "dict[str, Any]":
-    """Return `wire.Kernels` for the requested pids."""
+    """Have the requested processes record their GPU kernels; return `wire.Kernels`."""
     _LEFT_GUARDS[:] = [each for each in _LEFT_GUARDS if each.poll() is None]
     seconds = min(MAX_SECONDS, max(1, int(request.get("seconds") or 1)))
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
@@ -73,7 +73,7 @@ def kernels(request: "dict[str, Any]", proc: str) -> "dict[str, Any]":
 
 
 def _trace(ranks: "dict[int, _TracedRank]", seconds: int) -> None:
-    """Answer the requests of these processes, and read their traces."""
+    """Send trace requests to these processes when they ask, and read their traces."""
     try:
         daemon = _listening()
     except OSError as error:
@@ -107,7 +107,7 @@ def _listening() -> "socket.socket":
 
 
 def _answer(daemon: "socket.socket", ranks: "dict[int, _TracedRank]", seconds: int) -> None:
-    """Answer one message, if the kernel attests that one of the ranks sent it."""
+    """Answer one message to the daemon's socket, if the kernel attests that one of the ranks sent it."""
     try:
         message, ancillary, _, sender = daemon.recvmsg(65536, socket.CMSG_SPACE(CREDENTIALS.size))
     except OSError:
@@ -140,7 +140,7 @@ def _pid(ancillary: "list[tuple[int, int, bytes]]") -> int:
 
 
 class _TracedRank(object):
-    """A process that is asked for a trace, and the file that it writes."""
+    """A process that records a trace on request, and the file that it writes."""
 
     def __init__(self, proc: str, pid: int) -> None:
         self.pid, self.over, self.asked = pid, False, False
@@ -156,7 +156,7 @@ class _TracedRank(object):
         self.over, self.row["why"] = True, clean(why, 300)
 
     def prepare(self) -> None:
-        """Check that the process can be asked, and that its file can be read and deleted."""
+        """Check that the process can be asked for a trace, and that its file can be read and deleted."""
         environ = read_bytes(os.path.join(self._proc, "environ"), 1 << 20)
         if environ is None:
             return self.refuse("its environment cannot be read: it has ended, or is another user's")
@@ -193,7 +193,7 @@ class _TracedRank(object):
         return CONFIGURATION.format("{}/{}.json".format(FOLDER, self._prefix), 1000 * seconds)
 
     def guarded(self) -> bool:
-        """Start the guard of the file, unless it runs; return False if that is not possible."""
+        """Start the guard process of the trace file, unless it runs; return False if that is impossible."""
         if self._guard is None:
             try:
                 self._guard = subprocess.Popen(
@@ -209,7 +209,7 @@ class _TracedRank(object):
         return self._guard is not None
 
     def check(self, passed: float, seconds: int) -> None:
-        """Read the trace if it is complete; give up after `passed` seconds."""
+        """Read the trace if it is complete; give up when `passed` seconds exceed the limit."""
         try:
             self._written = self._exists(self._name)
             if self._written:

@@ -39,7 +39,10 @@ COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
 
 
 def profile(request: "dict[str, Any]", proc: str, uploaded: "str | None") -> "dict[str, Any]":
-    """Return `wire.Profiles` for the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
+    """Sample the stacks of the requested pids; return `wire.Profiles`.
+
+    `uploaded`: path of the uploaded py-spy, None: none.
+    """
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), uploaded)
     rows = [{"pid": pid, "why": ABSENT} for pid in pids if pid not in programs]
@@ -77,12 +80,12 @@ class _PySpyRun(object):
             self._row["why"] = "py-spy cannot be run: {}".format(error.strerror)
 
     def _limit(self) -> None:
-        """In the child: it ends with this process, and no file of it outgrows `MAX_WRITTEN`."""
+        """Limit the child process: it ends with this process, and no file of it outgrows `MAX_WRITTEN`."""
         die_with(self._me)
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_WRITTEN, MAX_WRITTEN))
 
     def over(self) -> bool:
-        """Return True if it has ended; it is killed if it takes too long."""
+        """Return True if py-spy has ended; it is killed if it takes too long."""
         if self._child is None or self._child.returncode is not None:
             return True
         if time.monotonic() > self._deadline:
@@ -96,7 +99,7 @@ class _PySpyRun(object):
         return bool(pid)
 
     def row(self, most: int) -> "dict[str, Any]":
-        """Return `wire.ProcessProfile`, with at most `most` bytes of packed stacks."""
+        """Return the result as `wire.ProcessProfile`, with at most `most` bytes of packed stacks."""
         if self._child is None:
             return self._row
         words, text = (os.pread(each, MAX_TEXT, 0) for each in (self._words, self._stacks))
@@ -114,7 +117,7 @@ class _PySpyRun(object):
 
 
 def _packed(text: bytes, most: int) -> "tuple[str, int]":
-    """Return py-spy's stacks (zlib, base64), and the number of samples in the rare stacks left out."""
+    """Return (py-spy's stacks as zlib in base64, number of samples in the rare stacks left out)."""
     lines = sorted(text.splitlines(), key=_count, reverse=True)
     kept = len(lines)
     while True:

@@ -52,7 +52,10 @@ def python_stacks(program: str, pid: int, seconds: float) -> "tuple[list[dict[st
 
 
 def _outputs(child: "subprocess.Popen[bytes]", deadline: float) -> "tuple[bytes, bytes]":
-    """What it prints until it ends, up to the time and a size: a process chooses how large its stacks are."""
+    """Return (stdout, stderr) of py-spy once it has ended, cut at a time and a size limit.
+
+    A process chooses how large its stacks are.
+    """
     streams = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}  # type: ignore[union-attr]  # both are pipes
     first, second = streams.values()
     waiting = select.poll()

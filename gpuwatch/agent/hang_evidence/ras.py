@@ -74,7 +74,7 @@ def addresses(proc: str, pids: "list[int]") -> "dict[tuple[int, str], list[int]]
 
 
 def in_turn(found: "dict[tuple[int, str], list[int]]") -> "list[tuple[str, int, list[int]]]":
-    """Return (address, uid, pids) of at most `MAX_ADDRESSES`, those of the users by turns."""
+    """Return (address, uid, pids) of at most `MAX_ADDRESSES` addresses, one of each user in turn."""
     turns: dict[int, int] = {}
     ordered = []
     for user, address in sorted(found):
@@ -84,7 +84,7 @@ def in_turn(found: "dict[tuple[int, str], list[int]]") -> "list[tuple[str, int, 
 
 
 def _network(proc: str, pid: str) -> "str | None":
-    """Return the network namespace of a process; None: not readable."""
+    """Return the network namespace of a process; None: it cannot be read."""
     try:
         return os.readlink(os.path.join(proc, pid, "ns/net"))
     except OSError:
@@ -92,7 +92,10 @@ def _network(proc: str, pid: str) -> "str | None":
 
 
 def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
-    """Return the uid that listens on a port of this node, by address before wildcard; None: no known one."""
+    """Return the uid of the process that listens on a port of this node; None: unknown.
+
+    A listener on the address itself counts before one on all addresses.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
     known = "".join(raw[at : at + 4][::-1].hex() for at in range(0, len(raw), 4)).upper()
@@ -109,7 +112,7 @@ def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
 def ask(
     address: str, deadline: float, users: "set[int] | None" = None, most: int = MAX_PACKED
 ) -> "dict[str, Any]":
-    """Query one address; return `wire.RasAnswer` without the pids; a failure is its `error`.
+    """Query RAS at one address; return `wire.RasAnswer` without the pids; a failure is its `error`.
 
     `deadline`: monotonic seconds. `users`: who may answer; None: anybody. `most`: packed bytes.
     """
@@ -153,7 +156,7 @@ def _ask(address: str, deadline: float, users: "set[int] | None", most: int) -> 
 
 
 class RasConnection(object):
-    """Commands and answers on one connection."""
+    """A connection to RAS, on which commands are sent and answers received."""
 
     def __init__(self, connection: "socket.socket", deadline: float) -> None:
         self._connection = connection
@@ -161,7 +164,7 @@ class RasConnection(object):
         self._rest = b""
 
     def command(self, text: str) -> str:
-        """Send a line and return the answer's line.
+        """Send a command line and return the line of the answer.
 
         Raises:
             OSError: the connection failed, or the deadline is over.
@@ -174,7 +177,7 @@ class RasConnection(object):
         return line.decode("utf-8", "replace").strip()
 
     def packed_rest(self, text: str, most: int) -> bytes:
-        """Send the last line, and return everything until the peer closes, packed by zlib.
+        """Send the last command; return all that the peer sends until it closes, packed by zlib.
 
         Raises:
             ValueError: the answer has over `MAX_ANSWER` bytes, or over `most` packed.

@@ -47,7 +47,7 @@ Beyond that only innermost frames of main threads are sent (replies are limited 
 
 
 def stacks(request: "dict[str, Any]", proc: str = "/proc", uploaded: "str | None" = None) -> "dict[str, Any]":
-    """Return `wire.Stacks` for the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
+    """Return `wire.Stacks` of the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     all_s = min(ALL_STACKS_TIMEOUT_S, request.get("seconds") or ALL_STACKS_TIMEOUT_S)
@@ -81,7 +81,7 @@ def _own_reports(
     proc: str, python: "dict[int, tuple[list[dict[str, Any]], str | None]]"
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
     # noqa: E501 - a type comment is one line
-    """Return the debug sockets' stacks of ranks for which py-spy was wanted and failed."""
+    """Return the stacks from the debug sockets of ranks for which py-spy was wanted and failed."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {
@@ -128,7 +128,7 @@ def _process(
 
 
 def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], str | None]":
-    """Return py-spy's result; it is run again if it caught no frame of the main thread."""
+    """Return py-spy's result for a process; it runs again if it caught no frame of the main thread."""
     found: list[dict[str, Any]] = []
     why: str | None = None
     for _ in range(MAX_SAMPLES):
@@ -142,7 +142,7 @@ def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], 
 
 
 def children(proc: str, pid: int) -> "list[dict[str, Any]]":
-    """Return the child processes as `wire.KernelThread`; stopped or stuck ones first."""
+    """Return the child processes of a process as `wire.KernelThread`; stopped or stuck ones first."""
     folder = os.path.join(proc, str(pid), "task")
     started: list[str] = []
     for name in filter(str.isdecimal, names(folder)):
@@ -161,7 +161,7 @@ def children(proc: str, pid: int) -> "list[dict[str, Any]]":
 def threads(proc: str, pid: int, only: "tuple[str, ...] | None" = None) -> "dict[int, dict[str, Any]]":
     """Return thread id -> `tid`, `name`, `state` and `cpu_s` (CPU seconds); empty if the process ended.
 
-    `only`: restrict to these threads.
+    `only`: thread ids to return; None: all.
     """
     folder = os.path.join(proc, str(pid), "task")
     found: dict[int, dict[str, Any]] = {}
@@ -204,7 +204,7 @@ def _waits(folder: str, row: "dict[str, Any]") -> None:
 
 
 def _shorten(rows: "list[dict[str, Any]]") -> None:
-    """Shorten the rows' Python stacks to the size that the cockpit accepts."""
+    """Shorten the Python stacks in the rows to the size that the cockpit accepts."""
     frames = [frame for row in rows for each in row["python"] for frame in each["frames"]]
     if sum(map(_bytes, frames)) <= MAX_FRAMES_BYTES:
         return
@@ -250,7 +250,7 @@ def _beside(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _own(folder: str) -> "str | None":
-    """Return the py-spy in a process's environment; None: none, or the process is in a container."""
+    """Return the path of the py-spy in a process's environment; None: none, or it is in a container."""
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
         return None  # a container: its programs need not run out here
     folders = []
@@ -272,7 +272,7 @@ def _own(folder: str) -> "str | None":
 
 
 def trusted(path: str) -> bool:
-    """Return True if it can be run, and no user but root and this one can have changed it."""
+    """Return True if a program can be run, and no user but root and this one can have changed it."""
     path = os.path.realpath(path)
     if not os.access(path, os.X_OK) or not os.path.isfile(path):
         return False

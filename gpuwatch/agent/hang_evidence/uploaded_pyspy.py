@@ -24,7 +24,7 @@ class UploadedProgram(object):
         self._packed = bytearray()
 
     def take(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        """Add the next piece of the zlib stream (the first one restarts it); return `wire.UploadResult`.
+        """Add a piece of the zlib stream (the first one restarts it); return `wire.UploadResult`.
 
         Raises:
             ValueError: it does not follow the one before, or the whole does not match its digest.

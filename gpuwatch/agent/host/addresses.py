@@ -22,9 +22,9 @@ _GLOBAL, _SITE = 0x00, 0x40
 
 
 def own_addresses(proc: str = "/proc") -> "list[str]":
-    """Return IPv4 and IPv6 addresses, sorted, without loopback, link-local and container bridges' ones.
+    """Return this node's IPv4 and IPv6 addresses, sorted; empty if the system does not list them.
 
-    Those are the same on many nodes. Empty if the system does not list them.
+    Loopback, link-local and container bridges' addresses are left out, as they are the same on many nodes.
     """
     found = {address for name, address in _ipv4() if _counts(name) and not address.startswith("127.")}
     text = read_text(os.path.join(proc, "net/if_inet6")) or ""

@@ -63,7 +63,7 @@ class DiskReader(object):
 
 
 def usage(path: str) -> "tuple[int, int]":
-    """Return used bytes, and used plus available to ordinary users, so that 100 % matches `df`.
+    """Return (used bytes, used bytes plus those available to ordinary users): 100 % as in `df`.
 
     Raises:
         OSError: the file system cannot be queried.
@@ -74,7 +74,7 @@ def usage(path: str) -> "tuple[int, int]":
 
 
 def full_in_memory(mounts: str) -> "list[dict[str, object]]":
-    """Return dicts as `DiskReader.read` for nearly full file systems in memory.
+    """Return nearly full file systems in memory (tmpfs), as dicts with the keys of `wire.Disk`.
 
     Querying them never blocks.
     """
@@ -124,5 +124,5 @@ def _counts(device: str, path: str, kind: str) -> bool:
 
 
 def _unescape(text: str) -> str:
-    r"""Return `/my disk` for `/my\040disk`."""
+    r"""Return a path of /proc/mounts without octal escapes: `/my disk` for `/my\040disk`."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

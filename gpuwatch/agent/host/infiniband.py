@@ -89,7 +89,7 @@ class PortReader(object):
 
 
 def _words_as_bytes(path: str) -> "int | None":
-    """Return `port_xmit_data` or `port_rcv_data` in bytes; None: unreadable or saturated.
+    """Return the value of `port_xmit_data` or `port_rcv_data` in bytes; None: unreadable or saturated.
 
     They count words of four bytes (sysfs-class-infiniband).
     """
@@ -98,11 +98,11 @@ def _words_as_bytes(path: str) -> "int | None":
 
 
 def _after_number(text: "str | None") -> "str | None":
-    """Return the name after a state's number: `ACTIVE` for `4: ACTIVE`; None for None."""
+    """Return the name in a state of sysfs: `ACTIVE` for `4: ACTIVE`; None for None."""
     return text.partition(":")[2].strip() or text if text else None
 
 
 def _gigabits(text: "str | None") -> "float | None":
-    """Return 400.0 for `400 Gb/sec (4X NDR)`; None for other text."""
+    """Return the link rate in Gb/s: 400.0 for `400 Gb/sec (4X NDR)`; None for other text."""
     match = re.match(r"([\d.]+)\s*Gb/sec", text or "")
     return float(match.group(1)) if match else None

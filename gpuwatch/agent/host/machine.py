@@ -27,7 +27,7 @@ _NOT_THE_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback")
 
 
 def describe(proc: str = "/proc", etc: str = "/etc") -> "dict[str, object]":
-    """Return the host part of the hello frame; unknown values are left out."""
+    """Return the host's static properties, a part of the hello frame; unknown values are left out."""
     facts: dict[str, object] = {
         "host": clean(socket.gethostname(), 255),
         "python": platform.python_version(),

@@ -20,12 +20,12 @@ _PLUMBING = re.compile(
 
 
 def is_plumbing(name: str) -> bool:
-    """Return True for an interface that only connects containers or tunnels."""
+    """Return True if a network interface only connects containers or tunnels."""
     return _PLUMBING.match(name) is not None
 
 
 class NicReader(object):
-    """Converts the interfaces' byte counters into rates, by its own monotonic clock."""
+    """Reads the network interfaces, and converts their byte counters into rates."""
 
     def __init__(self, sys: str = "/sys", monotonic: "Callable[[], float]" = time.monotonic) -> None:
         self._root = os.path.join(sys, "class/net")
@@ -44,7 +44,7 @@ class NicReader(object):
         return [self._nic(name) for name in chosen]
 
     def _worth_showing(self, found: "list[str]") -> "list[str]":
-        """Return physical cards.
+        """Return the names of the physical network cards among the interfaces `found`.
 
         If there are none (in a container) virtual functions, else other virtual ones.
         """
@@ -82,7 +82,7 @@ class NicReader(object):
         return {key: value for key, value in facts.items() if value is not None}
 
     def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
-        """Return the speed in bytes/s, read again after SPEED_EVERY_S.
+        """Return an interface's speed in bytes/s, which is read again after SPEED_EVERY_S.
 
         None: unknown (link down, virtual interface).
         """

@@ -23,7 +23,10 @@ class OtherSystem(object):
         self._counters: dict[str, tuple[float, int, int]] = {}
 
     def read(self) -> "dict[str, object]":
-        """Return processor, memory, swap, interfaces and the root file system; without psutil less."""
+        """Return host values with the keys of `wire.HostSample`; fewer without psutil.
+
+        They are processor, memory, swap, interfaces and the root file system.
+        """
         sample: dict[str, object] = {}
         used, total = usage("/")
         sample["disks"] = [{"mount": "/", "used_bytes": used, "total_bytes": total}]

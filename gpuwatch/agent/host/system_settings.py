@@ -41,7 +41,7 @@ _CHOSEN = re.compile(r"\[(\w+)\]")
 
 
 def system_settings(proc: str = "/proc", sys: str = "/sys") -> "dict[str, str]":
-    """Return name -> value; unreadable ones are left out.
+    """Return name -> value of the machine settings that nodes should share; unreadable ones are left out.
 
     Only known options of the kernel's command line are included, since others may contain secrets.
     """

@@ -52,12 +52,12 @@ class KernelLog(object):
 
     @property
     def source(self) -> "str | None":
-        """`/dev/kmsg` or `journalctl`; None: the log cannot be read."""
+        """Return the source of the log, `/dev/kmsg` or `journalctl`; None: it cannot be read."""
         return None if self._reader is None else self._reader.name
 
     @property
     def notice(self) -> "dict[str, object] | None":
-        """A dict with the keys of `wire.Notice` while the log cannot be read, else None."""
+        """Return a notice (keys of `wire.Notice`) while the log cannot be read, else None."""
         return dict(UNREADABLE) if self._reader is None else None
 
     def poll(self) -> "list[dict[str, object]]":
@@ -100,7 +100,7 @@ class KernelLog(object):
 
 
 def gather(records: "Iterable[tuple[float, str]]") -> "list[dict[str, object]]":
-    """Return the events in (unix seconds, text) records; equal ones close together are one with a `count`.
+    """Return the events in (unix seconds, text) records; equal ones close together become one with a `count`.
 
     A line about a lost GPU next to its own Xid 79 is dropped. Of very many events the newest `MAX_EVENTS` are
     returned, after an event that counts the others.

@@ -72,9 +72,10 @@ class Kmsg(object):
 
 
 def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
-    """Return seconds since boot and text of `priority,sequence,microseconds,flags;text`; None: other bytes.
+    """Return (seconds since boot, text) of a record of /dev/kmsg; None: other bytes.
 
-    The format is the kernel's Documentation/ABI/testing/dev-kmsg.
+    A record is `priority,sequence,microseconds,flags;text` (Documentation/ABI/testing/dev-kmsg of the
+    kernel).
     """
     head, separator, rest = data.partition(b";")
     fields = head.split(b",")
@@ -140,7 +141,10 @@ class Journal(object):
 
 
 def parse_journal(text: str) -> "list[tuple[float, str]]":
-    """Return the records of `-o short-unix` as (unix seconds, text); indented lines continue a record."""
+    """Return (unix seconds, text) of the records that `journalctl -o short-unix` printed.
+
+    Indented lines continue a record.
+    """
     records: list[tuple[float, str]] = []
     for line in text.splitlines():
         match = re.match(r"(\d{9,11}\.\d+) \S+ [^:]*: (.*)", line)
@@ -153,7 +157,7 @@ def parse_journal(text: str) -> "list[tuple[float, str]]":
 
 
 def journal_command() -> "list[str] | None":
-    """Return the command that follows the kernel's messages; None if this user may not read them.
+    """Return the `journalctl` command that follows the kernel log; None if this user may not read it.
 
     Without permission `journalctl` waits forever, so the files are checked first.
     """
@@ -165,7 +169,7 @@ def journal_command() -> "list[str] | None":
 
 
 def _die_with_parent() -> "Callable[[], None] | None":
-    """Return what the child calls so that the kernel ends it with the thread that started it, or None."""
+    """Return a function for the child to call, after which the kernel ends it with this thread; or None."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (AttributeError, OSError):

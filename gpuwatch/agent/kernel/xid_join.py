@@ -21,7 +21,7 @@ class XidJoin(object):
 
     @property
     def held(self) -> int:
-        """Number of NVML reports that wait for the kernel's line."""
+        """Return the number of NVML reports that wait for the kernel's line."""
         return len(self._held)
 
     def take(
@@ -31,9 +31,9 @@ class XidJoin(object):
         kernel_readable: bool,
         now: float,
     ) -> "list[dict[str, Any]]":
-        """Return the events to report now, given new ones (dicts with `code`, `t` and perhaps `gpu`).
+        """Return the Xid events to report now, given new ones (dicts with `code`, `t` and perhaps `gpu`).
 
-        NVML's are held back for a while: the kernel's line replaces them. `now`: monotonic seconds.
+        Events from NVML are held back for a while: the kernel's line replaces them. `now`: monotonic seconds.
         """
         for event in from_nvml:
             same = _same_event(event, self._reported)
@@ -67,7 +67,7 @@ def placed(record: "dict[str, Any]", by_bus: "dict[str, str]") -> "dict[str, Any
 
 
 def _same_event(event: "dict[str, Any]", others: "Iterable[dict[str, Any]]") -> "dict[str, Any] | None":
-    """Return the other source's report of the same event, or None."""
+    """Return the event in `others`, the other source's reports, that reports the same Xid; None: none."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))
         if other["code"] == event["code"] and same_gpu and abs(other["t"] - event["t"]) <= SAME_S:

@@ -183,7 +183,7 @@ ACTIONS = {code: bucket for bucket, codes in _BUCKETS.items() for code in codes}
 
 
 def meaning(code: int, detail: "str | None" = None) -> "tuple[str, str, str, str]":
-    """Return class, severity (info, warning, error, critical), title and remedy of an Xid.
+    """Return (class, severity, title, remedy) of an Xid; severity: info, warning, error or critical.
 
     The kernel line's text (`detail`), if known, decides what the code leaves open: `Nonfatal` of an NVLink 5
     unit, the recovery action of 154, an NVLink text with a copy engine's code.

@@ -84,7 +84,7 @@ def _once(text: str) -> str:
 
 
 def _of_bytes(found: "Match[str]") -> str:
-    """Return the characters of escaped bytes.
+    """Return the characters that escaped bytes stand for.
 
     Tabs and line ends are blanks; other controls than backspace and escape are left out.
     """
@@ -121,7 +121,7 @@ def _of_base64(found: "Match[str]") -> str:
 
 
 def _struck(text: str) -> str:
-    """Return what a printer shows: a backspace deletes the character before it, unless `_` follows."""
+    """Return text as a printer shows it: a backspace deletes the character before it, unless `_` follows."""
     shown: list[str] = []
     taken = ""
     for character in text:
@@ -134,7 +134,7 @@ def _struck(text: str) -> str:
 
 
 def _in_ascii(text: str) -> str:
-    """Return the text with ASCII letters for look-alikes, without combining marks."""
+    """Return text with ASCII letters in place of look-alikes, without combining marks."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     simple = _MARKS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", whole))).translate(_LOOKALIKES)
     return simple if len(simple) <= MAX_GROWTH * len(text) else text

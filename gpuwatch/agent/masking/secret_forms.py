@@ -50,7 +50,7 @@ _CLASSES = pattern_of(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1
 
 
 def without_known_forms(text: str) -> str:
-    """Return the text with tokens of known issuers masked."""
+    """Return the text with tokens of known issuers masked, which are recognised by their form."""
     for mark, form in _MARKED_FORMS:
         if mark in text:
             text = form.sub(MASK, text)
@@ -66,7 +66,7 @@ def without_key_line(text: str) -> str:
 
 
 def without_random(text: str) -> str:
-    """Return the text with random words (tokens of unknown issuers) masked. Mangled C++ names are not."""
+    """Return the text with random words masked, as tokens of unknown issuers are; not mangled C++ names."""
     return _LONG_WORD.sub(_long_word, text)
 
 
@@ -86,7 +86,7 @@ def _key_line(found: "Match[str]") -> str:
 
 
 def is_random(value: str, least: int) -> bool:
-    """Return True if a text of at least `least` characters mixes lower case, capitals, digits like base64.
+    """Return True if a text of at least `least` characters mixes cases and digits as base64 does.
 
     In random base64 two of three neighbours differ in kind; in words, names and numbers at most one of four.
     Hexadecimal hashes do not match, since they have no capitals.

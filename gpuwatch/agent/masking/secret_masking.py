@@ -134,7 +134,7 @@ _MIN_OPAQUE, _MIN_DIGITS = 16, 3
 def masked(text: str) -> str:
     """Return the text with every recognised secret replaced by `MASK`.
 
-    An encoded text is returned decoded, without backspaces, if only that reveals its secrets.
+    If secrets are recognised only in the decoded text, that is returned, without backspaces.
     """
     shown = _masked(text.replace("\b", ""))
     plain = decoded(text)
@@ -146,7 +146,7 @@ def masked(text: str) -> str:
 
 
 def _left(text: str) -> int:
-    """Return the number of characters that are not masked."""
+    """Return how many characters of a masked text are not part of a `MASK`."""
     return len(text.replace(MASK, ""))
 
 
@@ -189,7 +189,7 @@ def _header(found: "Match[str]") -> str:
 
 
 def _user(found: "Match[str]") -> str:
-    """Return the match, masked for `-u name:password`, not for a group as in `-u 1000:1000`."""
+    """Return the match with the password in `-u name:password` masked; a group (`-u 1000:1000`) stays."""
     return found.group(0) if found.group(2).isdecimal() else found.group(1) + MASK
 
 
@@ -215,7 +215,7 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Return the match with its value masked; after a space it is a value only in an option."""
+    """Return the match of a name and value with the value masked; after a space only if it is an option."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
@@ -239,7 +239,7 @@ def _masked_named(found: "Match[str]") -> str:
 
 
 def _is_opaque(value: str, is_password: bool) -> bool:
-    """Return True if a value that a sentence calls the secret is not just a word of that sentence."""
+    """Return True if a value that a sentence calls a secret is one, not just a word of that sentence."""
     digits = sum(each in "0123456789" for each in value)
     letters = sum(each.isalpha() for each in value)
     if is_password:
@@ -248,7 +248,7 @@ def _is_opaque(value: str, is_password: bool) -> bool:
 
 
 def _masked_weak_name(found: "Match[str]") -> str:
-    """Return the match, masked for `DB_PASS=` or `WANDB_KEY=`, not for `forward_pass=` or `--pass 3`."""
+    """Return the match of a weak name, masked for `DB_PASS=` or `WANDB_KEY=`, not for `forward_pass=`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
     plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
@@ -282,7 +282,7 @@ def _is_code(found: "Match[str]", value: str) -> bool:
 
 
 def _is_key(value: str) -> bool:
-    """Return True for random text, including hexadecimal digits."""
+    """Return True if a value is random text, which includes hexadecimal digits."""
     return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 
@@ -293,14 +293,17 @@ def _is_listed(found: "Match[str]", value: str) -> bool:
 
 
 def _is_bare_password(found: "Match[str]", before: str) -> bool:
-    """Return True for `pwd=` or `pw=` alone: no path (the shell's PWD), after a colon only with a digit."""
+    """Return True if the name is `pwd` or `pw` alone and its value a password.
+
+    A path is the shell's PWD; after a colon, the value must have a digit.
+    """
     value, is_assigned = _value(found), "=" in found.group("between")
     mixed = any(each in value for each in "0123456789") and not value.isdecimal()
     return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
 
 
 def _word_before(found: "Match[str]") -> str:
-    """Return `db` for `X_DB_PASS` or `--x-db-pass`; empty if the name is one word."""
+    """Return the word of a name before its last one: `db` for `X_DB_PASS` or `--x-db-pass`; else ""."""
     start = found.start()
     if found.string[start - 1 : start] not in ("-", "_", "."):
         return ""
@@ -326,7 +329,7 @@ def _is_reference(value: str) -> bool:
 
 
 def _is_measure(value: str) -> bool:
-    """Return True for a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
+    """Return True if a value is a number with or without unit: `12.3ms`, `3/5`, `1e-3`."""
     return _MEASURE.match(value) is not None
 
 
@@ -342,6 +345,6 @@ def _is_text_token(found: "Match[str]", value: str) -> bool:
 
 
 def _in_option(found: "Match[str]") -> bool:
-    """Return True if the name is an option's: `--hf-token` or `-password`."""
+    """Return True if a matched name is that of an option: `--hf-token` or `-password`."""
     before = found.string[max(0, found.start() - 48) : found.start()].replace("\t", " ")
     return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"

@@ -143,7 +143,7 @@ def _is_whole(value: str) -> bool:
 
 
 def without_paired(text: str, lower: str) -> str:
-    """Return the text with values of secret names in XML and in pairs masked.
+    """Return the text with values of secret names masked in XML and in name/value pairs.
 
     `lower`: the text in lower case.
     """
@@ -157,7 +157,7 @@ def without_paired(text: str, lower: str) -> str:
 
 
 def named_in(line: str) -> "str | None":
-    """Return the name at the end of a line, whose value may stand below, as in Kubernetes manifests."""
+    """Return the name at the end of a line whose value may be on the next line (Kubernetes manifests)."""
     if _NAME_SIGN.search(line) is None:
         return None
     named = _NAME_LINE.search(line[-200:])
@@ -165,14 +165,14 @@ def named_in(line: str) -> "str | None":
 
 
 def value_in(line: str) -> str:
-    """Return the value of a line that may stand below its name; empty: there is none."""
+    """Return a line's value if its name may be on the line above, else ""."""
     found = _VALUE_LINE.search(line) if _VALUE_SIGN.search(line) else None
     value = "" if found is None else next(each for each in found.groups() if each)
     return value if value.strip(">|+-") else ""
 
 
 def opens_value(line: str) -> bool:
-    """Return True if a line opens the value of the name above it."""
+    """Return True if a line begins the value of the name on the line above."""
     return _VALUE_OPENS.search(line[-80:]) is not None
 
 
@@ -189,7 +189,7 @@ def _backwards(found: "Match[str]") -> str:
 
 
 def _masked(found: "Match[str]", name: int, values: "range") -> str:
-    """Return the match, its value masked if the name is a secret's. `name`, `values`: group numbers."""
+    """Return the match with its values masked if the name is a secret's. `name`, `values`: group numbers."""
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
     if not is_secret(found.group(name), found.group(value)):
@@ -199,7 +199,7 @@ def _masked(found: "Match[str]", name: int, values: "range") -> str:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if a value under a name is a secret, no reference, word of a sentence or count."""
+    """Return True if the value of a name is a secret, not a reference, a word of a sentence or a count."""
     bare = value.strip()
     plain = bare.lower() in _NO_VALUES or bare[:1] in ("$", "<", "[") or bare.startswith(MASK)
     if plain or not is_secret_name(name):

@@ -94,7 +94,10 @@ _VALUE_LINE = pattern_of(r"(?:- )?(?:[\"']([^\"'\n]{1,4096})[\"']|([^\s\"':=]{4,
 
 
 def without_phrases(text: str, lower: str) -> str:
-    """Return the text with secrets in phrases of commands masked. `lower`: the text in lower case."""
+    """Return the text with secrets masked in phrases of commands, netrc files and records.
+
+    `lower`: the text in lower case.
+    """
     if "wandb" in lower:
         text = _WANDB.sub(_mixed, text)
     if "-pass" in lower or "openssl" in lower:
@@ -140,7 +143,10 @@ class SecretLines(object):
         """Within a private key: number of prefix words, as on the key's first line."""
 
     def masked(self, line: str) -> str:
-        """Return the next line, masked; below a name only a line of one word can be a value."""
+        """Return the next line with its secrets masked.
+
+        Below the name of a secret, only a line of one word can be the value.
+        """
         above, self._above = self._above, line
         name = self._name_above(line)
         paired = value_in(line) if name else ""
@@ -176,7 +182,7 @@ class SecretLines(object):
         return line[:at] + rest.replace(value, MASK)
 
     def _name_above(self, line: str) -> str:
-        """Return the secret name that is nearest above a line, and take the line's own for those below."""
+        """Return the secret name that is nearest above a line; store the line's own name for later lines."""
         name, own = self._named, named_in(line)
         self._lines_below += 1
         if own is not None:
@@ -187,13 +193,13 @@ class SecretLines(object):
 
 
 def masked_lines(lines: "list[str]") -> "list[str]":
-    """Return consecutive lines, masked as by `SecretLines`."""
+    """Return consecutive lines with secrets masked, also values and keys that span lines."""
     secrets = SecretLines()
     return [secrets.masked(line) for line in lines]
 
 
 def _letter(found: "Match[str]") -> str:
-    """Return the match, the password after a one-letter option masked if its command is a login program.
+    """Return the match, with the password of a one-letter option masked if a login program precedes it.
 
     The command is searched only for such an option, so that repeated program names cost nothing.
     """
@@ -208,7 +214,7 @@ def _letter(found: "Match[str]") -> str:
 
 
 def _mixed(found: "Match[str]") -> str:
-    """Return the match; its value is masked if it has a digit, so is no word of a sentence."""
+    """Return the match, its value masked if the value has a digit, so that it is no word of a sentence."""
     value = found.group(2)
     return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
 
@@ -230,7 +236,7 @@ def _nested(found: "Match[str]") -> str:
 
 
 def _item(value: str, is_token: bool) -> str:
-    """Return `MASK` for an item; a language model's text token, which has no digits, is returned as it is."""
+    """Return `MASK` in place of an item; a language model's text token, which has no digits, stays."""
     plain = is_token and (len(value) < 8 or not _has_digit(value))
     return value if plain or not _is_secret(value) else MASK
 

@@ -30,5 +30,5 @@ class ModulePattern:
 
 
 def pattern_of(pattern: "AnyStr", flags: "int" = 0) -> "re.Pattern[AnyStr]":
-    """Return the pattern, compiled at its first use; errors in it are raised then."""
+    """Return a regular expression that is compiled at its first use; errors in it are raised then."""
     return ModulePattern(pattern, flags)  # type: ignore[return-value]  # it has the attributes that are used

@@ -25,7 +25,7 @@ MAX_LISTED = 32
 
 
 class ChildrenCpu(object):
-    """Measures it between two readings."""
+    """Measures the CPU use of the processes that ranks have started, between two readings."""
 
     def __init__(self, proc: str, processes: "KnownProcesses") -> None:
         self._proc = proc
@@ -48,7 +48,7 @@ class ChildrenCpu(object):
         return [pid for pid in found if pid is not None]
 
     def read(self, ranks: "set[int]", candidates: "Iterable[int]", now: float) -> "dict[int, float]":
-        """Pid of a rank -> percent of one core that its descendants use.
+        """Return pid of a rank -> percent of one core that its descendants use.
 
         `candidates`: other processes with the environment of a rank.
         """

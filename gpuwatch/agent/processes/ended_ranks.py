@@ -41,7 +41,7 @@ class EndedRanks(object):
         self._poll: select.epoll | None = None
 
     def watch(self, rows: "list[Row]", starters: "dict[int, tuple[str, object]]") -> None:
-        """Wait for the ends of the ranks among these processes, and of what started them.
+        """Wait for the ends of the ranks among `rows` and of their launchers.
 
         `rows`: as from `ProcessReader.read`, `starters`: as `ProcessReader.starters`.
         """
@@ -102,7 +102,7 @@ def _event(pid: int, kind: str, name: object, status: int, at: float) -> "dict[s
 
 
 def _open(pid: int) -> int:
-    """Return a descriptor that becomes readable when a process ends; -1: none."""
+    """Return a descriptor that becomes readable when a process ends; -1: there is none."""
     try:
         if hasattr(os, "pidfd_open"):
             return os.pidfd_open(pid)
@@ -112,7 +112,7 @@ def _open(pid: int) -> int:
 
 
 def _status(proc: str, pid: int, descriptor: int) -> "int | None":
-    """Return exit code, or minus a signal, of a process that just ended; None: it is 0, or not visible."""
+    """Return the exit code, or minus the signal, of a process that just ended; None: 0, or not visible."""
     found = read_stat(proc, pid)
     if found is not None and found.state == ENDED:
         return found.exit_status

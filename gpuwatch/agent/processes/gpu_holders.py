@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 class Holders(object):
-    """The processes of each GPU, set by the emitter, read by the node's thread.
+    """The processes of each GPU, which the emitter sets and the node's thread reads.
 
-    A silent GPU's last ones stay.
+    The last processes of a silent GPU stay.
     """
 
     def __init__(self, proc: str = "/proc") -> None:
@@ -22,14 +22,14 @@ class Holders(object):
 
     @property
     def partial(self) -> "str | None":
-        """Why processes may be missing: GPUs that have not listed theirs yet; None: all have."""
+        """Return why processes may be missing (GPUs that have not listed theirs yet); None: all have."""
         gpus = ", ".join(map(str, sorted(self._awaited)))
         return "GPU {} has not listed its processes yet".format(gpus) if gpus else None
 
     def expect(self, index: int, uuid: str, may_answer: bool) -> None:
-        """Set whether a GPU's first process list is awaited.
+        """Set whether the first process list of a GPU is awaited; not if it is stuck or lost.
 
-        `may_answer` is False for one that is stuck or lost.
+        `may_answer` is False in this case.
         """
         wait = may_answer and uuid not in self._reported
         self._awaited = self._awaited.union((index,)) if wait else self._awaited.difference((index,))
@@ -47,9 +47,9 @@ class Holders(object):
             self._reported = dict(self._reported, **{uuid: (index, dict.fromkeys(before))})
 
     def by_pid(self) -> "dict[int, list[dict[str, Any]]]":
-        """Return pid -> dicts with the keys of `wire.ProcessGpu`; remembered ones while the process lives.
+        """Return pid -> dicts with the keys of `wire.ProcessGpu`, in GPU order.
 
-        In GPU order, whichever answered first: a rank's first GPU is reported as its own.
+        Processes of a silent GPU are included while they live. A rank's first GPU is reported as its own.
         """
         holders: dict[int, list[dict[str, Any]]] = {}
         starts: dict[int, int | None] = {}

@@ -62,7 +62,7 @@ class KnownProcess(object):
 
 
 class KnownProcesses(object):
-    """All processes by pid."""
+    """The known processes of this node by pid: environment, details and parent, read again when due."""
 
     def __init__(self, proc: str, clock: "Callable[[], float]" = time.time) -> None:
         self.by_pid: dict[int, KnownProcess] = {}
@@ -77,7 +77,7 @@ class KnownProcesses(object):
 
     @property
     def stuck(self) -> "list[int]":
-        """Pids for which reading /proc does not return."""
+        """Return the pids for which reading /proc does not return."""
         return self._calls.stuck
 
     def scan(self, now: float) -> None:
@@ -127,7 +127,7 @@ class KnownProcesses(object):
         return lambda: variables(read_bytes(path, MAX_ENVIRON) or b"")
 
     def learn_details(self, present: "list[int]", now: float) -> None:
-        """Read the details of these processes where they are due."""
+        """Read the details of the processes `present` whose details are due."""
         due = [pid for pid in present if pid in self.by_pid and self.by_pid[pid].details_due <= now]
         for pid, answer in self._calls.ask({pid: self._details_of(pid) for pid in due}).items():
             if isinstance(answer, Details):
@@ -135,14 +135,14 @@ class KnownProcesses(object):
                 self.by_pid[pid].details_at, self.by_pid[pid].details_due = now, now + DETAILS_EVERY_S
 
     def doubt_details(self, on_gpu: "Iterable[int]") -> None:
-        """Make the details due of those that the driver lists but that had no GPU open."""
+        """Make details due again for processes that use a GPU by the driver, but had none open when read."""
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
                 one.details_due = min(one.details_due, one.details_at + RECHECK_S)
 
     def details(self, wanted: "Iterable[int]") -> "list[Details]":
-        """Return the details of these processes, without unknown ones."""
+        """Return the details of the processes `wanted`, as far as they are known."""
         found = (self.by_pid[pid].details for pid in wanted if pid in self.by_pid)
         return [one for one in found if one is not None]
 
@@ -163,7 +163,7 @@ class KnownProcesses(object):
             yield pid
 
     def launcher(self, pid: int) -> "int | None":
-        """Return the nearest ancestor of a rank with another rank's variables, or None."""
+        """Return the pid of a rank's nearest ancestor without the rank's own variables; None: unknown."""
         if pid not in self.by_pid:
             return None
         place = place_of(identity(self.inherited(pid)))
@@ -173,7 +173,7 @@ class KnownProcesses(object):
         return None
 
     def inherited(self, pid: int) -> "dict[str, str]":
-        """Return the variables of a process, completed from its ancestors; the nearest takes precedence.
+        """Return a process's variables, completed by those of its ancestors; the nearest takes precedence.
 
         Raises:
             KeyError: The process is unknown.
@@ -196,7 +196,7 @@ class KnownProcesses(object):
         return one.trains
 
     def is_distributed(self, pid: int) -> bool:
-        """Return `spawned_ranks.is_distributed`; once True, it stays True."""
+        """Return True if the process takes part in torch.distributed (see `spawned_ranks`), now or before."""
         one = self.by_pid[pid]
         if not one.distributed:
             one.distributed = is_distributed(self._proc, pid)

@@ -24,12 +24,12 @@ MAX_STAGES = 3
 
 
 def is_launcher(name: str) -> bool:
-    """Return True if a process that started ranks logs about them: a known launcher, or a Python program."""
+    """Return True if a process that started ranks logs about them: a known launcher or a Python program."""
     return name in LAUNCHERS or name.startswith(("python", "pt_"))
 
 
 def outlets(readers: "Iterable[Details]") -> "dict[str, list[str]]":
-    """Return pipe -> files to which its data is written at the end, through programs that read pipes."""
+    """Return pipe -> files in which its data ends up, through programs that read pipes."""
     reading = [one for one in readers if 0 in one.pipes]
     found: dict[str, list[str]] = {}
     for _ in range(MAX_STAGES):

@@ -93,7 +93,7 @@ def command_line(cmdline: bytes) -> "str | None":
 
 
 def _quoted(argument: str) -> str:
-    """Return an argument, quoted if it has blanks; as a secret, it is then masked whole."""
+    """Return an argument, in quotes if it has blanks, so that a secret in it is masked as a whole."""
     name, equals, value = argument.partition("=") if _ASSIGNED.match(argument) else ("", "", argument)
     if not any(each.isspace() for each in value):
         return argument
@@ -102,7 +102,7 @@ def _quoted(argument: str) -> str:
 
 
 def inner_pid(status: str) -> "int | None":
-    """Return the last pid of the line NSpid of /proc/PID/status, if there are several, else None."""
+    """Return the innermost pid in the NSpid line of /proc/PID/status; None if there is only one."""
     match = re.search(r"^NSpid:\s+\d+(?:\s+\d+)*\s+(\d+)$", status, re.MULTILINE)
     return int(match.group(1)) if match else None
 
@@ -135,7 +135,7 @@ def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
 
 
 def slurm_step(cgroup: str) -> "tuple[str | None, str | None]":
-    """Return job and step from Slurm's cgroup (both hierarchies), or (None, None)."""
+    """Return (job, step) of a process from Slurm's cgroup (both hierarchies), or (None, None)."""
     match = _SLURM.search(cgroup)
     return (match.group(1), match.group(2)) if match else (None, None)
 
@@ -169,7 +169,7 @@ def log_files(
 
 
 def _descriptors(folder: str) -> "dict[int, str]":
-    """Return descriptor -> path, of the first ones with a path; other users' are unreadable."""
+    """Return descriptor -> path of a process's first open files; empty for other users' processes."""
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdecimal())
     targets: dict[int, str] = {}
     for number in numbers[:MAX_DESCRIPTORS]:
@@ -185,7 +185,7 @@ def _pipes(folder: str) -> "dict[int, str]":
 
 
 def _written(folder: str, descriptor: int, standard: bool) -> bool:
-    """Return True if opened for writing only; 1 and 2 may be open for both."""
+    """Return True if a descriptor was opened for writing only; 1 and 2 may be open for both."""
     text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
     match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
     access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY
@@ -195,7 +195,7 @@ def _written(folder: str, descriptor: int, standard: bool) -> bool:
 def _path_here(
     folder: str, descriptor: int, target: str, paths: "dict[tuple[int, int], str]"
 ) -> "str | None":
-    """Return the path by which this machine finds the open file; None if it is not regular or not found.
+    """Return the path by which this machine finds an open file; None if not regular or not found.
 
     A deleted file is reachable only through its writer's descriptor.
     """
@@ -234,7 +234,10 @@ def _same_file(path: str, opened: "os.stat_result") -> bool:
 
 
 def _user(status: str, users: "dict[int, str]") -> "str | None":
-    """Return the effective user's name, or number without one; None: unknown. Cached in `users`."""
+    """Return the name of the process's effective user, or the number without one; None: unknown.
+
+    Cached in `users`.
+    """
     match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
     if match is None:
         return None

@@ -32,7 +32,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 
 class ProcessReader(object):
-    """Joins NVML's process ids with /proc, and finds the ranks among all processes."""
+    """Finds the processes that use a GPU (by NVML) and the ranks among all processes (by /proc)."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class ProcessReader(object):
 
     @property
     def partial(self) -> "str | None":
-        """Why facts are missing, if reading about a process does not return; else None."""
+        """Return why facts are missing, if reading about a process does not return; else None."""
         stuck = self._processes.stuck
         return "reading /proc/{} does not return".format(stuck[0]) if stuck else None
 
     def read(
         self, gpu_processes: "dict[int, list[dict[str, object]]]"
     ) -> "tuple[list[dict[str, object]], int]":
-        """Return dicts with the keys of `wire.Process`, those on a GPU first, and the number of omitted ones.
+        """Return (dicts with the keys of `wire.Process`, those on a GPU first; number of omitted ones).
 
         `gpu_processes` maps a pid to dicts with the keys of `wire.ProcessGpu`. A pid that is invisible here
         (another pid namespace) is listed with the name `?`.
@@ -127,7 +127,7 @@ class ProcessReader(object):
         return present_rows, truncated
 
     def _with_rank(self, holders: "Container[int]") -> "dict[int, dict[str, object]]":
-        """Return pid -> identity of the processes whose environment names a rank, without those on a GPU."""
+        """Return pid -> rank facts of the processes without a GPU whose environment names a rank."""
         return {
             pid: identity(one.variables)
             for pid, one in self._known.items()
@@ -138,7 +138,7 @@ class ProcessReader(object):
         }
 
     def _add_children(self, row: "dict[str, Any]", used: "dict[int, float]") -> None:
-        """Add the processes that a process has started, and the CPU time that they use."""
+        """Add to a process's row its child processes, and the CPU time that they use."""
         if row["pid"] in used:
             row["children_cpu_pct"] = used[row["pid"]]
         if row["pid"] in self._children.pids:
@@ -148,7 +148,7 @@ class ProcessReader(object):
     def _numbered(
         self, on_gpu: "set[int]", candidates: "set[int]", now: float
     ) -> "dict[int, dict[str, object]]":
-        """Return the ranks that their program numbers itself, as from `spawned_ranks.ranks`.
+        """Return pid -> rank facts of ranks that their program numbers itself (`spawned_ranks.ranks`).
 
         `on_gpu`: pids that use a GPU, `candidates`: those with a rank in their environment.
         """
@@ -173,9 +173,9 @@ class ProcessReader(object):
         return found
 
     def _apart(self, free: "list[int]", beside: "list[int]", candidates: "set[int]") -> "list[int]":
-        """Return the programs that were started from a shell of their own, at most `MAX_APART`.
+        """Return the processes that were each started from a separate shell, at most `MAX_APART`.
 
-        RANK alone in the environment is counted: others that run the same command have it too.
+        RANK alone in the environment counts: others that run the same command have it too.
         """
         alone = [
             pid
@@ -216,7 +216,7 @@ class ProcessReader(object):
     def _outputs(
         self, wanted: "Iterable[int]", above: "dict[int, int | None]"
     ) -> "Iterator[tuple[int, dict[str, object]]]":
-        """Yield (pid, job facts and `paths`) of the launchers that write files.
+        """Yield (pid, job facts and `paths`) of the launchers that write log files.
 
         A process that started ranks which write into pipes is one, whatever its name.
 
@@ -279,7 +279,7 @@ class ProcessReader(object):
         return bool(gpus) and not self._own_pids and details is not None and details.holds_gpu is False
 
     def _cpu(self, one: "KnownProcess", found: "Stat", now: float) -> "float | None":
-        """Return the percent of one core since the previous reading; None at the first."""
+        """Return a process's CPU use since the previous reading, in percent of one core; None at first."""
         before, one.cpu = one.cpu, (now, found.cpu_ticks)
         if before is None or now <= before[0] or found.cpu_ticks < before[1]:
             return None

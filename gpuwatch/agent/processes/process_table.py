@@ -49,7 +49,7 @@ class Stat(object):
 
 
 def read_stat(proc: str, pid: int) -> "Stat | None":
-    """Return the line of a process; None if it does not exist (or not in this pid namespace)."""
+    """Return the /proc line of a process; None if it does not exist (or not in this pid namespace)."""
     line = read_bytes(os.path.join(proc, str(pid), "stat"), 2048)
     try:
         return Stat(line) if line else None
@@ -58,7 +58,7 @@ def read_stat(proc: str, pid: int) -> "Stat | None":
 
 
 def pids(proc: str) -> "list[int]":
-    """Return all visible processes."""
+    """Return the pids of all visible processes."""
     return [int(name) for name in names(proc) if name.isdecimal()]
 
 
@@ -71,7 +71,9 @@ def boot_time(proc: str) -> "float | None":
 
 
 def seen_by(folder: str, path: str) -> str:
-    """Return a path of the process as seen from here: it may be in a container, and in another folder.
+    """Return the path by which this process reaches a file of another one, which may be in a container.
+
+    `folder`: of the other process in /proc.
 
     Raises:
         OSError: a relative path, and the process's folder cannot be read.

@@ -75,7 +75,7 @@ def owners(
     holders: "dict[int, dict[str, object]]",
     ancestors: "Callable[[int], Iterable[int]]",
 ) -> "list[int]":
-    """Return the candidates that are ranks themselves.
+    """Return the pids of the candidates that are ranks themselves.
 
     `candidates` (no GPU) and `holders` (on a GPU) map a pid to its identity. A child with an ancestor's
     identity is a helper (a data loader); a candidate above another rank is a launcher.
@@ -96,5 +96,5 @@ def owners(
 
 
 def place_of(facts: "dict[str, object]") -> "tuple[object, ...]":
-    """Return (rank, local rank, world size) of an identity: processes of one rank have them in common."""
+    """Return (rank, local rank, world size) of rank facts, which all processes of one rank have in common."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

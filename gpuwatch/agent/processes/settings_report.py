@@ -54,7 +54,7 @@ def settings_report(
     dev: str = "/dev",
     shm: str = "/dev/shm",  # noqa: S108 - its size is asked, nothing is written
 ) -> "dict[str, Any]":
-    """Return `wire.NodeSettings` as a dict; unreadable values are left out."""
+    """Return the settings of this node's ranks as a dict of `wire.NodeSettings`, as far as readable."""
     found: dict[str, Any] = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))
@@ -73,7 +73,7 @@ def _shm(folder: str) -> "dict[str, int]":
 
 
 def _runs(proc: str, command: str) -> bool:
-    """Return True if a process of this name runs; the kernel stores 15 characters."""
+    """Return True if a process with this command name runs; the kernel stores 15 characters."""
     return any(read_text(os.path.join(proc, str(pid), "comm"), 64) == command for pid in pids(proc))
 
 
@@ -105,7 +105,7 @@ def _environ(proc: str, pid: int) -> bytes:
 
 
 def _launcher(proc: str, pid: int, who: "dict[int, dict[str, object]]") -> int:
-    """Return the nearest ancestor of a rank that is no rank; it distinguishes jobs without an id."""
+    """Return the pid of a rank's nearest ancestor that is no rank; it distinguishes jobs without an id."""
     above = pid
     for _ in range(MAX_DEPTH):
         found = read_stat(proc, above)
@@ -154,7 +154,7 @@ def settings(environ: bytes) -> "dict[str, str]":
 
 
 def _package(root: str, site: "str | None", start: str) -> "str | None":
-    """Return a package's version from the name of its dist-info folder; None: not installed there."""
+    """Return the version of an installed package, from the name of its dist-info folder; None: absent."""
     if site is None:
         return None
     for name in names(root + site):
@@ -175,7 +175,7 @@ def _nccl(root: str, maps: bytes) -> "str | None":
 
 
 def _limit(limits: str, name: str) -> "int | None":
-    """Return the soft limit from a line of /proc/PID/limits; -1: unlimited; None: no number."""
+    """Return a soft limit from /proc/PID/limits; -1: unlimited; None: no number."""
     for line in limits.split("\n"):
         if line.startswith(name):
             word = line[len(name) :].split()[0]
@@ -219,7 +219,7 @@ def _listens(request: "dict[str, Any]", proc: str) -> "dict[str, int | None]":
 
 
 def _owner(proc: str, inode: str) -> int:
-    """Return the pid of a socket's owner; 0 if hidden."""
+    """Return the pid of the process that has a socket open; 0 if hidden."""
     wanted = "socket:[{}]".format(inode)
     for pid in pids(proc):
         folder = os.path.join(proc, str(pid), "fd")

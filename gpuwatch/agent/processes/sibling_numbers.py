@@ -45,7 +45,7 @@ class Sibling(object):
 
 
 def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
-    """Return pid -> rank, and its source: path, command or order.
+    """Return (pid -> rank, source of the ranks: path, command or order) for processes of one parent.
 
     A member that has ended writes nothing: its rank is its place in the order of starts, if that matches the
     ranks of all others; otherwise it is left out.
@@ -61,11 +61,11 @@ def numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str]":
 
 
 def separate_numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str | None]":
-    """Return pid -> rank of processes that were started separately, and how the ranks are known.
+    """Return (pid -> rank, source of the ranks) for processes that were started separately.
 
-    The second value is None if each process has its rank in its environment. Ranks that the processes
-    state elsewhere come next. Else they are inferred (`order`): from the number in which the names of their
-    logs differ, from the GPU that each may use, from the order of their starts.
+    The source is None if each process has its rank in its environment; else how the processes state it, or
+    `order`: inferred from the number in which the names of their logs differ, from the GPU that each may use,
+    or from the order of their starts.
     """
     by_environment = _distinct({one.pid: one.own_rank for one in members})
     if by_environment:
@@ -79,13 +79,13 @@ def separate_numbers(members: "Sequence[Sibling]") -> "tuple[dict[int, int], str
 
 
 def _distinct(reported: "dict[int, int | None]") -> "dict[int, int]":
-    """Return the numbers if every process has one of its own; else none."""
+    """Return `reported` if every process has a number and all differ; else an empty dict."""
     known = {pid: number for pid, number in reported.items() if number is not None}
     return known if len(known) == len(reported) == len(set(known.values())) else {}
 
 
 def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":
-    """Return pid -> the one number in which the paths of their own logs differ; empty if they do not.
+    """Return pid -> the number in which the paths of the processes' own logs differ; empty if they do not.
 
     Numbers from 1 on (`worker_1`) are no ranks, unless rank 0 has ended; nor are widely spaced ones (pids).
     """
@@ -102,7 +102,7 @@ def numbered_logs(members: "Sequence[Sibling]") -> "dict[int, int]":
 
 
 def _places(members: "Sequence[Sibling]") -> "dict[int, int]":
-    """Return pid -> place in the order of starts."""
+    """Return pid -> place (from 0) in the order of starts."""
     ordered = sorted(members, key=lambda one: (one.start, one.pid))
     return {one.pid: place for place, one in enumerate(ordered)}
 
@@ -115,7 +115,7 @@ def _from_zero(reported: "dict[int, int]") -> bool:
 
 
 def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
-    """Yield (text before, text after a number of a path) and the number, last number of a path first."""
+    """Yield ((text before, text after), number) for each number in a path, the last one first."""
     for path in logs:
         folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
         for found in list(_DIGITS.finditer(path, folder))[: -MAX_NUMBERS - 1 : -1]:

@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class SpawnGroups(object):
-    """Remembers the ranks assigned to a group while members end."""
+    """Assigns ranks to processes that their program numbers itself; ranks stay while members end."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[int, dict[str, object]]] = {}
@@ -74,7 +74,10 @@ class SpawnGroups(object):
         distributed: "Callable[[int], bool]",
         trains: "Callable[[int], bool]",
     ) -> "dict[int, dict[str, object]]":
-        """Return the same, without `launcher`, for processes that were started apart; with each its user."""
+        """Return pid -> the same facts as `ranks`, without `launcher`, for processes started separately.
+
+        `processes`: (user, process).
+        """
         groups: dict[Hashable, list[Sibling]] = {}
         for user, one in processes:
             folder = os.path.dirname(one.logs[0]) if one.logs else ""
@@ -102,7 +105,7 @@ class SpawnGroups(object):
     def _kept(
         self, key: "Hashable", group: "list[Sibling]", given: "dict[int, dict[str, object]]"
     ) -> "dict[int, dict[str, object]]":
-        """Return the current assignments of a group.
+        """Return the assignments of a group, `given` or as before.
 
         Ranks stay, unless evidence better than the order now gives others.
         """
@@ -120,7 +123,7 @@ class SpawnGroups(object):
 
 
 def may_be_program(name: str) -> bool:
-    """Return True if a process may be a rank by its name, or by a title with the rank."""
+    """Return True if a process may be a rank by its name, or by a title that states the rank."""
     return name.startswith(PROGRAMS) or "rank" in name.lower()
 
 
@@ -161,9 +164,9 @@ def _members(
 def _separate(
     group: "list[Sibling]", distributed: "Callable[[int], bool]", trains: "Callable[[int], bool]"
 ) -> "list[Sibling]":
-    """Return the ranks among processes that were started apart.
+    """Return the ranks among processes that were started separately.
 
-    The only one of a node is one if it states its rank, the size of the group and where that meets.
+    The only one of a node is a rank if it states its rank, the size of the group and its rendezvous.
     """
     if len(group) < 2:
         alone = [one for one in group if len(stated_group(one.command)) > 1 and separate_numbers([one])[1]]
@@ -176,7 +179,7 @@ def _separate(
 
 
 def _given(members: "Sequence[Sibling]", parent: "int | None" = None) -> "dict[int, dict[str, object]]":
-    """Return the assignment of each member; `parent`: None if they were started apart."""
+    """Return pid -> rank facts of each member; `parent`: None if they were started separately."""
     if len(members) < (1 if parent is None else 2):
         return {}
     known, source = separate_numbers(members) if parent is None else numbers(members)

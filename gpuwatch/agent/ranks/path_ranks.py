@@ -22,7 +22,7 @@ _LOCAL = (
 
 
 def ranks_of_path(path: str) -> "tuple[int | None, int | None]":
-    """Return (rank, local rank) from the path, innermost component first; None for each that it lacks."""
+    """Return (rank, local rank) from a log file's path, innermost part first; None for each it lacks."""
     return _last(_GLOBAL, path), _last(_LOCAL, path)
 
 

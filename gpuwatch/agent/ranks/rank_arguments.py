@@ -16,7 +16,7 @@ _URL = re.compile(r"(?:^|\s)--?[\w-]{1,40}[ =]tcp://([\w.-]{1,200}:\d{1,5})(?=[/
 
 
 def stated_group(command: str) -> "dict[str, object]":
-    """Return the known ones of `world_size` and `master`, as in `wire.Process`."""
+    """Return `world_size` and `master` of `wire.Process`, as far as the command line states them."""
     text = command[:MAX_CHARS]
     size, url, address, port = (one.search(text) for one in (_SIZE, _URL, _ADDRESS, _PORT))
     found: dict[str, object] = {}
@@ -32,9 +32,9 @@ def stated_group(command: str) -> "dict[str, object]":
 
 
 def with_stated(given: "dict[str, object]", row: "dict[str, object]") -> "dict[str, object]":
-    """Return the rank facts found for a process, with the world size and rendezvous that it states.
+    """Return a process's rank facts, completed by the world size and rendezvous that it states.
 
-    They are equal on all nodes of a job; the highest rank on one node is not. `row`: the process, with the
+    These are equal on all nodes of a job; the highest rank on one node is not. `row`: the process, with the
     variables of its environment, which outweigh its arguments.
     """
     stated = stated_group(str(row.get("command", "")))

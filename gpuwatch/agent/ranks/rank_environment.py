@@ -54,7 +54,7 @@ _WANTED = {name.encode("ascii"): name for name in VARIABLES}
 
 
 def variables(environ: bytes) -> "dict[str, str]":
-    """Return the whitelisted variables of a NUL-separated environment, masked."""
+    """Return the whitelisted variables of a NUL-separated environment, secrets masked."""
     found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.partition(b"=")
@@ -64,7 +64,7 @@ def variables(environ: bytes) -> "dict[str, str]":
 
 
 def identity(found: "dict[str, str]") -> "dict[str, object]":
-    """Return the known ones of `rank`, `local_rank`, `world_size`, `master`, `job`; see `wire.Process`."""
+    """Return `rank`, `local_rank`, `world_size`, `master` and `job` of `wire.Process`, as far as known."""
     rank, local_rank, world_size = _place(found)
     facts = {
         "rank": rank,
@@ -108,7 +108,7 @@ def _master(found: "dict[str, str]") -> "str | None":
 
 
 def _job(found: "dict[str, str]") -> "str | None":
-    """Return the job's id, or None; torchrun's "none" for a missing id is ignored."""
+    """Return the job's id by its variables, or None; torchrun's "none" for a missing id is ignored."""
     run = found.get("TORCHELASTIC_RUN_ID")
     named = found.get("SLURM_JOB_ID") or (run if run != "none" else None)
     return named or found.get("PMIX_NAMESPACE") or None
