@@ -128,7 +128,7 @@ def _write(pipe: int, left: bytearray) -> bool:
 
 
 def _read(pipe: int, output: bytearray, most: int) -> bool:
-    """Append the available bytes to the output; return False at the end of the stream.
+    """Append the available bytes of a pipe to `output`; return False at the end of the stream.
 
     Raises:
         OutputTooLongError: the output exceeds `most` bytes.

@@ -74,7 +74,7 @@ class Emitter(object):
         self.wake()
 
     def serve(self) -> int:
-        """Run until the end; return the exit status."""
+        """Run the agent's main loop until it ends; return the exit status."""
         self._node.start()
         self._driver.start()
         self._logs.start()

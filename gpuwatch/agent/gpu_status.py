@@ -93,7 +93,7 @@ class GpuWatch(object):
         return call
 
     def _too_long(self, gpu: "GpuReader", seconds: float, now: float) -> bool:
-        """Return True if a call of this duration is stuck.
+        """Return True if a driver call that has lasted `seconds` counts as stuck.
 
         Before a GPU's first answer the driver may be starting.
         """

@@ -12,9 +12,10 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=
 
 
 class OutputStream(object):
-    """Writes what the pipe accepts and stores the rest; while there is a rest, nothing new may be written.
+    """Writes frames to a pipe as one zlib stream, and stores what the pipe does not accept.
 
-    A zlib stream cannot lose data in the middle: frames must be dropped before compression.
+    While bytes are stored, nothing new may be written. A zlib stream cannot lose data in the middle: frames
+    must be dropped before compression.
     """
 
     def __init__(self, descriptor: int, nonce: str) -> None:
@@ -25,7 +26,7 @@ class OutputStream(object):
         self._pending = b"\nGPUWATCH1 " + nonce.encode("ascii") + b"\n"
 
     def fileno(self) -> int:
-        """Return the descriptor, for select."""
+        """Return the descriptor of the pipe, for select."""
         return self._descriptor
 
     @property
@@ -59,7 +60,7 @@ class OutputStream(object):
             self._pending = self._pending[written:]
 
     def restore(self) -> None:
-        """Restore the descriptor's flags, since other processes may share it."""
+        """Restore the flags of the pipe's descriptor, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 

@@ -71,7 +71,7 @@ class NodeFinding(Struct, frozen=True):
 
 
 class Fleet:
-    """All nodes by name, in the order of the plan. `version` increases with every change."""
+    """The state of all nodes, by name, in the order of the plan. `version` increases with every change."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

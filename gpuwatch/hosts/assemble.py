@@ -27,7 +27,7 @@ MAX_HINTED_PROBLEMS = 20
 
 
 def plan_from(top: ReadMapping | Sequence[Names | ReadMapping], problems: Problems) -> Plan:
-    """Return the plan of a parsed file: its top mapping, or its list of hosts.
+    """Return the plan made from a parsed hosts file, whose top is a mapping or a list of hosts.
 
     Contradictions (a node listed twice, an unknown member of a group) are added to `problems`; if it holds
     any, the plan must not be used.
@@ -145,9 +145,9 @@ class Assembly:
             self._problems.add(entry.places["address"], text)
 
     def _settings(self, entry: ReadMapping | None) -> Settings:
-        """Return the settings of one level as fields of a `NodeSpec`, {} for None.
+        """Return the settings of one level (defaults, a group, a host) as fields of a `NodeSpec`.
 
-        Adds a problem for each contradiction within the level.
+        {} for None. Adds a problem for each contradiction within the level.
         """
         if entry is None:
             return {}
@@ -201,7 +201,10 @@ def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
 
 
 def _endpoints(values: Iterable[str | ReadMapping]) -> tuple[ServingEndpoint, ...]:
-    """Return the inference servers. The default name is `host:port`; of two equal names the first counts."""
+    """Return the inference servers that a hosts file lists.
+
+    The default name is `host:port`; of two equal names the first counts.
+    """
     found: dict[str, ServingEndpoint] = {}
     for value in values:
         given = {"url": value} if isinstance(value, str) else value.values

@@ -20,7 +20,7 @@ _IGNORED = ("max_slots", "max-slots")
 
 
 def is_hostfile(text: str) -> bool:
-    """Return True if the first line with content is not YAML; False for a text without content."""
+    """Return True if a text is a plain list of nodes: its first line with content is not YAML."""
     for line in text.split("\n"):
         stated = line.split("#", 1)[0].strip()
         if stated:
@@ -29,7 +29,10 @@ def is_hostfile(text: str) -> bool:
 
 
 def read_hostfile(text: str, problems: Problems) -> Plan:
-    """Return the plan of a plain list of nodes. Problems are added; if there are any, it must not be used."""
+    """Return the plan of a plain list of nodes.
+
+    Problems are added to `problems`; if there are any, the plan must not be used.
+    """
     nodes: dict[str, NodeSpec] = {}
     places: dict[str, TextPosition] = {}
     for number, line in enumerate(text.split("\n"), 1):

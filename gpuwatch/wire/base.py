@@ -14,7 +14,7 @@ Severity: TypeAlias = Literal["info", "warning", "error", "critical"]
 
 
 class FramePart(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """A part of a frame; compared by value, immutable after decoding."""
+    """The base of all structs in frames: compared by value, immutable after decoding."""
 
 
 class Notice(FramePart, frozen=True):

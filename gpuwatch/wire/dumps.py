@@ -111,7 +111,7 @@ class RefusedFolder(FramePart, frozen=True):
 
 
 class JobFolders(FramePart, frozen=True):
-    """The answer to `AskJobFiles`."""
+    """The answer to `AskJobFiles`: the folders of the logs with their files, and the refused logs."""
 
     folders: Few[JobFolder] = []
     refused: Few[RefusedFolder] = []

@@ -71,12 +71,12 @@ class Process(FramePart, frozen=True):
 
     @property
     def on_loopback(self) -> bool:
-        """True if its rendezvous address is a loopback address, which only its own node can reach."""
+        """Return True if the rendezvous is a loopback address, which only the process's node can reach."""
         return (self.master or "").startswith(LOOPBACK)
 
     @property
     def inferred(self) -> bool:
-        """True if its rank is only inferred from the order of start: it is shown as `~3`."""
+        """Return True if the process's rank is only inferred from the order of start; it is shown as `~3`."""
         return self.rank_source == "order"
 
 

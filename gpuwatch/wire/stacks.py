@@ -65,7 +65,7 @@ class ProcessStack(FramePart, frozen=True):
 
 
 class Stacks(FramePart, frozen=True):
-    """The answer to `AskStacks`: the requested processes that exist."""
+    """The answer to `AskStacks`: the stacks of the requested processes that exist."""
 
     processes: Many[ProcessStack] = []
     seconds: Real = 0.0
@@ -92,7 +92,7 @@ class ProcessProfile(FramePart, frozen=True):
 
 
 class Profiles(FramePart, frozen=True):
-    """The answer to `AskProfile`: the requested processes."""
+    """The answer to `AskProfile`: the stack samples of the requested processes."""
 
     processes: Few[ProcessProfile] = []
     lacks_py_spy: bool = False
@@ -130,7 +130,7 @@ class ProcessKernels(FramePart, frozen=True):
 
 
 class Kernels(FramePart, frozen=True):
-    """The answer to `AskKernels`: the requested processes."""
+    """The answer to `AskKernels`: the GPU kernel times of the requested processes."""
 
     processes: Few[ProcessKernels] = []
 

@@ -26,7 +26,7 @@ class Requests(object):
         self.ended = False
 
     def fileno(self) -> int:
-        """Return the descriptor, for select."""
+        """Return the descriptor of stdin, for select."""
         return self._descriptor
 
     def read(self) -> "list[Any]":
@@ -53,7 +53,7 @@ class Requests(object):
         return found
 
     def restore(self) -> None:
-        """Restore the descriptor's flags, since other processes may share it."""
+        """Restore the flags of stdin's descriptor, since other processes may share it."""
         os.set_blocking(self._descriptor, self._was_blocking)
 
 

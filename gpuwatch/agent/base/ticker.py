@@ -71,7 +71,7 @@ class Reader(object):
         thread.start()
 
     def read(self, tick: int) -> None:
-        """Read once, and append to `found`. Tick 0 is the first time, before any tick."""
+        """Read once, and append the results to `found`. Tick 0 is the first time, before any tick."""
         raise NotImplementedError
 
     def _run(self) -> None:

@@ -78,12 +78,12 @@ class Driver(object):
         thread.start()
 
     def settled(self) -> bool:
-        """Return True if init has returned and every GPU is identified or lost."""
+        """Return True if NVML's init has returned and every GPU is identified or lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
     @property
     def late(self) -> bool:
-        """Return True if init takes longer than a driver needs that no process holds open."""
+        """Return True if NVML's init takes longer than a driver needs that no process holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self) -> "dict[int, dict[str, Any]]":

@@ -82,7 +82,7 @@ class FactSource(object):
         self._refused = 0
 
     def entries(self) -> "list[tuple[int, int]]":
-        """Return the fields to query now; empty if no source is left."""
+        """Return (field, scope) of the fact's current source, to query now; empty if no source is left."""
         return self.ways[0][1] if self.ways else []
 
     def give_up(self, code: int) -> bool:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
             """Register the GPU for the driver's events."""
 
         def recovered(self) -> None:
-            """Handle that a GPU responds again."""
+            """Clear the driver's notice, since a GPU responds again."""
 
         def failed(self, code: int) -> None:
-            """Handle that a call on a GPU failed with a code about the whole driver."""
+            """Set the driver's notice, since a call on a GPU failed with a code about the whole driver."""
 
 
 EVERYTHING_FROM_S = 2.0

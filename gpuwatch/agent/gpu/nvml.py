@@ -116,10 +116,10 @@ class NvmlCaller(object):
         return answer
 
     def ask_directly(self, fields: str, name: str, *args: "Any") -> int:
-        """Call the library without the binding; return its return code.
+        """Call a function of the library without the binding; return its return code.
 
-        `judge` has handled the code, except INSUFFICIENT_SIZE, which is the caller's. NOT_SUPPORTED without a
-        call if these fields were refused for good.
+        `judge` has recorded the code, except INSUFFICIENT_SIZE, which the caller handles. If these fields
+        were refused for good, NOT_SUPPORTED is returned without a call.
 
         Raises:
             GpuLost: the GPU or the driver is gone.

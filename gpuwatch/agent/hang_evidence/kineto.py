@@ -263,7 +263,7 @@ class _TracedRank(object):
                 os.unlink(name, dir_fd=self._folder)
 
     def close(self) -> None:
-        """Delete the file if it is complete, else leave what the process may still write to the guard."""
+        """Delete the trace file if it is complete; else the guard process deletes it later."""
         if self._folder < 0:
             return
         complete = self._written or not self.asked

@@ -54,7 +54,7 @@ def profile(request: "dict[str, Any]", proc: str, uploaded: "str | None") -> "di
 
 
 class _PySpyRun(object):
-    """A py-spy process, and its cost."""
+    """A run of py-spy that samples one process, and its result."""
 
     def __init__(self, program: str, pid: int, request: "dict[str, Any]") -> None:
         seconds = min(MAX_SECONDS, max(1, int(request.get("seconds") or 10)))

@@ -35,7 +35,7 @@ LEG_S = 5
 
 
 def ras(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any]":
-    """Return `wire.RasAnswers`: every address used by the pids is queried once for each user."""
+    """Query each RAS address that the pids use, once for each user; return `wire.RasAnswers`."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
     longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
     deadline = time.monotonic() + longest

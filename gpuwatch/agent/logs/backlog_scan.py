@@ -92,5 +92,5 @@ class BacklogScan(object):
 
 
 def _spent(entry: "FileEntry") -> "tuple[bool, float]":
-    """Return a sort key: files whose newest part is being read first, then by CPU time spent."""
+    """Return a sort key for files: first those whose newest part is being read, then by CPU time spent."""
     return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

@@ -99,7 +99,7 @@ class GuardedScan(object):
                 entry.skipped = True
 
     def _report_findings(self, found: "list[dict[str, Any]]") -> None:
-        """Send findings with the facts about checkpoint files; those of growing files are completed later."""
+        """Send findings, with facts about checkpoint files added; growing files are completed later."""
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def enter(self, entry: "FileEntry", scanner: "Scanner", backlog: "Backlog | None" = None) -> None:

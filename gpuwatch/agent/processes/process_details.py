@@ -87,7 +87,7 @@ class Details(object):
 
 
 def command_line(cmdline: bytes) -> "str | None":
-    """Return the arguments on one line, secrets masked, cut at `MAX_COMMAND` characters; None if empty."""
+    """Return a process's arguments on one line, secrets masked, cut at `MAX_COMMAND`; None if empty."""
     arguments = cmdline.rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return clean(masked(" ".join(map(_quoted, masked_arguments(arguments)))), MAX_COMMAND) or None
 

@@ -46,7 +46,7 @@ Column: TypeAlias = NumberColumn | WordColumn
 
 
 def find(name: str) -> Column | None:
-    """Return the column with the given name as typed, or an alias; None: there is none."""
+    """Return the column that a filter names, by its name or an alias; None: there is none."""
     lowered = name.lower()
     if lowered.startswith(LABEL):
         key = name[len(LABEL) :]

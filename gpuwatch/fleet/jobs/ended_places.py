@@ -27,7 +27,7 @@ _STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def ended_ranks(nodes: Collection[Node], logged: Logged, began: Began | None = None) -> Ranks:
-    """Return the ranks whose logs were found after the end of their job.
+    """Return (job, rank) -> place of the ranks whose logs were found after the end of their job.
 
     A log that several nodes see does not show on which of them its rank ran. Neither does a log of several
     ranks: launchers collect the output of ranks on all nodes. Such a rank has the node "".

@@ -90,7 +90,7 @@ def _claims(
     wall: float | None,
     began: Began,
 ) -> tuple[Ranks, list[RankPlace]]:
-    """Return each rank's place, and the places that other nodes claim for the same rank.
+    """Return ((job, rank) -> its place, the places that other nodes claim for the same ranks).
 
     Of several nodes, the one that had the rank before wins, else the first in the plan. A node that is
     disconnected or has not sent its hello never wins over a connected one.

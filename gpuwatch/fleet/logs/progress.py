@@ -75,7 +75,7 @@ class LoggedStep:
 
     @property
     def is_odd(self) -> bool:
-        """Return True if its loss is NaN or Inf."""
+        """Return True if the step's loss is NaN or Inf."""
         return self.loss is not None and not math.isfinite(self.loss)
 
 
@@ -174,7 +174,7 @@ class FleetProgress:
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
-        """Return the progress of one node."""
+        """Return the progress of one node's ranks as a separate `FleetProgress`."""
         part = FleetProgress()
         part.writers = {key: known for key, known in self.writers.items() if key[0] == node}
         part._count[node] = len(part.writers)

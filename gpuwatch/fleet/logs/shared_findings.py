@@ -69,7 +69,7 @@ class SharedFindings:
     """
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
-        """Create an empty collection. `nodes`: the nodes of the fleet, by name."""
+        """Create a collection without reports. `nodes`: the nodes of the fleet, by name."""
         self._nodes = nodes
         self._reports: dict[Line, dict[FindingKey, _LineReport]] = {}
         """Line -> what each node that reads the file reports of it, the first report first."""

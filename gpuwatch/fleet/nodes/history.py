@@ -141,7 +141,7 @@ class HostHistory:
 
 
 def _gpu_row(sample: GpuFast) -> tuple[float, ...]:
-    """Return the values of one tick in the order of `GPU_SERIES`; NaN: unknown."""
+    """Return a GPU's values of one tick in the order of `GPU_SERIES`; NaN: unknown."""
     pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
     return (
         _known(sample.utilization_pct),

@@ -76,7 +76,7 @@ class Gpu:
         return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
-        """Return the seconds since the fast values were read; None: never."""
+        """Return the seconds since the GPU's fast values were read; None: never."""
         return None if self.fast_at is None else max(0.0, now - self.fast_at)
 
     def of_late(self, interval_s: float, now: float) -> Tiers:
@@ -167,7 +167,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Return the name on the screen."""
+        """Return the node's name on the screen."""
         return self.spec.name
 
     def age(self, now: float) -> float | None:

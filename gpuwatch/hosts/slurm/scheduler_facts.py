@@ -27,12 +27,12 @@ class NodeStanding(Struct, frozen=True):
 
     @property
     def is_out(self) -> bool:
-        """True if the scheduler gives the node no new jobs."""
+        """Return True if the scheduler gives the node no new jobs."""
         return OUT.search(self.state) is not None
 
     @property
     def is_broken(self) -> bool:
-        """True if the node failed by itself; False if only an administrator took it out of service."""
+        """Return True if the node failed by itself; False if only an administrator took it out of service."""
         return BROKEN.search(self.state) is not None
 
 

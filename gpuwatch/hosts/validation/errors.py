@@ -59,7 +59,7 @@ class Problems:
 
     @contextmanager
     def about(self, key: str) -> Iterator[None]:
-        """Within this block, the messages of `refuse` begin with `key`."""
+        """Make the messages of `refuse` begin with `key` within the `with` block."""
         before, self._subject = self._subject, shown(key)
         yield
         self._subject = before

@@ -22,7 +22,7 @@ class ListOf(Shape):
         self.item, self.what, self.or_single = item, what, or_single
 
     def read(self, node: yaml.Node, problems: Problems) -> list[Any] | None:
-        """Return the valid values, possibly none; invalid ones are reported.
+        """Return the list's valid values, possibly none; invalid ones are reported.
 
         None if the value is no such list.
         """

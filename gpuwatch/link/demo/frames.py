@@ -70,7 +70,7 @@ class NodeScript(Struct, frozen=True):
         )
 
     def _energy(self, gpu: int, t: float) -> float:
-        """Return the joules since the driver was loaded, from the mean power of each phase."""
+        """Return a GPU's energy since the driver was loaded (joules), from the mean power of each phase."""
         stop = scenario.ends_at(self.seed, self.number, gpu)
         legs = (("training", 0.0, FALL_AT), ("spinning", FALL_AT, stop), ("stopped", stop, math.inf))
         spent = sum(MEAN_WATTS[name] * max(0.0, min(t, end) - begin) for name, begin, end in legs)
@@ -151,7 +151,7 @@ def due(every: float, t: float, before: float | None, offset: int) -> bool:
 
 
 def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.GpuFast:
-    """Return the values of the 1 s tier. `at`: unix time."""
+    """Return the values of a demo GPU's 1 s tier. `at`: unix time."""
     slowed = round(reading.slowdown_pct, 1)
     reasons = ["idle"] if reading.phase == "stopped" else ["sw_thermal"] if slowed > 2.0 else []
     shares = dict.fromkeys(
@@ -184,7 +184,7 @@ def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.Gpu
 
 
 def medium_tier(at: float) -> wire.GpuMedium:
-    """Return the values of the 5 s tier; an H100 SXM has no fan. `at`: unix time."""
+    """Return the values of a demo GPU's 5 s tier; an H100 SXM has no fan. `at`: unix time."""
     return wire.GpuMedium(
         at, memory_clock_mhz=2619, power_limit_w=scenario.POWER_LIMIT_W, pcie_gen=5, pcie_width=16,
         performance_state=0, encoder_pct=0.0, decoder_pct=0.0,
@@ -192,7 +192,7 @@ def medium_tier(at: float) -> wire.GpuMedium:
 
 
 def slow_tier(at: float) -> wire.GpuSlow:
-    """Return the values of the 30 s tier: no errors. `at`: unix time."""
+    """Return the values of a demo GPU's 30 s tier: no errors. `at`: unix time."""
     return wire.GpuSlow(
         at, ecc_corrected=0, ecc_uncorrected=0, ecc_corrected_total=0, ecc_uncorrected_total=0,
         remapped_correctable=0, remapped_uncorrectable=0, remap_pending=False, remap_failed=False,

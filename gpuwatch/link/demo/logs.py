@@ -35,7 +35,7 @@ _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
 @cache
 def rules() -> tuple[RuleSet, Prefilter]:
-    """Return the built-in packs, compiled once for all nodes."""
+    """Return (rule set, prefilter) of the built-in packs, compiled once for all nodes."""
     ruleset = RuleSet(compiled_or_kept(load_packs().all))
     return ruleset, Prefilter(ruleset)
 

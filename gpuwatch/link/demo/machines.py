@@ -18,7 +18,7 @@ def uuid(node: int, gpu: int) -> str:
 
 
 def bus_id(gpu: int) -> str:
-    """Return the PCI address in NVML's format."""
+    """Return a GPU's PCI address in NVML's format."""
     return f"00000000:{BUS_NUMBERS[gpu]:02X}:00.0"
 
 

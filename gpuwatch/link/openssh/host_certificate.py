@@ -39,7 +39,7 @@ class BadCertificateError(Exception):
 
 
 class HostCertificate(Struct, frozen=True):
-    """The content of a certificate; keys are `blob`s in wire format."""
+    """The content of a host certificate; keys are bytes in wire format."""
 
     key: bytes
     """The certified key."""

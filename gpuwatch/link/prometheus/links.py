@@ -111,7 +111,7 @@ class PrometheusPump:
         self._wake.set()
 
     def put(self, node: str, what: Content) -> None:
-        """Deliver an item of a node."""
+        """Put an item of a node into the inbox."""
         self._inbox.put(Arrival(node, time.monotonic(), what))
 
     def leave_out(self, node: str) -> None:

@@ -22,7 +22,7 @@ BYTES_PER_BYTE, RECORDS_PER_BYTE = 100, 0.25
 
 
 class Inflater:
-    """Decompresses parts, and counts those that it cannot decompress."""
+    """Decompresses parts of a recording, and counts those that it cannot decompress."""
 
     def __init__(self, dictionary: Callable[[int], bytes | None]) -> None:
         """Create an inflater; `dictionary` returns a dictionary by its id, or None if unknown."""
@@ -81,7 +81,7 @@ class PartReader:
         self._odd.setdefault(part, 1)
 
     def inflated(self, data: bytes) -> bytes:
-        """Return the decompressed bytes; empty if damaged."""
+        """Return the decompressed bytes of a part; empty if it is damaged."""
         found = self._inflater.inflated(data)
         self.read_bytes += len(found)
         return found
@@ -130,7 +130,7 @@ class ReadBudget:
 
     @classmethod
     def of_file(cls, parts: PartReader, size: int) -> ReadBudget:
-        """Return a budget for a whole file of `size` bytes."""
+        """Return the limits for reading a whole recording, whose file has `size` bytes."""
         most_records = MAX_SEEK_RECORDS + size * RECORDS_PER_BYTE
         return cls(parts, MAX_SEEK_BYTES / 2 + size * BYTES_PER_BYTE, most_records, float("inf"))
 

@@ -53,7 +53,7 @@ MAX_REQUESTS = 500
 
 
 class ReadBlock(Struct, frozen=True):
-    """A block as stored in the file. Times are microseconds of recorded time."""
+    """A block of a recording, as stored in the file. Times are microseconds of recorded time."""
 
     id: int
     first: int
@@ -281,5 +281,5 @@ class Recording:
 
 
 def seconds(at: int) -> float:
-    """Convert microseconds of recorded time to seconds."""
+    """Return microseconds of recorded time as seconds."""
     return at / MICRO

@@ -231,7 +231,7 @@ class Rows:
     """Reads rows of checked types, since SQLite stores any type in any column; drops invalid rows."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
-        """`file`: the open recording."""
+        """Create a reader of the rows in `file`, an open recording."""
         self._file = file
         self.damaged = 0
         """Number of unreadable rows and failed queries."""

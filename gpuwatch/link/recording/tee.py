@@ -102,7 +102,7 @@ Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMa
 
 
 class Sink(Protocol):
-    """A consumer of the tee's items, such as a recording or a viewer."""
+    """A consumer of the stream's items, such as a recording or a viewer."""
 
     def put(self, item: Item) -> None:
         """Receive an item; must not block."""

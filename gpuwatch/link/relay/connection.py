@@ -61,7 +61,7 @@ class RelayConnection:
 
     @property
     def waiting(self) -> int:
-        """Number of untaken messages."""
+        """Return the number of received messages that were not taken yet."""
         return len(self._arrived)
 
     def send(self, message: FromViewer) -> bool:

@@ -24,7 +24,7 @@ class Opening(msgspec.Struct, tag="opening", frozen=True):
 
 
 class Packed(msgspec.Struct, tag="packed", frozen=True):
-    """A part of the stream, compressed as in a recording."""
+    """A block, key frame or dictionary of the stream, compressed as in a recording."""
 
     what: Literal["dictionary", "key", "block"]
     at: int

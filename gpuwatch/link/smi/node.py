@@ -38,7 +38,10 @@ _FACTS = frozenset({"pid", "host", "kernel", "cpus", "boot", "bus", "cpu", "load
 
 
 class SmiNode:
-    """Turns the lines of one node into frames. Call `take` with lines as they arrive, then `frames`."""
+    """Turns the output of nvidia-smi and /proc on one node into frames.
+
+    Call `take` with lines as they arrive, then `frames`.
+    """
 
     def __init__(self, interval_s: float, python: str | None, now: float) -> None:
         """Start without any data.
@@ -215,7 +218,7 @@ class SmiNode:
         return None
 
     def _now(self, now: float) -> float:
-        """Return the node's clock, unix seconds."""
+        """Return the node's clock at `now` (monotonic seconds), as unix seconds."""
         at, seen = self._clock or (0.0, now)
         return at + now - seen
 

@@ -97,7 +97,7 @@ class ReadAheadSocket:
 
 class _WholeMessage(paramiko.Message):
     def get_bytes(self, n: int) -> bytes:
-        """Return the next `n` bytes; up to 8 missing ones are 0.
+        """Return the next `n` bytes of the packet; up to 8 missing ones are 0.
 
         Raises:
             BoundError: the packet is too short; paramiko would add up to 1 MiB of zeros.

@@ -37,7 +37,7 @@ class Route(Struct, frozen=True):
 
 
 class Routes:
-    """Resolves routes, each distinct host once."""
+    """Finds the routes to nodes; each distinct host is resolved once."""
 
     def __init__(self, config_file: str | None) -> None:
         self._config_file = config_file

@@ -60,17 +60,17 @@ class ItemStream(Protocol):
 
     @property
     def started(self) -> bool:
-        """True once the start marker arrived."""
+        """Return True once the start marker has arrived."""
         ...
 
     @property
     def noise(self) -> str:
-        """The raw output before the start marker."""
+        """Return the raw output before the start marker."""
         ...
 
     @property
     def line(self) -> bytes | None:
-        """The line of the frame that was yielded last; None: frames of this stream are not sent as lines."""
+        """Return the line of the last frame that was yielded; None: frames of this stream are not lines."""
         ...
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
@@ -105,12 +105,12 @@ class BoundedStream:
 
     @property
     def started(self) -> bool:
-        """True once the start marker arrived."""
+        """Return True once the start marker has arrived."""
         return self._start.found
 
     @property
     def noise(self) -> str:
-        """The raw output before the start marker: sanitize it before display."""
+        """Return the raw output before the start marker: sanitize it before display."""
         return self._start.noise
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:

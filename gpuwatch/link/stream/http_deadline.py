@@ -48,7 +48,7 @@ class Bounds:
             raise OSError("the answer has too many headers, or too much data besides its content")
 
     def begin_body(self) -> None:
-        """Set the byte limit of the body.
+        """Set the byte limit of the response's body.
 
         A chunked body may have as many bytes around its pieces as in them.
         """

@@ -26,7 +26,7 @@ class StartFinder:
 
     @property
     def noise(self) -> str:
-        """The raw output before the start marker: sanitize it before display."""
+        """Return the raw output before the start marker: sanitize it before display."""
         return self._noise.decode("utf-8", "replace")
 
     def feed(self, data: bytes) -> bytes | None:

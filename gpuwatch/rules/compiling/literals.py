@@ -63,7 +63,7 @@ class Literal(Struct, frozen=True):
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
 
     def plain(self) -> dict[str, Any]:
-        """Return the data sent to a node: the text, and the word that selects it in a line without digits."""
+        """Return the literal as data for a node: its text, and the word that selects it in a line's shape."""
         bare = _DIGITS.sub("", self.text.lower() if self.fold else self.text)
         ranked: list[tuple[float, str, bool]] = []
         for found in _WORD.finditer(bare):

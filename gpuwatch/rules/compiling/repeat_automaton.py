@@ -21,7 +21,10 @@ MAX_LOOK = 100
 
 @dataclass
 class Automaton:
-    """The positions of a part: what each can read, and which may be first, last and next."""
+    """The position automaton of a part of a pattern.
+
+    It states what each position can read, and which positions may be first, last and next.
+    """
 
     reads: list[frozenset[int]]
     first: list[int] = field(default_factory=list)
@@ -30,7 +33,10 @@ class Automaton:
 
 
 class _Builder:
-    """Builds the automaton of one repeated part; an edge that is added twice is an ambiguity."""
+    """Builds the position automaton of a repeated part of a pattern.
+
+    A transition between two positions that is added twice shows an ambiguity.
+    """
 
     def __init__(self, *, folded: bool) -> None:
         self.reads: list[frozenset[int]] = []
@@ -112,7 +118,7 @@ class _Builder:
 
 
 def check_repeats(tree: Any, *, folded: bool) -> None:
-    """Refuse repeated parts that match one text in several ways. `folded`: case is ignored.
+    """Refuse a pattern whose repeated parts match one text in several ways. `folded`: case is ignored.
 
     Raises:
         PatternError: With the reason.
@@ -155,7 +161,7 @@ def _is_one(body: Any) -> bool:
 
 
 def _is_ambiguous(builder: _Builder) -> bool:
-    """Return True if two different paths lead from a position back to it over the same text."""
+    """Return True if one text leads from a position of the automaton back to it by two different paths."""
     reach = _reachable(builder.next)
     if builder.empty_twice or any(one in reach[other] for one, other in builder.twice):
         return True

@@ -97,7 +97,7 @@ def trimmed(parts: Sequence[Part]) -> list[str]:
 
 
 def has_separator(parts: Iterable[Part]) -> bool:
-    """Return True if blanks on both sides of a sequence are not adjacent."""
+    """Return True if a part of the sequence keeps blanks before it and after it from being adjacent."""
     return any(part.separates for part in parts)
 
 
@@ -124,7 +124,7 @@ def joined_repeat(first: Part, second: Part) -> Part | None:
 
 
 def of_repeat(repeat: Repeat, *, begins: bool, ends: bool, separates: bool) -> Part:
-    """Return a repeat of one character as a part."""
+    """Return the part of a pattern for shapes that matches a repeat of one character."""
     one, least = _class(repeat.own), repeat.least
     text = f"{one}{counted(least, repeat.most)}"
     required = f"{one}{counted(least, least)}" if least else ""
@@ -157,5 +157,5 @@ def _range(low: int, high: int) -> str:
 
 
 def escaped(byte: int) -> str:
-    """Return a byte as a literal of a pattern."""
+    """Return a byte as a literal in a regular expression."""
     return chr(byte) if chr(byte).isalpha() and byte < 128 else f"\\x{byte:02x}"

@@ -60,7 +60,10 @@ _OTHER_DIGIT_OR_SPACE = re.compile(
 
 
 def has_other_digits(shape: bytes) -> bool:
-    """Return True if a shape may hold digits or blanks beyond ASCII, for which the patterns are not made."""
+    """Return True if a shape may hold digits or blanks beyond ASCII, for which no pattern is made.
+
+    A shape is a line without its digits.
+    """
     return not shape.isascii() and _OTHER_DIGIT_OR_SPACE.search(shape) is not None
 
 
@@ -71,7 +74,7 @@ class ShapePattern(NamedTuple):
     folded: bool
 
     def matches(self, shape: bytes) -> bool:
-        """Return True if a shape matches."""
+        """Return True if the pattern matches the shape of a line."""
         return re.search(self.text, shape.lower() if self.folded else shape) is not None
 
 

@@ -31,7 +31,7 @@ _ENDS = re.compile(r"^(?:\.\*)+(?=.)|(?<!\\)(?:\.\*)+$")
 
 
 class TypedPattern:
-    """A pattern to search lines for; `is_given_up` once its searches have taken too long."""
+    """A regular expression that a user typed; `is_given_up` once its searches have taken too long."""
 
     def __init__(
         self,

@@ -15,7 +15,10 @@ _TAIL = r"\b(?:, pid='?(?P<pid>\d+))?(?:, name=(?P<process>[^,<]{1,64}))?"
 
 
 def with_codes(rule: Rule) -> Rule:
-    """Return the rule with its codes and their severities filled in; unchanged without the placeholder."""
+    """Return an Xid rule with the patterns and severities of its codes filled in.
+
+    A rule without the placeholder is returned unchanged.
+    """
     if not any(PLACEHOLDER in pattern for pattern in rule.match):
         return rule
     own = _HEAD + _code_pattern(rule.id) + _TAIL

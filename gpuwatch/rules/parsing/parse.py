@@ -49,7 +49,7 @@ def parse_pack(
 def read_packs(
     files: Sequence[Path], known: AbstractSet[str] = frozenset({COMMON})
 ) -> tuple[dict[str, Rule | Dialect], dict[str, str]]:
-    """Return rule id -> rule, and rule id -> its file; `known` are the ids of other packs.
+    """Return (rule id -> rule, rule id -> its file) of packs; `known` are the ids of other packs.
 
     Raises:
         RulesError: With every problem of every pack.

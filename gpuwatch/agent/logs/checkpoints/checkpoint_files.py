@@ -27,7 +27,7 @@ _TEMPORARY = re.compile(
 
 
 class StoredCheckpoint(object):
-    """The files at a path: `files` (name -> bytes) and when the newest was written."""
+    """The files of a checkpoint at a path: `files` (name -> bytes) and when the newest was written."""
 
     def __init__(self, path: str) -> None:
         """Read the file or the files of the folder at `path`.

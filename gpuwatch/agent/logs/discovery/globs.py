@@ -24,7 +24,7 @@ MAX_DEPTH = 24
 
 
 class Glob(object):
-    """A pattern with `{rank}` and `{date}`; `{host}` is already filled in.
+    """A glob of log files with `{rank}` and `{date}`; `{host}` is already filled in.
 
     `**` matches any number of folders.
     """
@@ -86,7 +86,7 @@ def _component(part: str) -> "Part":
 
 
 class _Walk(object):
-    """A walk along the components of a pattern."""
+    """Finds the files that match a glob, component by component."""
 
     def __init__(self, enter: "Callable[[str], object]") -> None:
         self._enter = enter
@@ -146,7 +146,7 @@ class _Walk(object):
 
 
 def _entries(folder: str, enter: "Callable[[str], object]") -> "list[tuple[str, bool]]":
-    """Return (name, True for a real folder) of each entry, sorted; empty if unreadable."""
+    """Return (name, True for a real folder) of each entry of a folder, sorted; empty if unreadable."""
     enter(folder or "/")
     try:
         return sorted((entry.name, _is_folder(entry)) for entry in os.scandir(folder or "/"))

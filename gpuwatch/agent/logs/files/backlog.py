@@ -64,7 +64,7 @@ class Backlog(object):
         return max(0, self._end - self._at)
 
     def pct(self) -> float:
-        """Return the progress in this part in percent."""
+        """Return how much of the backlog's current part was scanned, in percent."""
         return round(100.0 * (self._at - self._begin) / max(1, self._end - self._begin), 1)
 
     @property
@@ -96,7 +96,7 @@ class Backlog(object):
         self._at += count
 
     def go_older(self) -> None:
-        """Start with the older part, if any."""
+        """Continue with the older part of the backlog, if any."""
         if self.older is not None:
             self._begin, self._end, self._at = self.older, self._begin, self.older
             older = self._line_from(newest_data(self._descriptor, self._begin, OLDER_BYTES))
@@ -104,7 +104,7 @@ class Backlog(object):
             self.second, self._in_hole = True, False
 
     def give_up(self) -> None:
-        """Skip the rest of this part."""
+        """Skip the rest of the backlog's current part."""
         self._end = self._at
 
     def close(self) -> None:

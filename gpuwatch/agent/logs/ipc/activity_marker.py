@@ -50,7 +50,7 @@ class ActivityMarker(object):
         self._write(self._scan)
 
     def idle(self) -> None:
-        """Announce work that always ends."""
+        """Announce work that cannot hang."""
         self._scan = self._tail = b"\n"
         self._write(self._scan)
 

@@ -24,7 +24,7 @@ class FindingAllowance(object):
         self._findings, self._bytes = FINDINGS_AT_ONCE, BYTES_AT_ONCE
 
     def spend(self, size: int) -> None:
-        """Charge one finding of this many bytes."""
+        """Count a finding of `size` bytes against the limits."""
         self._findings -= 1.0
         self._bytes -= size
 

@@ -212,7 +212,7 @@ def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _closes(named: "re.Match[str]", text: str) -> bool:
-    """Return True if a numbered word stands alone, as in a head, and does not start a sentence."""
+    """Return True if a numbered word (`rank 3`) stands alone, as in a head, and starts no sentence."""
     if _CLOSED.match(text, named.end()) is not None:
         return True
     if named.start() == 0 and _STAMPED.match(text, named.end()) is not None:
@@ -286,7 +286,7 @@ def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
 
 
 def _shuts(found: "re.Match[str]", text: str) -> bool:
-    """Return True if the bracket before a word closes soon after it: `[rank 3/8 on n1]`."""
+    """Return True if the bracket before a numbered word closes soon after it: `[rank 3/8 on n1]`."""
     return re.match(r"[^\[\](){}<>]{0,60}[\])]", text[found.end() : found.end() + 62]) is not None
 
 

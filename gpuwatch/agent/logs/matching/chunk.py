@@ -218,7 +218,7 @@ class Chunk(object):
         return max((at for at in times if at is not None), default=None)
 
     def end_of_text(self) -> bytes:
-        """Return the bytes that the next chunk needs as its past."""
+        """Return the last bytes of the chunk, which the next chunk needs as context."""
         return (
             (self._past + self.clean)[-PAST_BYTES:]
             if len(self.clean) < PAST_BYTES

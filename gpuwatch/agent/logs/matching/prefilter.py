@@ -252,7 +252,7 @@ class Prefilter(object):
                 self._plain_words.add(word)
 
     def _parts_in(self, folded: bytes) -> "set[bytes]":
-        """Return the word parts that a lower-case word may contain, by their beginnings."""
+        """Return the parts of phrases' words that a lower-case word may contain, by their beginnings."""
         if not self._heads:
             for part in set(self._inside).union(self._folded_inside):
                 self._heads.setdefault(part[:HEAD_CHARS].lower(), []).append(part)

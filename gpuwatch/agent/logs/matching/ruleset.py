@@ -166,7 +166,7 @@ class Phrase(object):
             self.needs = (self.needs or []) + [groups]
 
     def may_match(self, lowered: bytes) -> bool:
-        """Return True if a lower-case line contains the words that one of its patterns needs."""
+        """Return True if a lower-case line has all the words that one of the literal's patterns needs."""
         if self.needs is None:
             return True
         for groups in self.needs:

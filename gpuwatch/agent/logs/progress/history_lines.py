@@ -136,7 +136,10 @@ class Past(object):
 
 
 def evenly(points: "list[Any]") -> "list[Any]":
-    """Return at most `HISTORY_STEPS` points: the first, the last, and both sides of a loss's turn to NaN."""
+    """Return at most `HISTORY_STEPS` of the points, evenly spaced.
+
+    Kept are always the first, the last, the last finite loss and the first NaN.
+    """
     if len(points) <= HISTORY_STEPS:
         return points
     last = len(points) - 1

@@ -33,7 +33,7 @@ class _NotYetError(Exception):
 
 
 class Server(object):
-    """Handles requests as they arrive from the cockpit."""
+    """Answers the cockpit's requests for lines of files: tails, pages and searches."""
 
     def __init__(self, catalog: "Catalog", kernel: "KernelLines", outbox: "Outbox") -> None:
         self._catalog = catalog
