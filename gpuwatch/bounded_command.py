@@ -104,7 +104,7 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most:
                 raise subprocess.TimeoutExpired(process.args, 0.0)
             ready = selector.select(min(wait_s, _POLL_S))
             if has_ended and not ready:
-                break  # only what it left in the background holds a pipe
+                break  # only its background processes hold a pipe open
             for key, _ in ready:
                 if not key.data():
                     selector.unregister(key.fileobj)

@@ -66,7 +66,7 @@ class Emitter(object):
         try:
             os.write(self._wake_start, b"!")
         except OSError:
-            pass  # full: it is awake already
+            pass  # full: the emitter is already awake
 
     def leave(self, reason: str) -> None:
         """Make the loop end soon, for this reason; signal handlers and any thread may call it."""
@@ -79,7 +79,7 @@ class Emitter(object):
         self._driver.start()
         self._logs.start()
         try:
-            self._answer()  # what came together with the bundle makes no descriptor readable
+            self._answer()  # requests that arrived with the bundle do not make the descriptor readable
             self._wait(HELLO_S, self._driver.settled)
             self._due = time.monotonic()
             while self._leaving is None:
@@ -201,7 +201,7 @@ class Emitter(object):
 
     def _numbered(self, frame: "dict[str, Any] | str") -> "dict[str, Any] | str":
         self._seq += 1
-        if isinstance(frame, str):  # the log reader's, which would cost much to parse
+        if isinstance(frame, str):  # a frame of the log reader, which is expensive to parse
             return '{{"v":1,"seq":{},{}'.format(self._seq, frame[1:])
         frame["seq"] = self._seq
         return frame
@@ -234,5 +234,5 @@ class Emitter(object):
             self._hello = hello
             self._put(dict(hello, kind="hello"))
             if not self._sent_hello:
-                self._queue.rotate(1)  # before the answers that waited for it
+                self._queue.rotate(1)  # before replies that waited for the hello
             self._sent_hello = True

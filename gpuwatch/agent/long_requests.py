@@ -67,7 +67,7 @@ class BackgroundRequests(object):
         reply: dict[str, Any] = {"kind": "reply", "id": number}
         try:
             reply["data"] = self.handlers[command](request)
-        except Exception as error:  # reported, because the end of a daemon thread is not seen
+        except Exception as error:  # reported, because an exception in a daemon thread is invisible
             reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
         self._busy.discard(command)
         self._replies.append(reply)

@@ -29,7 +29,7 @@ def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
     try:
         os.nice(NICE)
     except OSError:
-        pass  # not allowed here: then at the priority we were given
+        pass  # not permitted: keep the given priority
     stdout.flush()
     outlet = OutputStream(stdout.fileno(), str(config["nonce"]))
     requests = Requests(stdin)

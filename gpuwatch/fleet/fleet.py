@@ -127,9 +127,7 @@ class Fleet:
         if node is None:
             return
         self._take(arrival.what, node, arrival.at)
-        if not isinstance(
-            arrival.what, Progress
-        ):  # that has a version of its own, and shows nothing of a node
+        if not isinstance(arrival.what, Progress):  # it has a version of its own
             node.version += 1
         self.version += 1
 

@@ -19,7 +19,7 @@ class Requests(object):
         self._descriptor = stdin.fileno()
         self._was_blocking = os.get_blocking(self._descriptor)
         os.set_blocking(self._descriptor, False)
-        # What the loader's buffered reader took in beyond the bundle is in no descriptor any more.
+        # The loader's buffered reader may have read beyond the bundle: the descriptor lacks these bytes.
         peek = getattr(stdin, "peek", None)
         self._rest = stdin.read(len(peek())) or b"" if peek is not None and peek() else b""
         self._skipping = False

@@ -252,7 +252,7 @@ def _beside(proc: str, pid: int) -> "Callable[[], object]":
 def _own(folder: str) -> "str | None":
     """Return the path of the py-spy in a process's environment; None: none, or it is in a container."""
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
-        return None  # a container: its programs need not run out here
+        return None  # a container: its programs may not run outside of it
     folders = []
     program = (read_bytes(os.path.join(folder, "cmdline"), 4096) or b"").split(b"\0")[0]
     if program.startswith(b"/"):

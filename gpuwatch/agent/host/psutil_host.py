@@ -77,6 +77,6 @@ def _psutil() -> "Any":
     try:
         return importlib.import_module(
             "psutil"
-        )  # not at the top: a node with /proc has no use for its memory
+        )  # not at the top: on a node with /proc it would only use memory
     except ImportError:
         return None

@@ -53,7 +53,7 @@ class Kmsg(object):
                 data = os.read(self._descriptor, _RECORD_BYTES)
             except OSError as error:
                 if error.errno in (errno.EPIPE, errno.EINTR):
-                    continue  # EPIPE: overwritten before we came; the next read goes on with what is left
+                    continue  # EPIPE: overwritten unread; the next read continues with the oldest record
                 if error.errno == errno.EAGAIN:
                     self._caught_up_at = now
                     break

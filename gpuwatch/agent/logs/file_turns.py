@@ -106,7 +106,7 @@ class FileTurns(object):
             entry.old_until = 0
             self._server.seam(entry, piece.seam)
         elif piece.offset + len(piece.data) <= entry.old_until:
-            arrived = min(arrived, follower.entered_at)  # a bar that stood there unfinished
+            arrived = min(arrived, follower.entered_at)  # a bar that was unfinished
         self._scan_live(entry, piece.data, piece.offset, arrived, piece.seam is not None)
         entry.lines += piece.data.count(b"\n")
         entry.grown_at, entry.active_at = arrived, now
@@ -132,7 +132,7 @@ class FileTurns(object):
         scanner = entry.scanner
         if entry.backlog is not None and scanner is not None and entry.ahead is None:
             past = scanner.gather
-            # what is old is scanned by the other one meanwhile; a recovery ends what either has found
+            # the other scanner scans the backlog meanwhile; a recovery closes findings of both
             entry.ahead = scanner = self._scanners.of(entry)
             scanner.gather.earlier = past
         elif entry.ahead is not None:

@@ -84,7 +84,7 @@ class Reporter(object):
         if any(
             finding["file"] in self._catalog.entries and finding["file"] not in known for finding in findings
         ):
-            self._list(time.monotonic())  # what a file is comes before what stands in it
+            self._list(time.monotonic())  # the file list precedes findings in its files
         t = round(time.time(), 3)
         for finding in findings:
             lines = finding["lines"]

@@ -241,9 +241,7 @@ class LogReader(object):
         if not gone:
             self._hanging.append((child.process, activity.path))
         name = activity.rule or activity.path
-        self._config["next_id"] += (
-            1000  # what it had not reported comes again: not under a number that was used
-        )
+        self._config["next_id"] += 1000  # findings may be found again: use new ids
         error = "the log reader of this node {} and was restarted".format(
             why if why in ("ended", "stopped") else "hung ({})".format(name or why)
         )
@@ -291,7 +289,7 @@ class LogReader(object):
         try:
             os.write(self._wake_pipe[1], b"!")
         except OSError:
-            pass  # full: it looks up already
+            pass  # full: the thread is already awake
 
 
 def _line(message: "dict[str, Any]") -> bytes:

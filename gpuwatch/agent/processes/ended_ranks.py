@@ -46,7 +46,7 @@ class EndedRanks(object):
         `rows`: as from `ProcessReader.read`, `starters`: as `ProcessReader.starters`.
         """
         if self._proc != "/proc" or not hasattr(select, "epoll"):
-            return  # the pids of a tree that was made for a test are nobody's here
+            return  # the pids of a test's /proc tree belong to other processes here
         wanted: list[tuple[int, object, str, object]] = [
             (row["pid"], row.get("start"), "rank", row["rank"])  # type: ignore[misc]  # the row's values are mixed; these are its pid and rank
             for row in rows

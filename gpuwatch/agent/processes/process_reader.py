@@ -246,7 +246,7 @@ class ProcessReader(object):
         namesake = self._is_a_namesake(details, gpus)
         if found is None or one is None or (namesake and not carries_rank(one.name, one.variables or {})):
             return {"pid": pid, "name": "?", "gpus": gpus} if gpus else None
-        if namesake:  # a rank is listed, whoever has its number elsewhere
+        if namesake:  # a rank is listed even if another process claims its number
             gpus = None
         inherited = self._processes.inherited(pid)
         row: dict[str, object] = {

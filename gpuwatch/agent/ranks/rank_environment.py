@@ -92,9 +92,9 @@ def _place(found: "dict[str, str]") -> "tuple[int | None, int | None, int | None
         if family_rank is None:
             continue
         if local_rank is not None and local_rank != family_local:
-            continue  # a launcher below this one numbered the processes anew
+            continue  # a launcher below this one has numbered the processes again
         if rank_name == "SLURM_PROCID" and family_size == 1:
-            continue  # one task on its own, or the batch script: not a rank among others
+            continue  # a single task or the batch script, not one of several ranks
         return family_rank, family_local, family_size if family_size is not None else world_size
     return None, local_rank, world_size
 

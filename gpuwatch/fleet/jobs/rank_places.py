@@ -194,7 +194,7 @@ def _loose(
         for process in node.processes:
             if process.rank is None and process.job is None:
                 found.update(((node.name, path), "none") for path in process.logs)
-    # what wrote a file may have ended: that it was no rank stays true
+    # the writer of a file may have ended; it still was no rank
     for key, reach in (before or {}).items():
         if reach == "none" and key in found:
             found[key] = reach

@@ -139,7 +139,7 @@ class LogStream:
     def _goes_on(self, line: LogLine) -> bool:
         """Return True if a line is the last line from before a disconnect, or its continuation."""
         if self.seams and self.seams[-1].index == self.came:
-            return True  # what happened has been reported
+            return True  # the change has been reported
         last = self.lines[-1]
         same = line.text.startswith(last.text) or _has_states(line) or _has_states(last)
         return line.offset == last.offset and same

@@ -126,7 +126,7 @@ class RankProgress:
         """Return the old and the live steps, oldest first."""
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
-        first = self.steps[0].step  # a link that was lost brings the past up to its return
+        first = self.steps[0].step  # after a lost link, the history until the reconnect arrives
         return [*(step for step in self.past if step.step < first), *self.steps]
 
     @property

@@ -39,7 +39,7 @@ def take_hello(node: Node, hello: Hello) -> None:
     present = {info.uuid for info in hello.gpus}
     for gpu in [gpu for gpu in node.gpus.values() if not gpu.info.identified]:
         if gpu.info.uuid not in present:
-            del node.gpus[gpu.info.uuid]  # it has stated who it is
+            del node.gpus[gpu.info.uuid]  # the GPU has been identified
     for uuid, gpu in node.gpus.items():
         if uuid not in present and gpu.state != "lost":
             gpu.state, gpu.reason = "lost", "no longer listed by the driver"

@@ -125,7 +125,7 @@ def scheduler_facts(
 
     What it does not report is left out.
     """
-    reports = node_reports(nodes, run) or node_reports((), run)  # one unknown name fails the question for all
+    reports = node_reports(nodes, run) or node_reports((), run)  # one unknown name makes the whole query fail
     found = {}
     for name in nodes:
         report = reports.get(name)

@@ -67,7 +67,7 @@ def read_jobs(text: str) -> list[SlurmJob]:
 def _job(text: str) -> SlurmJob:
     stated: dict[str, set[str]] = {}
     for line in text.splitlines():
-        rest = _REST.search(line)  # what its user chose: no pair in it counts
+        rest = _REST.search(line)  # the value that the job's user chose: no pair in it counts
         pairs = _PAIR.findall(line if rest is None else line[: rest.start()])
         for key, value in [*pairs, *([] if rest is None else [(rest[1], rest[2].strip())])]:
             stated.setdefault(key, set()).add(value)
@@ -154,7 +154,7 @@ def read_nodes(text: str) -> dict[str, SlurmNode]:
     found: dict[str, SlurmNode] = {}
     for line in plain_text(text).splitlines():
         stated, _, reason = line.partition(" Reason=")
-        pairs = dict(reversed(_PAIR.findall(stated)))  # what comes first is not free text
+        pairs = dict(reversed(_PAIR.findall(stated)))  # the text before it is not free text
         if line.startswith("NodeName="):
             found.setdefault(pairs["NodeName"], SlurmNode(pairs.get("State", ""), reason.strip()))
     return found

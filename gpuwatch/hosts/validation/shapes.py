@@ -55,7 +55,7 @@ def described(node: yaml.Node) -> str:
     if node.tag == _NULL:
         return "nothing"
     if node.start_mark.index == 0:
-        return "a text"  # of a file that is something else: a key or a password file is not quoted
+        return "a text"  # the file may be a key or password file: its text must not be quoted
     return shown(str(node.value)) + (" in quotes" if quoted(node) else "")
 
 

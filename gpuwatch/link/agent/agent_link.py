@@ -120,7 +120,7 @@ class AgentLink:
             wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
             reason = shown_text(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
-            self._wake.clear()  # what was asked for while we dialled is done
+            self._wake.clear()  # a request to retry during the attempt is fulfilled
             self._report(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
             if not self._closing.is_set():  # close sets it first, then wakes us
                 self._wake.wait(wait_s)

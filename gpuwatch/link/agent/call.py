@@ -68,7 +68,7 @@ class Call:
 
     def converse(self, first: bytes, python: str | None) -> Ending:
         """Send the initial bytes, deliver frames until the stream ends, and return the reason of the end."""
-        # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
+        # Sent while reading: otherwise a login shell with much output and gpuwatch would wait for each other.
         self._thread_pool.run(lambda: self._send_first(first))
         try:
             if isinstance(self._carrier, DirectCarrier):
@@ -141,7 +141,7 @@ class Call:
     def _send_first(self, first: bytes) -> None:
         with contextlib.suppress(
             OSError
-        ):  # a shell that refuses has gone already; the reader receives its words
+        ):  # a shell that refused has ended already; the reader receives its output
             self._carrier.send(first)
 
     def _send_all(self) -> None:

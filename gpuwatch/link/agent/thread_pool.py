@@ -38,7 +38,7 @@ class DaemonThreadPool:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             with contextlib.suppress(
                 RuntimeError
-            ):  # no more threads are allowed: a present one takes the job
+            ):  # no more threads are allowed: an existing one takes the job
                 thread.start()
                 self._threads.add(thread)
 

@@ -91,7 +91,7 @@ def _range(
         times = values.setdefault(words.uuid_of(series.metric), {})
         for at, text in series.values:
             if not span[0] - DAY_S <= at <= span[1] + DAY_S:
-                continue  # far from what was asked for
+                continue  # outside of the requested period
             columns.put(times.setdefault(at, {}), series.metric.metric, text)
     for uuid, times in values.items():
         built_ones = ((at, built(GpuFast, {**times[at], "t": at})) for at in sorted(times))

@@ -279,7 +279,7 @@ class PrometheusPump:
         try:
             return past_samples(self._client, gpus, server, self._interval_s, count)
         except PrometheusError:
-            return {}  # a server without the past has a present
+            return {}  # a server without history still has current values
 
 
 def prometheus_links(target: PrometheusTarget, plan: Plan, inbox: Inbox) -> list[PrometheusLink]:

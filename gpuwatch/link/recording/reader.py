@@ -211,7 +211,7 @@ class Recording:
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
         """Return the answers to the request made at `since`, as (time, JSON frame)."""
         later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
-        end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
+        end = self._rows.one("i", later, node, number, since)  # a later session starts its numbers again
         until = MAX_NUMBER if end is None else end[0]
         sql = "SELECT at, data FROM answer WHERE node = ? AND number = ? AND at >= ? AND at < ? ORDER BY at"
         found, budget = [], self.budget()

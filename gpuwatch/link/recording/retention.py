@@ -50,7 +50,7 @@ def used_bytes(file: sqlite3.Connection) -> int:
 def _drop_before(file: sqlite3.Connection, at: int) -> None:
     file.execute("BEGIN IMMEDIATE")
     before = "id <= (SELECT block FROM key_frame WHERE at = ?)"
-    last = "id < (SELECT max(id) FROM block)"  # stays: else the numbers would begin anew
+    last = "id < (SELECT max(id) FROM block)"  # the last block stays, else the numbers would start again
     file.execute(f"DELETE FROM block WHERE {before} AND {last}", (at,))  # noqa: S608 - names of our own
     for table, column in (("key_frame", "at"), ("request", "at"), ("answer", "at"), ("gap", "last")):
         file.execute(f"DELETE FROM {table} WHERE {column} < ?", (at,))  # noqa: S608 - names of our own

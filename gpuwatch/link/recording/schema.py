@@ -146,7 +146,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     alone = "mode=ro&immutable=1"
     ways = [("mode=ro", False), (alone, False), (alone, True)]
     if not is_continued(path) and others_may_add(path):
-        del ways[0]  # what another user puts beside it from now on is not read
+        del ways[0]  # files that another user adds beside it later are not read
     for options, cut in ways:
         name = f"{path.absolute().as_uri()}?{options}"
         try:
@@ -286,7 +286,7 @@ class Rows:
     def _read(self, sql: str, *values: object) -> Iterator[Row]:
         try:
             yield from self._file.execute(sql, values)
-        except (sqlite3.Error, UnicodeDecodeError):  # a cut file: what stands before the cut is shown
+        except (sqlite3.Error, UnicodeDecodeError):  # a truncated file: the rows before the cut are used
             self.damaged += 1
 
 

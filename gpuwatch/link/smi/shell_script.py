@@ -50,7 +50,7 @@ FASTEST_MS = 200
 _PLACES = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/bin"
 """Folders of nvidia-smi, for non-interactive shells with a short PATH."""
 
-# No single quote, backslash or newline, as in the loader, and no `!` but before a space, where csh leaves it
+# No single quote, backslash or newline, as in the loader, and `!` only before a space, where csh leaves it
 # alone. SIGPIPE is caught, not ignored: ignored it
 # would be ignored by nvidia-smi too, which then would write into a dead connection for ever. stdbuf, where it
 # is there, makes every row one write, at once, between which the host's lines cannot fall.

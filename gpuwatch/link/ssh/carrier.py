@@ -69,7 +69,7 @@ class SshCarrier:
             self._channel.sendall(data)
         except (EOFError, paramiko.SSHException) as error:
             raise OSError("the connection was lost") from error
-        if not self._connection.alive:  # paramiko drops what is sent on a dead connection without a word
+        if not self._connection.alive:  # paramiko silently drops data sent on a dead connection
             raise OSError("the connection was lost")
 
     def stderr(self) -> str:

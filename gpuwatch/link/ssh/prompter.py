@@ -41,7 +41,7 @@ class Prompter:
             return ""
         try:
             return self._ask(question, secret)
-        except BaseException as error:  # raised again in the thread that wants the answers
+        except BaseException as error:  # raised again in the thread that waits for the answers
             self._interrupted = error
             return ""
 

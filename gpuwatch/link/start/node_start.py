@@ -84,7 +84,7 @@ def start(sources: "dict[str, str]", entry: str) -> None:
         status = import_module(entry).run(config, stdin, stdout)
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except BaseException as error:  # shown on stderr, then we leave in any case
+    except BaseException as error:  # printed on stderr; the process then exits in any case
         show(type(error), error, error.__traceback__)
     sys.stderr.flush()
-    os._exit(status)  # a thread that never comes back from the driver must not keep us here
+    os._exit(status)  # a thread that hangs in the driver must not delay the exit

@@ -185,7 +185,7 @@ def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
                 options.append(tuple(run for each in inner for run in each))
         apart = not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
         going_on = [_Stretch(apart)]
-        if exact is not None:  # with its variants, and without: what stands behind it may report enough
+        if exact is not None:  # with its variants, and without: the text behind it may be distinctive enough
             known = [each for each in stretches[-3:] if len(each.texts) * len(exact) <= MAX_VARIANTS]
             going_on += [each.and_then(exact) for each in known]
         stretches = going_on

@@ -53,7 +53,7 @@ def may_be_output(path: str, users: "set[str]") -> bool:
     try:
         found = os.stat(path)
     except OSError:
-        return True  # what may be there later is opened with care for links
+        return True  # a file that appears later is opened with a check of its links
     return bool(found.st_mode & stat.S_IROTH) or users == {str(found.st_uid)}
 
 

@@ -124,7 +124,7 @@ class Walk(object):
                         yield
                         self._enter(folder)
         except OSError:
-            pass  # what may not be listed is not looked at
+            pass  # folders that cannot be listed are skipped
 
     def _take(
         self, entry: "os.DirEntry[str]", device: int, depth: int, below: "list[tuple[float, str, int, int]]"

@@ -49,7 +49,7 @@ def open_regular(path: str, no_link: bool = False) -> int:
         place = os.open(path, PATH_ONLY | os.O_CLOEXEC | extra)
         try:
             _check(place, path)
-            return os.open(FD_PATH.format(place), _FLAGS)  # the very file that was looked at
+            return os.open(FD_PATH.format(place), _FLAGS)  # the same file that was checked
         except OSError as error:
             if error.errno != errno.ENOENT:  # else /proc is not mounted
                 raise

@@ -40,7 +40,7 @@ def described(
     text, by = stated
     arrived, backlog = chunk.arrived, chunk.backlog
     raw = chunk.text(line.start, line.end)
-    kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # its level is that of a system log
+    kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # then its level is a system log's
     own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
         row, when = chunk.failure_table(line.start)

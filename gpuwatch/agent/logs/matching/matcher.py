@@ -179,7 +179,7 @@ class LineMatcher(object):
     def _enter(self, rule: "CompiledRule | CompiledDialect") -> float:
         if self._ruleset.entered is not None:
             self._ruleset.entered(rule.id)
-        return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
+        return time.process_time()  # CPU time, not wall time: the rule does not cause the load of a busy node
 
     def _leave(self, rule: "CompiledRule | CompiledDialect", began: float) -> None:
         took = time.process_time() - began

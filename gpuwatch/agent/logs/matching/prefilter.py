@@ -310,7 +310,7 @@ def _find(line: bytes, phrases: "list[Phrase]", base: int, found: "list[tuple[in
             last = (lowered if phrase.fold else line).rfind(phrase.text)
             if last - at > LONG_LINE:
                 found.append((base + last, phrase))
-        if at < 0:  # control characters may stand in its midst: then about there
+        if at < 0:  # control characters may interrupt the phrase: then the approximate position
             clean = line.translate(None, _CONTROLS)
             at = (clean.lower() if phrase.fold else clean).find(phrase.text) if len(clean) < len(line) else -1
         if at >= 0:

@@ -24,7 +24,7 @@ _FORM = pattern_of(
     r"|[STHPDA]-\d{1,9}\s"
     r"|\s{0,4}\u2502(?![ \u2771]*\d+ *\u2502)(?![ \u2771]*\d+ )[^\u2502]*\u2502[^\u2502]*\u2502"
     r"|\s*<(?:test\w*|summary|text)\b[^>]{0,200}\"|\d{1,9},\"[^\"]*\",\""
-    # a sentence about what may come
+    # a sentence about a possible event
     r"|[-*>\d.) ]{0,8}(?:If|Whenever|Unless|In case) [a-z][^()\[\]{}=]*$"
     # statements of a program or shell, also numbered or added
     r"|(?:\s{0,6}\d{1,5}[:|]?\s{1,4})?(?:[-+]\s{0,20})?\s*(?:(?:el)?if\b.{1,200}(?:[:{};\\]|then)\s*$"

@@ -248,7 +248,7 @@ class LineFindings(object):
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)
         self._reported.add((offset, rule.id))
-        if again:  # an unterminated line that was looked at before, or another part of a broken record
+        if again:  # an unterminated line that was searched before, or another part of a wrapped record
             return None
         self._found_once = self._found_once or rule.once
         finding = described(rule, chunk, line, stated, fields)

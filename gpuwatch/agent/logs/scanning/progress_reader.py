@@ -178,7 +178,7 @@ class ProgressReader(object):
         """Add the values of a message; `place`: offset and time of its line, as keys of `wire.Progress`."""
         fields = reading.fields
         key, who = writer
-        # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
+        # a record after a bar on its line adds values: the step is the bar's, as total and speed belong to it
         known = stated.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}
         known.update(fields)

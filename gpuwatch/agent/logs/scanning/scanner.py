@@ -212,7 +212,7 @@ class Scanner(object):
                 index += 1
             try:
                 self._lines.take(chunk, (start, end), here, out, raised.get(start))
-            except LINE_ERRORS as error:  # it costs this line, and no other one
+            except LINE_ERRORS as error:  # only this line is lost
                 if len(self._failed) < MAX_FAILED:
                     self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))
         self._past = chunk.end_of_text()

@@ -15,7 +15,7 @@ _LIST, _KEYS = 11, 12
 _SIGN, _SIGNATURE = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
 _LIST_TIMEOUT_S = 5.0
-_SIGN_TIMEOUT_S = 60.0  # an agent may ask its person to confirm
+_SIGN_TIMEOUT_S = 60.0  # an agent may ask the user to confirm
 _MAX_ANSWER_BYTES = 1 << 20
 
 

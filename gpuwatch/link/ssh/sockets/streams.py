@@ -50,7 +50,7 @@ class ProxyStream:
         self._sock, theirs = socket.socketpair()
         self._stderr, stderr = os.pipe()
         os.set_blocking(self._stderr, False)
-        # nobody reads it live: a talkative child loses words instead of blocking
+        # not read while the child runs: excess output is lost instead of blocking the child
         os.set_blocking(stderr, False)
         try:
             self._child = subprocess.Popen(
