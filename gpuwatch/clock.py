@@ -21,7 +21,10 @@ SYSTEM = SessionClock()
 SHIFT_S = 0.25
 """Growth of the clocks' difference (seconds) that is taken for a change of the wall clock."""
 EARLIER_S = 0.001
-"""As `SHIFT_S`, for a smaller difference: its readings were closer together."""
+"""Decrease of the clocks' difference (seconds) after which the smaller offset is used.
+
+Its readings were closer together.
+"""
 
 
 class SteadyOffset:

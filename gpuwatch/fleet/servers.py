@@ -44,7 +44,7 @@ class InferenceServer:
     requests: float | None = None
     """Requests that its log has counted; None: none so far."""
     failed: float | None = None
-    """Of those, the failed ones; None: this log states no failures."""
+    """The failed ones of `requests`; None: this log states no failures."""
     latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=KEPT_LATENCIES))
     """(our monotonic clock, latency in seconds) of its requests."""
 

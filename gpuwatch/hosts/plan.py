@@ -146,7 +146,7 @@ class Plan(Struct, frozen=True):
     logs: tuple[str, ...] = ()
     """Globs of log files on the nodes; {rank}, {host} and {date} stand for those parts of a name."""
     log_options: tuple[str, ...] = ()
-    """The same, from the command line (`--log`)."""
+    """Globs of log files from the command line (`--log`)."""
     discover: bool = True
     """True if agents search for logs of jobs that ended before they started."""
     rules: tuple[str, ...] = ()
@@ -163,4 +163,4 @@ class Plan(Struct, frozen=True):
     """Inference servers whose metrics are read from this machine."""
     allocation: Allocation | None = None
     source: str = ""
-    """What the user named: a path, "--local", "--demo"."""
+    """The source that the user named: a path, "--local", "--demo"."""

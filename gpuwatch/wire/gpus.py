@@ -62,7 +62,7 @@ class GpuFast(FramePart, frozen=True):
     memory_temperature_c: Real | None = None
     power_w: Real | None = None
     energy_j: Real | None = None
-    """Since the driver was loaded."""
+    """Energy used since the driver was loaded."""
     sm_clock_mhz: Whole | None = None
     throttle: Few[Name] | None = None
     """Current throttle reasons.

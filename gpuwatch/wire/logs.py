@@ -16,9 +16,9 @@ Echo is a consequence on a surviving rank; hint only helps the diagnosis.
 """
 
 TimeBound: TypeAlias = Literal["before", "after", "undated"]
-"""What bounds the time of a line without its own: a later time stamp, an earlier one, or none."""
+"""The bound of the time of a line without a time: a later time stamp, an earlier one, or none."""
 RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
-"""The source of a rank.
+"""The source of a rank's number.
 
 The writing process's environment, the file's path, the line's prefix or its text, or the number of a worker
 or task, which the job's other lines show to be the rank.

@@ -39,7 +39,7 @@ class KernelThread(FramePart, frozen=True):
     tid: Whole
     name: Name = ""
     state: Name = "?"
-    """R, S, D, Z, T."""
+    """The state in /proc: R, S, D, Z or T."""
     cpu_pct: Real | None = None
     """Percent of one core, over `Stacks.seconds`."""
     wchan: Name | None = None
@@ -121,7 +121,7 @@ class ProcessKernels(FramePart, frozen=True):
     work: Few[TimedWork] = []
     """The 30 names with the most time; operators only of a trace without GPU events."""
     totals: Few[TimedWork] = []
-    """By category, of all names."""
+    """The times by category, over all names."""
     left_out: Count = 0
     """Number of events without a plausible time."""
     trace_bytes: Count = 0

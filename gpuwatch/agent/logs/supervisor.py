@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.5
 FULL_BYTES = 2 << 20
-"""Untaken bytes at which reading from the reader stops."""
+"""Received bytes that were not taken yet, at which reading from the reader stops."""
 MAX_HANGING = 3
 RESTART_S, MAX_RESTART_S = 0.5, 60.0
 MAX_AFTER_SCAN_S = 4.0
@@ -70,7 +70,7 @@ class LogReader(object):
         self._records: list[tuple[float, str]] = []
         """Kernel-log records not yet reported as searched."""
         self._listed = ""
-        """Its newest file list, as a frame."""
+        """The reader's newest file list, as a frame."""
 
     def start(self) -> None:
         """Start the thread, which starts the reader."""

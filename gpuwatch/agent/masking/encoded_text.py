@@ -40,7 +40,7 @@ _HEX_WORD = re.compile(r"(?<![0-9A-Za-z])(?:[2-7][0-9A-Fa-f]|0[09AaDd]){8,4096}(
 _BASE64_WORD = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,8192}(?![A-Za-z0-9+/_-])")
 _PRINTABLE = re.compile(rb"[\t\n\r -~]+$")
 _SPLIT_WORD = re.compile(r"(?<=\w)(?:''|\"\"|\\(?=[A-Za-z_-]))(?=[\w-])")
-"""As in `--pass''word`, which a shell reads as one word."""
+"""Quotes within a word, as in `--pass''word`, which a shell reads as one word."""
 _MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 _LOOKALIKES = {ord(each): letter for each, letter in zip(  # noqa: B905 - strict needs Python 3.10
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0391\u0395\u0399\u039a\u039f\u03a1\u03a4"

@@ -1,4 +1,4 @@
-"""What ranks have started (tokenizers, data loaders, compilers), and its CPU use.
+"""The processes that ranks have started (tokenizers, data loaders, compilers), and their CPU use.
 
 A rank that waits for them sleeps itself, and is busy all the same.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN = 1024
 LEAST_PCT = 1.0
-"""Less is left out."""
+"""Percent of a core below which the use is left out."""
 MAX_STATUS = 1 << 13
 """Bytes of /proc/PID/status that are read."""
 MAX_LISTED = 32

@@ -71,7 +71,7 @@ class KnownProcesses(object):
         self._clock = clock
         self._users: dict[int, str] = {}
         self._paths: dict[tuple[int, int], str] = {}
-        """As `paths` of `log_files`."""
+        """(device, inode) -> path through /proc/PID/root, see `log_files`."""
         self._calls = TimedCalls()
         self._boot = boot_time(proc)
 

@@ -15,7 +15,7 @@ LAUNCHERS = frozenset(
     + ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prted", "hydra_pmi_proxy")
     + ("srun", "slurmstepd", "ray", "raylet", "conmon")
 )
-"""By the kernel's process name (15 characters)."""
+"""Names of launchers, as the kernel stores them (15 characters)."""
 PIPE_READERS = frozenset(
     ("tee", "ts", "cat", "sed", "grep", "awk", "gawk", "mawk", "rotatelogs", "cronolog", "multilog", "svlogd")
 )

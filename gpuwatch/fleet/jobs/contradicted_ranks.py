@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TypeAlias
 
 AGREEING_NODES = 2
-"""This many nodes that report the same world size are trusted: one hostile node cannot forge that."""
+"""Number of nodes whose common world size is trusted: one hostile node cannot forge it."""
 OUTWEIGHS = 2
 """If two nodes claim the same ranks, one with this many times the other's undisputed ranks is trusted."""
 KEPT_RANKS = 4096

@@ -43,9 +43,9 @@ _RECORD = pattern_of(
     r"(?i)(?:kubectl[-_.])?(?:describe|events?|inspect|sacct|scontrol|squeue|dmesg|journal(?:ctl)?|nvidia-smi|df"
     r"|free|ps|top|env|ibstat|lsof|lspci)(?:[-_.]\w.*)?"
 )
-"""Names of what people save beside a job's log: it is of the only job of the folder."""
+"""Names of files that people save beside a job's log; they belong to the only job of the folder."""
 MAX_GENERAL = 3
-"""Most such folders below one that shows it."""
+"""Maximum number of general folders below a folder that identifies the job."""
 RunEnd: TypeAlias = "tuple[float, str]"
 
 LAUNCHER_S = 120.0
@@ -53,7 +53,7 @@ LAUNCHER_S = 120.0
 TOGETHER_S = 3.0
 """Folders of one run id and unknown ranks are of one run if they end within this many seconds."""
 MAX_LAUNCHERS = 4096
-"""Folders of one run; more are not compared."""
+"""Maximum number of launchers' folders of one run; more are not compared."""
 HANG_S = 2400.0
 """A hung job's launcher ends up to this many seconds after its ranks' last line (time-outs: 600 to 1,800)."""
 

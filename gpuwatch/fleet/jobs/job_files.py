@@ -16,7 +16,7 @@ from gpuwatch.wire import LogFile
 
 KEPT_FILES = 50_000
 SHARED_LISTS = 3
-"""Lists of a node after which a file that several jobs write is theirs for good."""
+"""Number of file lists of a node after which a file that several jobs write has no single job any more."""
 _OF_ONE_RANK = re.compile(r"attempt_\d+|(?:.*[^a-z])?(?:rank|task)[-_.=]?\d+", re.IGNORECASE)
 
 
@@ -29,7 +29,10 @@ class JobFiles:
         self._several: dict[tuple[str, str], tuple[frozenset[str], int]] = {}
         """(node, path) -> the jobs that wrote a file at the same time, and how many file lists show this."""
         self._shared: dict[str, str | None] = {}
-        """The same by the identity of a file on a shared file system, which is equal on every node."""
+        """Identity of a file on a shared file system -> the job whose ranks write or wrote it.
+
+        The identity is equal on every node. None: ranks of several jobs.
+        """
         self._listed: dict[str, dict[str, str]] = {}
         """Node -> path -> job, by its last list of files."""
         self.same_path = SamePath()

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 KEPT_CHILDREN = 64
-"""Data loaders of several epochs."""
+"""Maximum number of remembered child pids of a rank: data loaders of several epochs."""
 
 Reach: TypeAlias = Literal["node", "fleet", "none"]
 """The jobs that a file without a known job may belong to.

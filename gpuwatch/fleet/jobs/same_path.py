@@ -17,7 +17,7 @@ class RankFolder(Struct, frozen=True):
     name: str
     ranks: frozenset[int]
     last: float
-    """When they were last written, unix seconds."""
+    """Time of the last write to the logs (unix seconds)."""
 
     def is_with(self, other: RankFolder) -> bool:
         """Return True if the folder with this path on another node belongs to the same job."""

@@ -24,7 +24,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     path: str | None
     """The checkpoint's path, as the line states it."""
     at: float
-    """When (unix seconds on the node's clock)."""
+    """When the line was logged (unix seconds on the node's clock)."""
     timed: bool
     done: bool
     """False: it was begun, not finished."""

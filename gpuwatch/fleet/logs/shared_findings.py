@@ -75,7 +75,7 @@ class SharedFindings:
         """Line -> what each node that reads the file reports of it, the first report first."""
         self._line: dict[FindingKey, Line] = {}
         self._local: dict[Line, FindingKey] = {}
-        """The same by path instead of identity.
+        """Line, with the path instead of the identity -> the key of the finding.
 
         The file may turn out to be one that another node sees too.
         """

@@ -115,7 +115,7 @@ class Node:
     """When the last frame of any kind was received."""
     hello: Hello | None = None
     gpus: dict[str, Gpu] = field(default_factory=dict)
-    """By UUID; a GPU that disappears stays in it, marked as lost."""
+    """UUID -> GPU; a GPU that disappears stays, marked as lost."""
     host: HostSample | None = None
     host_at: float | None = None
     events_held: int = 0

@@ -37,7 +37,7 @@ class SlurmJob(Struct, frozen=True):
     state: str = ""
     """RUNNING, PENDING, FAILED, ..."""
     reason: str = ""
-    """Slurm's reason."""
+    """Slurm's reason for the job's state."""
     exit_code: str = ""
     """`CODE:SIGNAL`."""
     nodes: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class QueuedJob(Struct, frozen=True):
     gpus: str
     """GPUs per node, as requested: `gres:gpu:h100:4`."""
     where: str
-    """Its nodes; for a waiting job the reason."""
+    """The job's nodes; for a waiting job the reason."""
     name: str
 
 

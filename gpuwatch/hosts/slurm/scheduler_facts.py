@@ -1,4 +1,4 @@
-"""What a scheduler reports: states of nodes and why they are out of service, and allocations of jobs."""
+"""The facts that a scheduler reports: states of nodes, why they are out of service, allocations of jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 OUT = re.compile(r"DRAIN|DOWN|FAIL|MAINT|NOT?_RESPOND|REBOOT|\*$|SchedulingDisabled|NotReady")
 """Parts of a node's state that keep new jobs away (scontrol(1), sinfo(1), kubectl get nodes)."""
 BROKEN = re.compile(r"DOWN|FAIL|NOT?_RESPOND|\*$|NotReady")
-"""Those that no administrator sets; `*` is Slurm's mark of a node that does not answer."""
+"""Parts of a state that no administrator sets; `*` is Slurm's mark of a node that does not answer."""
 
 
 class NodeStanding(Struct, frozen=True):
@@ -40,9 +40,9 @@ class SchedulerFacts(Struct, frozen=True):
     """The states of nodes and the allocations of jobs that one query of a scheduler returned."""
 
     nodes: Mapping[str, NodeStanding] = field(default_factory=dict)
-    """By the node's name in the plan."""
+    """Node's name in the plan -> its state."""
     jobs: Mapping[str, Allocation] = field(default_factory=dict)
-    """By the scheduler's id."""
+    """Scheduler's id -> the job's allocation."""
 
     def allocation(self, job: str | None) -> Allocation | None:
         """Return the allocation of a job by its name in the fleet (`41@gpu-003`), or None if it is unknown.

@@ -32,7 +32,7 @@ MAX_LATE_S = 0.5
 RECONNECT_S = 3.0
 """Seconds for which a demo node stays lost after its connection was closed."""
 LET_IN_S = 0.005
-"""How long the pump waits between two ticks where another thread wants something of it."""
+"""Seconds that the pump waits between two ticks while another thread wants access."""
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
 
 

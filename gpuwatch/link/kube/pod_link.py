@@ -20,7 +20,7 @@ REFUSED = re.compile(
     r"|cannot exec into a container in a completed pod"
     r"|executable file not found|exec: \S*/bin/sh\S*: |stat /bin/sh"  # an image without a shell
 )
-"""What kubectl prints where a container cannot be entered, now and later."""
+"""Messages of kubectl for a container that cannot be entered, now or later."""
 
 
 class PodLink:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuwatch.link.prometheus.links import PrometheusLink, PrometheusPump
 
 MAX_ENTERED = 8
-"""Most nodes that are connected at a time; the one entered longest ago is left for a ninth."""
+"""Maximum number of connected nodes; for a ninth, the one entered longest ago is disconnected."""
 Connect = Callable[[str, ArrivalSink], Link]
 """Creates the link to a node's agent, which puts what arrives into the sink; not started."""
 

@@ -80,11 +80,11 @@ class PrometheusPump:
         self._left_out: set[str] = set()
         """Nodes whose agents deliver their frames."""
         self._gpus_only: set[str] = set()
-        """Those of them whose agents see no GPU: the values of the GPUs are delivered."""
+        """Nodes in `_left_out` whose agents see no GPU: their GPU values are delivered."""
         self._renewed: set[str] = set()
         """Nodes whose inventory is to be sent again."""
         self._notes: dict[str, str] = {}
-        """What is shown as the reason beside a live node."""
+        """Node -> text that is shown as the reason beside a live node."""
         self._gpus: GpuQuery | None = None
         self._hosts: HostsQuery | None = None
         self._slow_s = max(SLOW_S, SLOW_INTERVALS * interval_s)

@@ -27,11 +27,11 @@ from gpuwatch.wire import (
 KeptSample: TypeAlias = tuple[StreamRecord, Sample]
 
 KEPT_EVENTS = 200
-"""Per node, as many as the fleet keeps."""
+"""Events per node, as many as the fleet keeps."""
 KEPT_FINDINGS = 2_000
-"""Per node, the newest."""
+"""Findings per node, the newest."""
 KEPT_PROGRESS = 2
-"""Per writer and file: enough for a step time."""
+"""Progress records per writer and file: enough for a step time."""
 MASK_BYTES = MASK.encode()
 MAX_WRITERS, MAX_GPUS = 4_096, 1_024
 """Per node."""

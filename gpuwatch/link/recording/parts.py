@@ -16,9 +16,15 @@ MAX_DICTIONARIES = 256
 LATE_MICROS = 60_000_000
 """A record may be so much newer than the end of its part; one that is newer would never be played."""
 MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S = 512 << 20, 1_000_000, 20.0
-"""Behind a key frame: 1,000 nodes make 10,000 records and 5 MB a second, a key frame about every minute."""
+"""Limits of reading after a key frame.
+
+1,000 nodes make 10,000 records and 5 MB a second, with a key frame about every minute.
+"""
 BYTES_PER_BYTE, RECORDS_PER_BYTE = 100, 0.25
-"""Of a file that is read as a whole: blocks compress 10 to 40 fold, and a record takes 10 bytes at least."""
+"""Decompressed bytes and records per byte of a file that is read as a whole.
+
+Blocks compress 10 to 40 fold, and a record takes 10 bytes at least.
+"""
 
 
 class Inflater:
@@ -28,7 +34,7 @@ class Inflater:
         """Create an inflater; `dictionary` returns a dictionary by its id, or None if unknown."""
         self._dictionary = dictionary
         self._known: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
-        """By dictionary id; 0: without one."""
+        """Dictionary id -> decompressor; 0: without a dictionary."""
         self.damaged = 0
         """Number of parts that could not be decompressed."""
 

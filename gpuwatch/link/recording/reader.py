@@ -45,7 +45,7 @@ KEY_FRAMES = "SELECT at, block, data FROM key_frame"
 PASSED_OVER = """
 SELECT (SELECT count(*) FROM block WHERE id = ?1 AND first > ?2), ifnull(max(id), ?1) FROM block
 """
-"""Whether a key frame's block begins after it, and the last block."""
+"""Query: whether a key frame's block begins after it, and the last block."""
 MAX_DICTIONARY_BYTES = 1 << 20
 """Limit of a dictionary, which stays in memory; recorders train 16 KiB."""
 MAX_REQUESTS = 500

@@ -182,7 +182,7 @@ class FrameStream(BoundedStream):
         super().__init__(nonce, limits or StreamLimits())
         self._inflate = zlib.decompressobj()
         self._received = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
-        """For bytes as they arrive: a zlib stream may hold any number of them that inflate to nothing."""
+        """The limit on received bytes: a zlib stream may hold any number of bytes that inflate to nothing."""
         self._kept = kept or kept_allowance(self._limits)
 
     def chunks(self, data: bytes, now: float) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HEAD_BYTES = 256 << 10
-"""Of the status lines and headers together; a proxy's and interim answers (100 Continue) count."""
+"""Maximum bytes of status lines and headers, also of a proxy's and interim answers (100 Continue)."""
 
 
 @dataclass

@@ -16,10 +16,10 @@ from gpuwatch.rules.compiling.pattern_parts import REPEATS, is_folded, readable,
 COMPARED_CHARS = 12
 """Characters of two alternatives that are compared."""
 MOST_COUNTED = 1e12
-"""Where counting ends: more ways are reported as this many."""
+"""The number of ways at which counting ends; more ways are reported as this number."""
 
 Lead: TypeAlias = tuple[frozenset[int], ...]
-"""For each of the first characters of a part, as far as known, the codes that it can have."""
+"""The codes that each of a part's first characters can have, as far as known."""
 
 
 def ways(tree: Any, *, folded: bool, after: Lead = ()) -> float:

@@ -30,7 +30,7 @@ class Part(str):
     separates: bool
     """True if blanks on both of its sides are not adjacent in a line: a shape lacks only its digits."""
     repeat: Repeat | None
-    """What it repeats, if it is the repeat of one character."""
+    """The repeat of one character that this part is, else None."""
 
     def __new__(
         cls,

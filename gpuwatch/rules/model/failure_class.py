@@ -1,4 +1,4 @@
-"""What a rule pack states about the class of a rule: its kinds, and which other classes follow from it."""
+"""The statement of a rule pack about a failure class: its kinds, and the classes that follow from it."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ Kind: TypeAlias = Literal[
     "unresponsive_node",
     "unsaved",
 ]
-"""What each means stands in docs/rules.md."""
+"""The kinds of failure classes; docs/rules.md explains each."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PREFIX = ".*"
-"""Ends an effect that means all classes of a family: `gpu.*`."""
+"""The end of an effect that means all classes of a family: `gpu.*`."""
 
 
 class FailureClass(msgspec.Struct, frozen=True):

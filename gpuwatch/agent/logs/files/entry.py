@@ -100,7 +100,7 @@ class FileEntry(object):
         self.held: tuple[bytes, int, float, bool] | None = None
         """A live piece (bytes, offset, arrival, after a seam) that waits for the end of a small backlog."""
         self.hold_until = 0.0
-        """Until then it is only listed (monotonic)."""
+        """Time (monotonic) until which the file is listed but not read."""
         self.identity: str | None = None
         self.arrivals: deque[tuple[float, int]] = deque(maxlen=KEPT_ARRIVALS)
         """(unix seconds, offset), at most one per second."""

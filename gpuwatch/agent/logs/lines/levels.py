@@ -71,7 +71,7 @@ _GROUP = pattern_of(r"\b[Rr](?:ank|ANK)[ _-]?\d{1,6}\b:?|\[[^\[\]]{0,80}\]|\([^(
 _NUMBER = pattern_of(r"(?<![\w.])[+-]?\d[\d:.,TZ/+_-]*(?![\w.])")
 _TITLE = pattern_of(r" [A-Z_ ]{2,30}:")
 _BEHIND = pattern_of(r"\s?(?:[\]\[:|>)!-]|\W{2,})|\s(?:\S+\s+){2,}\S")
-"""What follows a level in a record without a time: a delimiter, or at least a short sentence."""
+"""Text after a level word in a record without a time: a delimiter, or at least a short sentence."""
 _DELIMITERS = frozenset(("-", "--", "|", ":", "::", ">", ">>", "#", "*"))
 
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}"

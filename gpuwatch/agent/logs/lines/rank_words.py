@@ -141,5 +141,5 @@ SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
 OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
 """Words of a line whose last rank may be another one."""
 LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
-"""What may follow a rank at the end of a line."""
+"""Text that may follow a rank at the end of a line."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -84,7 +84,7 @@ _PREFIX = {
     "eu": "e", "local": "o",
 }  # fmt: skip
 _CLOCK_OR_SECONDS = re.compile(r"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}")
-"""What every time has; searched first, because most texts without a time have no digits at all."""
+"""The part that every time has; searched first, because most texts without a time have no digits."""
 _DIGIT = re.compile(rb"[0-9\x80-\xff]")
 _NAMES = frozenset(_STAMP.groupindex)
 _DAY = 86400.0

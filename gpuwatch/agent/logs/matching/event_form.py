@@ -132,7 +132,7 @@ _HANDLER = pattern_of(
     r"(?i)[ _-](?:observer|hook|handler|callback|detector|listener|watcher|monitor|guard|dumper)s?\b.{0,60}"
     r"\b(?:regist(?:ered|ering)|attach(?:ed|ing)|install(?:ed|ing)|enabl(?:ed|ing)|armed|active|ready|loaded)\b"
 )
-"""What waits for the words before it, and has not seen them yet."""
+"""A handler of the error before it, which has not seen that error yet."""
 _SEARCH = pattern_of(r"\b(?:[efz]?grep -\w{0,8}c\w{0,8} .{1,400}|wc -l.{0,80}): ?0\s{0,4}$")
 """A command that counts lines, and its result."""
 _NUMBERED_THING = pattern_of(
@@ -174,7 +174,7 @@ _SAMPLE_END = pattern_of(
     r"(?i)\W{2,40}end(?: of)?(?: the)? (?:sample|prompt|completion|generation|response|output|text)"
 )
 _MARKER = pattern_of(r"[-=*#<>~+_]{2,40}(?=\s?[A-Za-z])")
-"""What a heading of a block of text begins with; also its last line."""
+"""The mark at the beginning of a heading above a block of text; also the block's last line."""
 _LIST_OF_TEXTS = pattern_of(
     r"(?P<name>\w{1,60})[\"']?\s?[=:]\s?(?:frozenset|set|tuple"
     r"|list)?[\[({]{1,3}(?:\s?(?:[rbf]?[\"'][^\"']{0,200}[\"']|[A-Za-z][\w.]{0,60})\s?,){0,40}"

@@ -28,7 +28,7 @@ _LEAD = re.compile(
     r"|[IWEF]\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] |\[[A-Z]{4,8}\] "
     r"|(?:.{0,120}? |)- [A-Z]{4,8} - (?:[\w.]{1,60} - )?"
 )
-"""What stands before the lines of a traceback that a launcher or logger took for single records."""
+"""The text that launchers and loggers put before lines of a traceback, which they took for single records."""
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|failed", re.IGNORECASE)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_CHUNK_LINES = 64
 """Lines taken from one stretch of a file; the last one of each shape."""
 MANY_WRITERS = 1024
-"""In a file of many ranks, the last lines among which writers are distinguished."""
+"""Number of last lines, in a file of many ranks, among which writers are distinguished."""
 FLOOD_BYTES, FLOOD_WRITERS = 128 * 1024, 16
 """Limits during a flood; the next stretch brings other lines."""
 MAX_WAITING_LINES = 256

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..matching.ruleset import RuleSet
 
 NAME = "kernel log"
-"""As `wire.KERNEL_LOG`; offsets count records."""
+"""The display name of the kernel log, `wire.KERNEL_LOG`; offsets count records."""
 KEPT_RECORDS = 4000
 
 

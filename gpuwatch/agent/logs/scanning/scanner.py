@@ -22,7 +22,7 @@ MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a long line that are searched again with the next part."""
 LINE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a fault of gpuwatch's raises on a line that nobody thought of."""
+"""Exceptions that a fault of gpuwatch raises on an unforeseen line."""
 MAX_FAILED = 100
 QUIET_S = 0.5
 """Seconds of silence after which an unfinished line or block is processed."""

@@ -13,7 +13,7 @@ class MetricFamily(Struct, frozen=True, eq=False):  # hashed for every sample: b
     """The name, type and help text of series that differ only in labels."""
 
     name: str
-    """As in samples: a counter ends in `_total`, an info in `_info`."""
+    """The name as in samples: a counter's ends in `_total`, an info's in `_info`."""
     kind: MetricKind
     help: str
 
