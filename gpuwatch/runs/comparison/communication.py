@@ -13,19 +13,19 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionSummary
 
 GRADIENT_SYNC = re.compile(r"grad|all_?reduce|reduce_?scatter", re.IGNORECASE)
-"""Operations that synchronise gradients between ranks."""
+"""Matches the names of operations that synchronise gradients between ranks."""
 MARK = re.compile(r"(?:^|_)(?:start|end|init|barrier)$", re.IGNORECASE)
-"""Operations that are logged once and are no evidence of gradient synchronisation."""
+"""Matches the names of operations that are logged once and are no evidence of gradient synchronisation."""
 MIN_SPEEDUP = 1.1
 """Smallest speed-up over one GPU at which several GPUs are useful."""
 IDLE_PCT = 5.0
-"""Average utilisation in percent below which a GPU does not take part."""
+"""Average utilisation in percent below which a GPU counts as idle."""
 CommunicationVerdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
 Sign: TypeAlias = Literal["for", "against", "unknown"]
 
 
 class Reason(Struct, frozen=True):
-    """A reason for a verdict; code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
+    """A reason for a verdict; its code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
 
     code: str
     sign: Sign
@@ -48,7 +48,7 @@ def communication_report(
 ) -> CommunicationReport:
     """Return the communication of a session, and whether its GPUs train together.
 
-    Its throughput is compared with that of the single-GPU sessions.
+    The session's throughput is compared with that of the single-GPU sessions.
     """
     operations = tuple(session.summary.communication or ())
     shares = tuple(step_share(each, session.summary) for each in operations)
@@ -69,10 +69,11 @@ def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float
 
 
 def verdict(reasons: Sequence[Reason]) -> CommunicationVerdict:
-    """Return `single` if the mode, a forced single-GPU mode or the number of workers is a reason against.
+    """Return whether several GPUs train together, from reasons for and against.
 
-    Else `doubtful` if any other reason is. Without a reason against: `multi` if gradient synchronisation is
-    logged, `doubtful` if only other reasons speak for it, `unknown` if none does.
+    `single` if the mode, a forced single-GPU mode or the number of workers is against; else `doubtful` if any
+    other reason is. Without a reason against: `multi` if gradient synchronisation is logged, `doubtful` if
+    only other reasons are for it, `unknown` if there are no reasons.
     """
     signs = {reason.code: reason.sign for reason in reasons}
     if "against" in (signs.get("mode"), signs.get("forced"), signs.get("workers")):

@@ -12,7 +12,7 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 
 TIMED = {"gpuwatch run": "the command", "gpuwatch.telemetry": "the training"}
-"""Writer of a session -> what its duration covers; a command includes imports and the loading of a model."""
+"""Writer of a session -> what the session's duration covers; for a command also imports and model loading."""
 
 
 class SessionGroup(Struct, frozen=True):
@@ -30,7 +30,7 @@ class SessionGroup(Struct, frozen=True):
 
     @property
     def counts(self) -> list[int]:
-        """The worker counts in it, sorted."""
+        """The worker counts in the group, sorted."""
         return sorted({each.summary.workers for each in self.sessions if each.summary.workers})
 
 
@@ -41,7 +41,7 @@ class ScalingPoint(Struct, frozen=True):
     group: SessionGroup
     baseline_workers: int
     speedup: float | None
-    """Ratio of unrounded steps/s."""
+    """Ratio of the unrounded steps/s."""
     efficiency: float | None
     """Speed-up divided by the ratio of worker counts; 1 is linear scaling."""
     throughput_speedup: float | None
@@ -59,15 +59,15 @@ class SessionComparison(Struct, frozen=True):
     single: SessionGroup
     multi: SessionGroup
     unknown: SessionGroup
-    """Sessions whose number of GPUs is unknown."""
+    """Sessions whose number of GPUs is unknown, as a group."""
     scaling: tuple[ScalingPoint, ...] = ()
     speedup: float | None = None
-    """Multi-worker over single-worker sessions, if all of the former have the same worker count."""
+    """Ratio of multi-worker to single-worker steps/s, if all multi-worker sessions have one worker count."""
     efficiency: float | None = None
     differences: tuple[Difference, ...] = field(default=())
-    """Settings because of which their numbers are not directly comparable."""
+    """Settings that differ, because of which the sessions' numbers are not directly comparable."""
     configuration: tuple[Difference, ...] = field(default=())
-    """Settings of the trainings' configurations in which they differ."""
+    """Settings of the trainings' configurations that differ between the sessions."""
 
 
 def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
@@ -92,7 +92,7 @@ def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
 
 
 def mode_of(summary: SessionSummary) -> str | None:
-    """Return `single` or `multi`, from the worker count if the session does not state it; None: unknown."""
+    """Return `single` or `multi`; from the worker count if the session does not state it; None: unknown."""
     if summary.mode is not None:
         return summary.mode
     return None if summary.workers is None else "multi" if summary.workers > 1 else "single"
@@ -128,7 +128,7 @@ def steps_per_s(summary: SessionSummary) -> float | None:
 
 
 def steady_samples_per_s(summary: SessionSummary) -> float | None:
-    """Return the samples per second from the median step; None if it or the batch size is unknown."""
+    """Return the samples per second from the median step; None if step or batch size is unknown."""
     size = summary.batch.global_size if summary.batch else None
     return summary.steady_steps_per_s * size if summary.steady_steps_per_s and size else None
 
