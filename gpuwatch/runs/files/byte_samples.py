@@ -42,7 +42,7 @@ def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
     """Return the packing of a file (None: plain), and a sample of its beginning and, if plain, its end.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with open_file(path) as file:
         head = file.read(SAMPLE_BYTES)

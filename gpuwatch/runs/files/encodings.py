@@ -13,14 +13,14 @@ MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 HEAD_BYTES = 4096
 PIECE_BYTES = 1 << 20
 UNDECIDED_BYTES = 256
-"""Bytes held back at the end of a piece: more than `PLAIN` needs to match."""
+"""Bytes that are held back at the end of a piece: more than `PLAIN` needs to match."""
 MAX_HELD_BYTES = 1 << 16
 MAX_BYTES_WITHOUT_NUL = 1024
 """Longest run of UTF-16 bytes without a space, digit or line end."""
 _MULTIBYTE_UTF8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 _ASCII = rb"[\t\n\r\x1b\x20-\x7e]"
 PLAIN = rb"(?=(?:%s|%s){24})(?:%s+|%s)+" % (_ASCII, _MULTIBYTE_UTF8, _ASCII, _MULTIBYTE_UTF8)
-"""Plain ASCII or UTF-8.
+"""Matches plain ASCII or UTF-8.
 
 UTF-16 has NUL bytes in Latin text and at every line end; 12 other characters match by chance with a
 probability below 1e-6.
@@ -32,7 +32,7 @@ STRETCH = {
 ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n\r\f\b\x1b\x07"
 SAMPLE_BYTES = 4_096
 MIN_BYTES = 64
-"""Shorter runs of bytes may be fragments of a broken line."""
+"""Shortest run of bytes that is examined; shorter ones may be fragments of a broken line."""
 MAX_FOREIGN_SHARE = 0.5
 """Share of bytes that are neither ASCII nor UTF-8 above which an encoding is unsupported.
 
@@ -41,10 +41,9 @@ A log in KOI8-R or GBK is mostly numbers and names.
 
 
 def encoding_of(head: bytes) -> str | None:
-    """Return `utf-16-le` or `utf-16-be` if the bytes begin with its mark and continue in it; else None.
+    """Return `utf-16-le` or `utf-16-be` if the bytes begin with that byte order mark and continue in it.
 
-    The mark alone is not enough: `cat` copies it into the middle of files, and programs that append ignore
-    it.
+    Else None.
     """
     encoding = MARKS.get(head[:2])
     if encoding is None or head[2:4] == b"\0\0":  # the latter is UTF-32
@@ -71,7 +70,7 @@ def as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
 class Utf16:
     """Converts UTF-16 to UTF-8.
 
-    It may contain stretches of plain text, as `>>` after PowerShell output does.
+    The input may contain stretches of plain text, as `>>` after PowerShell output does.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -122,14 +121,14 @@ class Utf16:
     def _text(self, data: bytes, *, final: bool = False) -> bytes:
         """Return bytes between plain stretches as UTF-8: decoded from UTF-16 if they contain NULs.
 
-        `final`: the last ones before a stretch or the end of the file.
+        `final`: they are the last bytes before a stretch or the end of the file.
         """
         self._wide = b"\0" in data or (self._wide and len(data) < MAX_BYTES_WITHOUT_NUL)
         return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
 
 
 def is_unknown_encoding(data: bytes) -> bool:
-    """Return True if the bytes begin or end in an unsupported encoding; NUL bytes are ignored."""
+    """Return True if the bytes begin or end in an unsupported encoding; NUL bytes do not count."""
     return _is_unknown(data[:SAMPLE_BYTES]) or _is_unknown(data[-SAMPLE_BYTES:])
 
 

@@ -1,4 +1,4 @@
-"""Decides by name and beginning which files are logs."""
+"""Decides by file name and first bytes which files are logs."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ KINDS: dict[str, str] = {
 """Kind -> name suffixes of files that are skipped in a folder; a file named directly is read anyway."""
 BINARY = {"picture", "checkpoint or weights", "program"}
 TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
-"""Suffixes among these that are text but no logs."""
+"""Suffixes in KINDS whose files are text but no logs."""
 SAVED_SCREEN = "saved screen"
 PASTED_INTO = {"data", "source or settings"}
 """Kinds of files into which people paste tool output."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
-"""Suffixes of compressed files, including unsupported compressions."""
+"""Suffixes of compressed files, including compressions that cannot be read."""
 LOG_SUFFIXES = (".log", ".out", ".err")
 """A binary file with this suffix counts as unreadable; other binary files as skipped."""
 JSON_BEGINS = (b"{", b"[", b'"')
 JSON_LOGS = {"error.json"}
-"""JSON files that are logs: torchrun's exception file. Other .json files are settings and traces."""
+"""Names of JSON files that are logs: torchrun's exception file. Others are settings and traces."""
 RECORDS = re.compile(
     rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event|line)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
 )
-"""The beginning of a log with one JSON object per line."""
+"""Matches the beginning of a log with one JSON object per line."""
 DATED_RECORDS = re.compile(
     rb'\s{0,8}\{[^\n]{0,4000}"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\n]{0,4000}\}\s{0,4}\n\s{0,8}\{'
 )
 TROUBLE = re.compile(rb'"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"|\b[A-Z]\w{0,60}(?:Error|Exception): ')
-"""Dated objects are a log if one of them has such a level or an exception, whatever its fields are named."""
+"""Matches a grave level or an exception, by which dated JSON objects count as a log."""
 RECORD_BYTES = 16_384
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
-"""Characters that no row of numbers (NaN and infinity included) contains."""
+"""Matches a character that no row of numbers (NaN and infinity included) contains."""
 SETTINGS_TEXT = re.compile(
     r"(?:[\w.-]{0,40}requirements?[\w.-]{0,40}|constraints|environment|pip[_-]?(?:freeze|list)|conda[_-]?list"
     r"|cmakelists|licen[cs]e|readme|vocab|merges)\.txt$"
 )
-"""Text files beside logs that list packages, words or terms."""
+"""Matches names of text files beside logs that list packages, words or terms."""
 TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 
 
@@ -70,7 +70,7 @@ def unpacked_name(name: str) -> str:
 
 
 def kind_of_name(name: str) -> str | None:
-    """Return what a file of this name is instead of a log (`data`, ...); None: it may be a log."""
+    """Return the kind of a file that is no log by its name (`data`, ...); None: it may be a log."""
     plain = unpacked_name(name)
     if SAVED_SCREEN_NAME.match(plain):
         return SAVED_SCREEN
@@ -84,7 +84,7 @@ def kind_of_name(name: str) -> str | None:
 
 
 def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """Return True if a file is a log by its beginning, although its name has the ending of `kind`.
+    """Return True if the first bytes show that a file is a log, although its name has a suffix of `kind`.
 
     PBS, LSF and many scripts name a job's output `task2.o`; `journalctl -o json` and structured loggers write
     `.json`; tool output is pasted into notes.
@@ -132,7 +132,7 @@ def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -
 
 
 def is_plain_text(head: bytes) -> bool:
-    """Return True if a file begins with lines of UTF-8."""
+    """Return True if the bytes begin with lines of UTF-8."""
     lines = head[: head.rfind(b"\n") + 1]
     return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
 

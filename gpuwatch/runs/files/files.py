@@ -39,10 +39,10 @@ from gpuwatch.wire import KERNEL_LOG
 
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 FLIGHT_DUMP = "flight-recorder dump"
-"""Why a dump is not read as a log; it is judged apart."""
+"""Reason why a dump is not read as a log; dumps are judged separately."""
 FOREIGN_LINK = "a link of another user, to a folder that is not that user's"
 PSEUDO_DEVICES = frozenset(each.stat().st_dev for each in (Path("/proc"), Path("/sys")) if each.is_dir())
-"""Devices of the kernel's own files."""
+"""Device numbers of the kernel's own file systems, such as /proc."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -52,7 +52,7 @@ class Skipped(Struct, frozen=True):
     name: str
     why: str
     unreadable: bool = False
-    """True if it may have been a log, which a report has to name."""
+    """True if the file may have been a log, so that a report has to name it."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ def leave_out_older_states(gathered: Gathered) -> None:
 
 
 def until(log: LogPath, job: float | None) -> float:
-    """Return an upper bound of the times in a file, to within a day (unix seconds).
+    """Return an upper bound of the times in a file (unix seconds), to within a day.
 
     `job`: the last timestamp in any of the job's files, or None.
     """
@@ -138,7 +138,7 @@ def walked(
 ) -> Iterator[tuple[Path, Path | None]]:
     """Yield (file, folder) for every file under the paths.
 
-    The folder is the path that was named, None if the file itself was named.
+    The folder is the one of `paths`; None if the file itself is in `paths`.
     """
     folders: list[Path] = []
     for path in paths:
@@ -171,14 +171,14 @@ def walked(
 
 
 def why_not_entered(folder: Path, named: Path) -> str | None:
-    """Return why a folder that was found is not entered; None: it is.
+    """Return why a folder is not entered; None: it is entered.
 
-    Who writes into a folder of logs chooses where its links lead: to `/`, all files of the machine would be
-    read. A user's link is followed to folders of that user alone.
+    Who writes into a folder of logs chooses where its links lead: if one led to `/`, all files of the machine
+    would be read. A user's link is followed only to folders of the same user.
 
     Args:
-        folder: Or a link to one.
-        named: The folder that was named, in which it was found.
+        folder: The folder, or a link to one.
+        named: The folder of the arguments in which it was found.
     """
     try:
         link = folder.lstat()
@@ -200,7 +200,7 @@ def natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _is_read_anyway(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
-    """Return True for a log or a table of metrics whose name has the ending of `kind`."""
+    """Return True for a log or a table of metrics whose name has a suffix of `kind`."""
     return kind != SAVED_SCREEN and (may_be_log(path, kind, columns) or is_metrics_table(path, columns))
 
 
@@ -277,7 +277,10 @@ def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -
 
 
 def inner_name(path: Path, root: Path | None) -> str:
-    """Return the path below the named folder; for a file that was named itself, its folder and name."""
+    """Return the path below the folder that the user named.
+
+    For a file that was named itself, folder and name.
+    """
     if root is not None:
         return str(path.relative_to(root))
     return str(path) if not path.is_absolute() else "/".join(path.parts[-2:])

@@ -20,13 +20,13 @@ DOCUMENT = "json-document"
 NOTEBOOK = "notebook"
 NOTEBOOK_ENDING = ".ipynb"
 MAX_NOTEBOOK_BYTES = 64 << 20
-"""Bytes of a Jupyter notebook that are read; pictures in it make most of them."""
+"""Most bytes of a Jupyter notebook that are read; most of them are pictures."""
 HEAD_BYTES = 32_768
 MAX_RECORD = 1 << 20
 """Largest record or string in bytes."""
 MAX_DEPTH = 64
 MAX_RECORDS_TRIED = 8
-"""Records at the beginning that classify a document; half of them must be log records."""
+"""Number of records at the beginning that classify a document; half of them must be log records."""
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
 _INDENT = re.compile(rb"(?<!\s)\s*[\r\n]\s*")
@@ -36,7 +36,7 @@ _TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")
 _SOURCE = re.compile(
     r"(?i)^(?:(?:global_|local_)?rank|host(?:_?name)?|node|pod|pid|logger|process|stream|reason|source|container|app|labels)$"
 )
-"""Keys of a logger's record (level, time, source), which a chat or commit record lacks."""
+"""Matches keys of a logger's record (level, time, source), which a chat or commit record lacks."""
 _SERVICE_KEYS = frozenset(("ingestionTime", "logStreamName", "eventId", "insertId", "receiveTimestamp"))
 """Keys that log services add to a record."""
 _STEP_AT_END = re.compile(rb'"step"\s{0,4}:\s{0,4}\d')
@@ -50,11 +50,11 @@ class TooLongError(ValueError):
 
 
 class TrainerState(NamedTuple):
-    """Data of a Hugging Face `Trainer` state besides its records."""
+    """Data in the saved state of a Hugging Face `Trainer` other than its records."""
 
     step: int
     total_steps: int | None
-    """None: it is unknown whether the training ended at `step`."""
+    """Number of steps of the training; None: it is unknown whether it ended at `step`."""
 
 
 def document_packing(total_steps: int | None) -> str:
@@ -71,7 +71,7 @@ def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
     """Return True if a file is one JSON document with log records or training steps.
 
     Args:
-        head: Its first bytes.
+        head: The first bytes of the file.
         columns: Names of the values of a step -> quantities.
     """
     if _BEGIN.match(head) is None:
@@ -117,9 +117,9 @@ def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | No
     end a training early.
 
     Args:
-        path: Of the file.
-        head: Its first bytes.
-        tail: Its last bytes.
+        path: The path of the file.
+        head: The first bytes of the file.
+        tail: The last bytes of the file.
     """
     if b'"log_history"' not in head:
         return None
@@ -144,8 +144,8 @@ def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tu
     """Return the packing of a file (None: no document), and the step of the trainer state in it, if any.
 
     Args:
-        path: Of the file.
-        sample: Its first and last bytes.
+        path: The path of the file.
+        sample: The first and last bytes of the file.
         columns: The same as for `holds_records`.
     """
     head = sample[:HEAD_BYTES]

@@ -14,19 +14,19 @@ class LogPath(Struct, frozen=True):
     name: str
     """Display name: the path as given, sanitized and unique."""
     inner: str
-    """The path below the named folder, which describes the file; folders above do not."""
+    """The path below the folder that was named, which describes the file; folders above do not."""
     size: int
     """Size on disk in bytes."""
     mtime: float
     """Modification time (unix seconds); an upper bound for the times in it."""
     packing: str | None = None
-    """gzip, zstd, xz, bzip2, utf-16, a section, a JSON document; None: plain."""
+    """The packing: gzip, zstd, xz, bzip2, utf-16, a section, a JSON document; None: plain."""
     dated: float | None = None
-    """The last timestamp with a year in its beginning or end."""
+    """The last timestamp with a year at the beginning or end of the file (unix seconds)."""
     until: float = 0.0
-    """Upper bound of its times, to within a day; it determines the year of timestamps without one.
+    """Upper bound of the file's times (unix seconds), to within a day; it gives the year of other timestamps.
 
-    Its own last timestamp, else the job's; `mtime` where that is at most a day later or none is known.
+    It is the file's last timestamp, else the job's; `mtime` if that is at most a day later or none is known.
     """
     owner: int = -1
     """User id of the owner; -1: unknown, or others may write the file."""

@@ -39,7 +39,7 @@ def open_file(path: Path) -> BinaryIO:
     """Open a regular file for unbuffered reading.
 
     Raises:
-        OSError: it may not be read, is no regular file, or a link that may not be followed.
+        OSError: the file may not be read, is no regular file, or is a link that may not be followed.
     """
     return cast(BinaryIO, _FileThatAnswers(open_regular(os.fspath(path)), "rb"))
 
@@ -47,10 +47,10 @@ def open_file(path: Path) -> BinaryIO:
 def open_below(folder: Path, path: str) -> int:
     """Open a regular file below a folder without following links (one may just have been created).
 
-    Return its descriptor.
+    Return the file's descriptor.
 
     Raises:
-        OSError: it does not exist, may not be read, is no regular file, or a link is on the way.
+        OSError: the file does not exist, may not be read, is no regular file, or a link is on the path.
     """
     *folders, name = Path(path).parts
     within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -80,7 +80,7 @@ def open_buffered(path: Path) -> BinaryIO:
 def beginning(path: Path) -> Callable[[int], bytes]:
     """Return a function that takes a number and returns up to that many bytes of a file's beginning.
 
-    It raises OSError if the file cannot be read.
+    The function raises OSError if the file cannot be read.
     """
 
     def read(most: int) -> bytes:

@@ -28,16 +28,19 @@ UTF_16 = "utf-16"
 SECTION = "section"
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
-"""Bytes fed to zstd's decoder at a time: with its factor of at most 32,000 they expand to 64 MB."""
+"""Bytes that zstd's decoder gets at a time: expanded by at most 32,000 they give 64 MB."""
 PIECE_BYTES = 1 << 20
-"""Bytes taken from the other decoders at a time: bzip2 expands 4 kB to gigabytes."""
+"""Bytes that the other decoders return at a time: bzip2 expands 4 kB to gigabytes."""
 HEAD_BYTES = 256
-"""Bytes after a member that show whether another member, text or padding follows."""
+"""Bytes after an archive member that show whether another member, text or padding follows."""
 MIN_UNPACKED_BYTES = 128 << 20
 XZ_MEMORY_BYTES = 256 << 20
-"""Most memory of xz's decoder: the head of a file states its dictionary, of `xz -9` one of 64 MiB."""
+"""Most memory of xz's decoder in bytes.
+
+The head of a file states the size of its dictionary: 64 MiB for `xz -9`.
+"""
 MAX_EMPTY_MEMBERS = 100_000
-"""Members without text in a row after which the rest is not read; each has 13 bytes or more."""
+"""Most archive members without text in a row; the rest is then not read. Each has 13 bytes or more."""
 MAX_EXPANSION = 1000
 """Largest expansion factor of a file above `MIN_UNPACKED_BYTES`; logs reach about 300."""
 
@@ -85,7 +88,7 @@ def _returning(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - 
 
 
 def _unbounded(decoder: Any, data: bytes) -> Iterator[bytes]:  # noqa: ANN401 - zstandard's neither
-    """Yield zstd's output; it has no output limit, so callers feed it little at a time."""
+    """Yield zstd's output. It has no output limit, so callers pass little input at a time."""
     yield decoder.decompress(data)
 
 
@@ -116,7 +119,7 @@ def packing_of(head: bytes) -> str | None:
 
 
 def _member_packing(data: bytes) -> str | None:
-    """Return the compression by the first bytes, or None.
+    """Return the compression of a file by its first bytes, or None.
 
     Names are unreliable (a `dmesg.gz` may be plain).
     """
@@ -126,7 +129,7 @@ def _member_packing(data: bytes) -> str | None:
 
 @dataclass
 class Contents:
-    """Reads the unpacked bytes of a log file in order. After reading, `damage` states what failed."""
+    """Reads the unpacked bytes of a log file in order; afterwards `damage` states what failed."""
 
     path: Path
     packing: str | None
@@ -134,7 +137,7 @@ class Contents:
     read: int = field(default=0, init=False)
     """Bytes read from the file so far, for a progress bar."""
     _goes_on: bool = field(default=True, init=False)
-    """True while more data is stored after the bytes read last."""
+    """True while more data is stored in the file after the bytes read last."""
     _next: int = field(default=0, init=False)
     """Offset of that data."""
     _last_member: int = field(default=0, init=False)
@@ -183,7 +186,7 @@ class Contents:
             yield data
 
     def _section(self, file: BinaryIO, begin: int, end: int, lines: int) -> Iterator[bytes]:
-        """Yield the section, preceded by `lines` blank lines, so that line numbers are those of the file."""
+        """Yield a section's bytes after `lines` blank lines: line numbers are then those of the file."""
         yield b"\n" * lines
         file.seek(begin)
         while begin < end and (data := file.read(min(READ_BYTES, end - begin))):
@@ -249,7 +252,7 @@ class Contents:
             self.damage = f"the {packing} data is truncated"
 
     def _with_text(self, pieces: Iterator[bytes], member: int) -> Iterator[bytes]:
-        """Yield the pieces of a member, by its number.
+        """Yield the pieces of the archive member with this number.
 
         Raises:
             EOFError: too many members in a row have no text.

@@ -28,11 +28,11 @@ MIN_LINES = 2
 NEAR_LINES = 40
 """Lines next to a section border that are searched for a time."""
 _STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
-"""Every heading begins with one of these, except at the start of the file."""
+"""Beginnings of headings; each heading has one, except at the start of the file."""
 _TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")
-"""SectionHeading that `tail` and `head` print for several files."""
+"""Matches a heading that `tail` and `head` print for several files."""
 _RULE_OF_MORE = re.compile(r":{8,40}$")
-"""Rule that `more` prints above and below the name."""
+"""Matches a rule that `more` prints above and below a file name."""
 _RULED = re.compile(
     r"(?:[=*~+]{2,80}|#{2,80}|-{3,80}|>{2,80}|\[)\s{0,4}(?P<title>[^\s=*~#>\-][^=*~#<>]{0,160}?)"
     r"\s{0,4}(?:[=*~+#<\-]{2,80}|\])?$"
@@ -60,14 +60,14 @@ class SectionHeading(NamedTuple):
     """A line in a file that names the source of the lines below it."""
 
     begin: int
-    """Offset of its first line (bytes)."""
+    """Offset of the heading's first line (bytes)."""
     end: int
-    """Offset after its last line."""
+    """Offset after the heading's last line (bytes)."""
     title: str
     place: str
-    """Its content as a path: `gpu-b03/rank_5.log`."""
+    """The source that the heading names, as a path: `gpu-b03/rank_5.log`."""
     sure: bool
-    """True for headings of tools that print them only there."""
+    """True if a tool prints such a heading only above a file."""
 
 
 def sections_of(log: LogPath) -> list[LogPath]:
@@ -167,7 +167,7 @@ def place_in(title: str) -> str | None:
 
 
 def is_pasted(found: Sequence[SectionHeading], data: bytes, log: LogPath) -> bool:
-    """Return True if the headings separate pasted logs, rather than being lines of one running program.
+    """Return True if the headings separate pasted logs, and are not lines of one running program.
 
     A program writes its lines in order of time, a few below each of its banners.
     """

@@ -19,9 +19,9 @@ from gpuwatch.wire import TimeBound
 
 MAX_LINES_TRIED = 400
 COPIED_S = 60.0
-"""A file modified this long after the job's last line was copied, or written by another job (seconds)."""
+"""Seconds after the job's last line; a file modified later was copied, or is of another job."""
 TALKATIVE_S = 3600.0
-"""A line is dated by the line above it if the job went on for at most this long (seconds).
+"""Seconds; a line is dated by the line above if the job went on for at most this long.
 
 Failures are mostly printed right after another line, and the other ranks then wait 30 minutes at most by
 default.
@@ -31,7 +31,7 @@ _ENDS = re.compile(rb"[\r\n]+")
 
 
 class Times(Struct, frozen=True):
-    """The timestamps nearest to a line (unix seconds)."""
+    """The timestamps nearest to a line, above and below it (unix seconds)."""
 
     above: float | None = None
     below: float | None = None
@@ -104,9 +104,9 @@ def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
 
 
 def bound_of(times: Times) -> TimeBound:
-    """Return how the time of a line without a timestamp is bounded.
+    """Return how the time of a line without a timestamp is bounded: "before", "after" or "undated".
 
-    "before" the timestamp below it, else "after" the one above it, else "undated".
+    "before" the timestamp below the line, else "after" the one above it, else "undated".
 
     Only timestamps of the same writer are bounds: other files may have ended earlier, and a file's
     modification time may be that of a copy.

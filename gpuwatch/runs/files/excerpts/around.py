@@ -24,7 +24,7 @@ class Around(NamedTuple):
     below: Sequence[str]
     """The lines below its last occurrence."""
     last: Sequence[str]
-    """The last lines of the file that are below it; in a short file equal to the end of `below`."""
+    """The last lines of the file that are below the error; in a short file equal to the end of `below`."""
     below_bytes: int = 0
     """Bytes from the error to the end of the file."""
 
@@ -33,8 +33,8 @@ def around(path: Path, packing: str | None, first: int, last: int) -> Around | N
     """Return the lines around a block; None if the file cannot be read.
 
     Args:
-        path: The log.
-        packing: Its packing; None: plain.
+        path: The path of the log.
+        packing: The packing of the log; None: plain.
         first: Offset of the block's beginning (bytes, unpacked).
         last: Offset of the beginning of its last line.
     """

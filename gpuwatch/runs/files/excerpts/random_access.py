@@ -14,7 +14,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 
 KEPT_BYTES = 128 << 20
-"""Bytes of unpacked text that are cached, over all files."""
+"""Most bytes of unpacked text that are cached, over all files."""
 
 
 class PieceCache:
@@ -28,7 +28,7 @@ class PieceCache:
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, int]) -> bytes | None:
-        """Return the piece with this file name and number; None if it is not cached."""
+        """Return the cached piece with this file name and number; None if it is not cached."""
         with self._lock:
             piece = self._pieces.get(key)
             if piece is not None:
@@ -36,7 +36,7 @@ class PieceCache:
             return piece
 
     def put(self, key: tuple[str, int], piece: bytes) -> None:
-        """Add a piece, evicting the least recently used ones."""
+        """Add a piece; the least recently used pieces are evicted if the limit is exceeded."""
         with self._lock:
             self._bytes += len(piece) - len(self._pieces.pop(key, b""))
             self._pieces[key] = piece
@@ -61,7 +61,7 @@ class PlainText:
         """Return the current size in bytes.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         with open_file(self._path) as file:
             return os.fstat(file.fileno()).st_size
@@ -70,7 +70,7 @@ class PlainText:
         """Return `count` bytes from an offset on; fewer at the end of the file.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         with open_file(self._path) as file:
             return os.pread(file.fileno(), count, offset)
@@ -79,7 +79,7 @@ class PlainText:
         """Return the status of the file that has this name now, and `count` bytes of it from an offset on.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         with open_file(self._path) as file:
             return os.fstat(file.fileno()), os.pread(file.fileno(), count, offset)
@@ -106,7 +106,7 @@ class UnpackedText:
         """Return the size of the text in bytes; the first call unpacks the whole file.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         while not self._whole:
             self._advance()
@@ -116,7 +116,7 @@ class UnpackedText:
         """Return `count` bytes of the text from an offset on; fewer at its end.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         found: list[bytes] = []
         end = offset + count
@@ -146,7 +146,7 @@ class UnpackedText:
                 return piece
 
     def _advance(self) -> bytes:
-        """Unpack one more piece and return it; empty at the end."""
+        """Unpack one more piece of the file and return it; empty at the end."""
         if self._pieces is None:
             self._begin()
         assert self._pieces is not None  # noqa: S101 - `_begin` sets it
@@ -165,7 +165,7 @@ class UnpackedText:
         """Start unpacking at the beginning again.
 
         Raises:
-            OSError: it cannot be read, or it was replaced since.
+            OSError: the file cannot be read, or was replaced since it was opened.
         """
         status = os.stat(self._log.path)  # noqa: PTH116 - of a Path it costs more
         stamp = status.st_ino, status.st_mtime_ns

@@ -14,7 +14,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import DECODERS, UTF_16, Contents, is_section
 
 MAX_LINES = 40_000
-"""Lines over all files; about a second of work."""
+"""Most lines that are sampled over all files; they take about a second."""
 FIRST_LINES = 400
 LAST_LINES = 200
 MIN_LINES = 20
@@ -31,9 +31,9 @@ def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def sample_of(log: LogPath, files: int) -> list[bytes]:
-    """Return the sample lines of one of `files` files, fewer of each if there are many.
+    """Return the sample lines of one log out of `files` logs; the more logs, the fewer lines.
 
-    Empty if unreadable.
+    Empty if the log is unreadable.
     """
     share = max(MIN_LINES, MAX_LINES // max(1, files))
     with contextlib.suppress(OSError):  # the scan itself has stated why
@@ -42,7 +42,7 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:
-    """Return the `first` and `last` lines of a file; of a packed file only from its beginning.
+    """Return the `first` first and `last` last lines of a file; for a packed file only first ones.
 
     Raises:
         OSError: the file cannot be read.
@@ -67,5 +67,5 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
 
 
 def _text(data: bytes) -> bytes:
-    """Return bytes that begin with the mark of UTF-16 as UTF-8, others unchanged."""
+    """Return the bytes as UTF-8 if they begin with the mark of UTF-16, else unchanged."""
     return b"".join(as_utf8(iter([data])))

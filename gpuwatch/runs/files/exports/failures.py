@@ -16,17 +16,17 @@ from gpuwatch.runs.files.exports.stated_place import StatedPlace, placed, time_o
 
 MAX_DEPTH = 24
 MAX_REPORTS = 64
-"""Most failures of one document."""
+"""Most failures that are reported of one document."""
 MAX_RECORDS = 20_000
-"""Most records of one document that are looked at."""
+"""Most records of one document that are examined."""
 MAX_TEXT, MAX_STATE = 600, 200
 MAX_VALUES = 4
-"""Texts of reasons, and of details, by which the deciding line is searched."""
+"""Most texts of reasons, and of details, by which the deciding line is searched."""
 _KEY = re.compile(r"[ _.-]")
 _WHOLE = re.compile(r"-?\d{1,10}")
 MAX_SIGNAL = 64
 STOPPED = ("stopped", "exited", "terminated", "shutting-down", "deprovisioning")
-"""States of an end whose reason decides."""
+"""States of an ended task for which the reason decides whether it failed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _walk(
     depth: int,
     left: list[int],
 ) -> Iterator[StatedFailure]:
-    """Yield the failures in a part of a document; `left[0]`: how many more records may be read."""
+    """Yield the failures in a part of a document; `left[0]`: how many more records may be examined."""
     if depth > MAX_DEPTH or left[0] <= 0:
         return
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def _is_crash_loop(failure: StatedFailure) -> bool:
 
 
 def _not_made_good(records: list[Any]) -> Iterator[Any]:
-    """The records of a list without failed ones after which one of the same name ended well."""
+    """Yield the records of a list; a failed one is left out if a later one of the same name ended well."""
     parts = [(_by_plain_key(record), record) for record in records if isinstance(record, dict)]
     ends: dict[tuple[str, bool], datetime] = {}
     for record, _ in parts:
@@ -126,7 +126,10 @@ def _ended_at(record: Mapping[str, Any]) -> datetime | None:
 
 
 def _name_and_clock(record: Mapping[str, Any], at: datetime) -> tuple[str, bool]:
-    """The record's name, and True if its time has no zone: times of the other kind are not compared."""
+    """Return the name of a record, and True if its time has no zone.
+
+    Only records that agree in both are compared.
+    """
     return str(record.get("name", "")), at.tzinfo is None
 
 
@@ -137,15 +140,15 @@ def _is_on_purpose(record: Mapping[str, Any]) -> bool:
 
 
 def _is_repeated(own: StatedFailure, inner: list[StatedFailure]) -> bool:
-    """Return True if a record states no more than those within it."""
+    """Return True if a record states no more than the records within it."""
     stated = {reason for each in inner for reason in each.reasons}
     return bool(inner) and all(reason in stated for reason in own.reasons)
 
 
 def _inner(record: Mapping[str, Any], *, ended: bool) -> Iterator[Any]:
-    """Yield the parts of a record; a container's earlier end only if it waits to be started again.
+    """Yield the parts of a record; a container's earlier end only if the container waits for a restart.
 
-    `ended`: also without the earlier attempts.
+    `ended`: leave out all earlier attempts.
     """
     for key, each in record.items():
         if ended and key in words.EARLIER:
@@ -158,7 +161,7 @@ def _inner(record: Mapping[str, Any], *, ended: bool) -> Iterator[Any]:
 
 
 def _taken(record: Mapping[str, Any], place: StatedPlace) -> StatedFailure | None:
-    """Return the failure of a machine that was taken away, from a record of a cloud's operations, or None."""
+    """Return the failure "machine taken away" from a record of a cloud's operations, or None."""
     named = [
         str(record[key]) for key in words.stated(words.OPERATION, record) if isinstance(record[key], str)
     ]
@@ -192,7 +195,7 @@ def _report(record: Mapping[str, Any], place: StatedPlace, state: str) -> Stated
 
 
 def _state(record: Mapping[str, Any]) -> str:
-    """Return the state in a record: a known one, else the first with a text; empty: none."""
+    """Return the state in a record: a known state, else the first that has a text; empty: none."""
     for key in words.stated(words.STATE, record):
         text = _word(record[key])
         if text and (words.FAILED.match(text) or words.GOOD.match(text) or words.WAITING.match(text)):
@@ -201,7 +204,7 @@ def _state(record: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 - of JSON
-    """Return a state as text, from a text, a list of flags, or an object with its name; empty: none."""
+    """Return a state as text; `value` is a text, a list of flags, or an object with a name. Empty: none."""
     if isinstance(value, str):
         return value.strip()[:MAX_STATE]
     if isinstance(value, list):
@@ -242,13 +245,13 @@ def _condition(record: Mapping[str, Any]) -> bool:
 
 
 def _waits(record: Mapping[str, Any]) -> bool:
-    """Return True if a record is a condition of a pod or workload that cannot start."""
+    """Return True if a record is a Kubernetes condition of a pod or workload that cannot start."""
     kind = str(record.get("type", "")).lower()
     return kind in words.CONDITIONS_OF_START and str(record.get("status", "")).lower() == "false"
 
 
 def _reasons(record: Mapping[str, Any], keys: Container[str]) -> tuple[list[str], list[str]]:
-    """Return the texts of these keys, on one line and shortened, and the same texts unchanged."""
+    """Return the texts of these keys, shortened to one line each, and the same texts unchanged."""
     short, raw = [], []
     for key, value in record.items():
         text = _message(value) if key in keys else ""

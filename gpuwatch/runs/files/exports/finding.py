@@ -9,7 +9,7 @@ from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, is_log_table
 from gpuwatch.runs.files.exports.status_lines import MAX_BYTES, STATUS, is_status_document
 
 BEGINS = ("{", "[", "apiVersion:", "kind:", "items:")
-"""How the first line of a document begins; a prompt and a few notes may stand above."""
+"""Beginnings of the first line of a document; a prompt and a few notes may stand above."""
 MAX_ABOVE = 12
 """Lines above the document."""
 
@@ -20,7 +20,7 @@ def export_packing(head: bytes, read: Callable[[int], bytes], *, log: bool = Fal
     Args:
         head: The first bytes of the file.
         log: Whether the file has the name of a log: a document in it must state a failure.
-        read: Returns up to that many bytes of its beginning; called if `head` may begin a document.
+        read: Returns up to that many bytes of the file's beginning; called if `head` may begin a document.
     """
     if is_log_table(head):
         return LOG_TABLE

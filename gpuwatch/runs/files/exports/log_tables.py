@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
 LOG_TABLE = "log-table"
-"""The packing name of such a file."""
+"""The packing name of a file with a table of log lines."""
 MAX_FIELD = 1 << 20
 _KEY = re.compile(r"[@ _.-]|\[[^\]]{0,20}\]|\(.{0,20}\)")
 MESSAGE_COLUMNS = (
@@ -51,7 +51,7 @@ HOST_COLUMNS = (
     "kubernetesnodename",
 )
 RANK_COLUMNS = ("rank", "globalrank")
-"""Names of the columns, in lower case without signs; the first one that a table has is read."""
+"""Names of columns with the rank, in lower case without signs; the first that a table has is read."""
 OF_PEOPLE = frozenset(
     (
         "user",
@@ -67,18 +67,18 @@ OF_PEOPLE = frozenset(
         "category",
     )
 )
-"""Columns of a table of messages between people, or of a data set."""
+"""Names of columns in tables that are no logs: messages between people, or data sets."""
 _LEVEL = re.compile(
     r"(?i)(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit(?:ical)?|fatal|alert|emerg(?:ency)?|trace)$"
 )
 _TROUBLE = re.compile(rb"\b[A-Z]\w{0,60}(?:Error|Exception): |[,\t\"](?:ERROR|CRITICAL|FATAL)[,\t\": ]")
-"""An exception or a row of such a level, by which the last column of a table holds messages."""
+"""Matches an exception or a grave level in a row, which shows that the last column holds messages."""
 _RANK = re.compile(r"\d{1,6}")
 _HOST = re.compile(r"[A-Za-z][\w.-]{1,80}")
 
 
 def is_log_table(head: bytes) -> bool:
-    """Return True if a file begins with the heading of such a table, and a row with a time below it."""
+    """Return True if a file begins with the heading of a table of log lines, and a row with a time."""
     lines = head[:8192].decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:3]
     if len(lines) < 2 or len(lines[0]) > 2000:
         return False
@@ -119,7 +119,7 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _rows(lines: Iterator[str], separator: str) -> Iterator[list[str]]:
-    """The rows of a table; one that cannot be read, such as a quote without an end, has no fields."""
+    """Yield the rows of a table; one that cannot be read, such as a quote without an end, is empty."""
     csv.field_size_limit(MAX_FIELD)
     reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=separator)
     while True:

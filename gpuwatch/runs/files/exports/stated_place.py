@@ -18,7 +18,7 @@ _ENVIRONMENT = re.compile(r"(?P<name>[A-Z_]{2,40})=(?P<value>\d{1,7})")
 _FRACTION = re.compile(r"\.\d{1,9}")
 _MILLISECONDS, _YEAR_2000, _YEAR_2100 = 1e11, 946_684_800, 4_102_444_800
 _LARGEST_NUMBER = 1e300
-"""Larger numbers are no times; those of more than 308 digits are no floats either."""
+"""Largest number that may be a time; a number of more than 308 digits is no float either."""
 
 
 class StatedPlace(Struct, frozen=True):
@@ -31,16 +31,16 @@ class StatedPlace(Struct, frozen=True):
     listed: bool = False
     """True for the records of a list."""
     of_job: bool = False
-    """True if this record or one around it is of a job, and no setting, test or data."""
+    """True if this record or one around it describes a job, and not a setting, test or data."""
 
 
 def placed(record: Mapping[str, Any], above: StatedPlace, raw: Mapping[str, Any]) -> StatedPlace:
     """Return the place of a record: its own facts, else those of the records around it.
 
     Args:
-        record: Its fields by normalised key.
+        record: The fields of the record by normalised key.
         above: The place of the records around it.
-        raw: Its fields by their own keys.
+        raw: The fields of the record by their original keys.
     """
     place = above
     metadata = raw.get("metadata")
@@ -82,7 +82,7 @@ def _node(record: Mapping[str, Any]) -> str | None:
 
 
 def _host(name: str) -> str | None:
-    """Return a name that has the form of a host's; None: another text."""
+    """Return the name if it has the form of a host name, else None."""
     return name if _ONE_NODE.fullmatch(name) else None
 
 

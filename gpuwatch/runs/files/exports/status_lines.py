@@ -11,22 +11,22 @@ from gpuwatch.runs.files.exports.failures import StatedFailure, reports
 from gpuwatch.runs.saved_outputs import containers
 
 STATUS = "status-document"
-"""The packing name of such a file."""
+"""The packing name of a file with status documents."""
 MAX_BYTES = 8 << 20
 """Largest document in bytes that is parsed."""
 MAX_YAML = 1 << 20
-"""Characters of a YAML document that is parsed."""
+"""Most characters of a YAML document that is parsed."""
 MAX_DOCUMENTS = 64
 MAX_DIGITS = 20
-"""Digits of a whole number; a longer one is no time, code or count, and is read as text."""
+"""Most digits of a whole number; a longer one is no time, code or count, and is read as text."""
 MAX_IN_VAIN = 2 * MAX_BYTES
-"""Characters that are parsed as documents that turn out to be none."""
+"""Most characters that are parsed in vain, as text that turns out to be no document."""
 LINE_COUNT_SPEED = 32
-"""The decoder's error counts the lines before it, so many times faster than it parses."""
+"""Factor by which the decoder counts lines (for an error) faster than it parses."""
 _BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
 _YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
 _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
-"""Pretty-printed containers, which are read line by line."""
+"""Matches the heading of pretty-printed containers, which are read line by line."""
 _STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
 _MESSAGES = frozenset(("message", "msg", "log", "textpayload", "jsonpayload", "body", "event"))
 _LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", "priority"))
@@ -52,7 +52,7 @@ def is_status_document(data: bytes, *, log: bool = False) -> bool:
 
 
 def status_lines(data: bytes) -> bytes:
-    """Return a file's lines: text outside of documents unchanged, a sentence for each failure, else blank."""
+    """Return the lines of a file: text outside of documents unchanged, a sentence per failure, else blank."""
     text = data.decode("utf-8", "replace")
     made: list[str] = []
     at = 0
@@ -80,7 +80,7 @@ def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
 
 
 def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield begin, end and content of each JSON document in a text, or of the YAML document that it is."""
+    """Yield begin, end and content of each JSON document in a text, or of the whole text if it is YAML."""
     if _YAML.match(text):
         document = _of_yaml(text)
         if document is not None:
@@ -104,14 +104,14 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def _read_in_vain(error: ValueError, length: int) -> int:
-    """Return the offset up to which the decoder read; an open string is read to the end of the text."""
+    """Return the offset up to which the decoder read; it reads an open string to the end of the text."""
     if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Unterminated"):
         return length
     return error.pos
 
 
 def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
-    """Return the content of a YAML document; None: it is none, too long, or refers to parts of itself."""
+    """Return the content of a YAML document; None: the text is none, is too long, or refers to itself."""
     if len(text) > MAX_YAML:
         return None
     import yaml  # noqa: PLC0415 - takes 20 ms, and few logs are such documents
@@ -129,7 +129,8 @@ def _of_yaml(text: str) -> Any:  # noqa: ANN401 - of YAML
 def _rendered(document: str, found: list[StatedFailure]) -> str:
     """Return as many lines as the document has: blank, or a sentence for each failure found on that line.
 
-    A carriage return separates sentences on one line: a line end for the search, none for line numbers.
+    A carriage return separates sentences on one line: it ends a line for the search, but not for the
+    numbering.
     """
     lines: list[str] = [""] * (document.count("\n") + 1)
     at = 0
@@ -142,7 +143,7 @@ def _rendered(document: str, found: list[StatedFailure]) -> str:
 
 
 def _place(document: str, text: str, at: int) -> int:
-    """Return the offset of a value in a document, from `at` on or else from 0; -1: it is not there."""
+    """Return the offset of a value in a document, from `at` on or else from 0; -1: not found."""
     if not text:
         return -1
     for ascii_only in (True, False):

@@ -18,7 +18,7 @@ def _words(text: str) -> KeysView[str]:
 
 
 def stated(keys: KeysView[str], record: Mapping[str, Any]) -> list[str]:
-    """Return the keys that a record has, best first: `keys & record.keys()` has no order."""
+    """Return the keys of `keys` that a record has, best first (`keys & record.keys()` has no order)."""
     return [key for key in keys if key in record]
 
 
@@ -33,7 +33,7 @@ REASON = _words(
     " stoppedreason stopcode failurereason holdreason exitreason statereason failedreason"
     " terminationreason killreason stopreason errorreason exceptionreason pendingreason drainreason"
 )
-"""Keys whose text states why, in whatever record they stand."""
+"""Keys whose text states a reason, in whatever record they stand."""
 GRAVE_REASON = _words(
     "holdreason failurereason failedreason killreason errorreason failureinfo failuremessage stoppedreason"
     " stopcode statusreason exitreason exceptionreason"
@@ -46,7 +46,7 @@ OF_JOB = _words(
     " taskstates arn instanceid statetransitionreason reasonchangedat nextstateafterreboot"
     " ownerreferences restartcount returncode exitcode exitstatus driverexitcode finishedat stoppedat endtime"
 )
-"""Keys of the record of a job, pod, task or container; the results of tests and data have none."""
+"""Keys of a record of a job, pod, task or container; records of test results and data have none."""
 DETAIL = _words(
     "message statusmessage statemessage errormessage failuremessage error err exception cause details detail"
     " description displaymessage comment comments statedescription statusdescription statusdetails"
@@ -72,21 +72,21 @@ TIME = (
 )  # fmt: skip
 """Keys of the time of the end, best first."""
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
-"""Environment variables that hold the global rank."""
+"""Environment variables that hold the global rank of a process."""
 OUT_OF_MEMORY = _words("oomkilled oomkill outofmemory")
-"""Keys that are true where the kernel killed a process."""
+"""Keys that are true if the kernel killed a process for lack of memory."""
 OPERATION = _words(
     "operationtype methodname eventtype detailtype event action notice eventname instanceaction"
 )
-"""Keys that name what a cloud did."""
+"""Keys that name the operation of a cloud."""
 OPERATION_NAMES = {"instanceaction": "instance-action", "eventtype": "EventType", "detailtype": "detail-type"}
 TAKEN = pattern_of(
     r"(?i)preempt|host_?error|spot .{0,20}(?:interrupt|terminat)|terminate_?on_?host_?maintenance"
     r"|^(?:terminate|stop|hibernate)$"
 )
-"""Names of operations by which a machine is taken away."""
+"""Matches names of operations by which a machine is taken away."""
 CRASH_LOOP = pattern_of(r"(?i)crashloopbackoff|imagepullbackoff|errimage\w*|create\w*error|runcontainererror")
-"""Reasons of a waiting container that has failed."""
+"""Matches reasons of a waiting container that has failed."""
 
 FAILED = pattern_of(
     r"(?i)(?:(?:job|run|trial|task)?_?(?:state|status)_)?(?:fail(?:ed|ure|ing)?(?:_\w{1,40})?|(?:internal_?)?error(?:ed)?|dead|lost|crash(?:ed)?|out_?of_?me\w*|oom\w*"
@@ -96,41 +96,41 @@ FAILED = pattern_of(
 )
 """States of a failure."""
 ENDED = pattern_of(r"(?i)(?:job_?state_)?(?:complet(?:e|ed)|finished|done|ended|terminated)$")
-"""States of an end that may have been a failure, which a result inside the record decides."""
+"""Matches states of an end that may be a failure; a result inside the record decides."""
 EARLIER = _words("attempts retries history events previousattempts taskinstances jobhistory tries")
-"""Keys of earlier attempts, which a later one has made good."""
+"""Keys of earlier attempts, whose failures a later attempt has made good."""
 GOOD = pattern_of(
     r"(?i)(?:job_?state_)?(?:succe\w{0,20}|complet(?:e|ed|ing)|finished|done|running|active|ready|in_?service"
     r"|healthy|ok|passed|success|idle|allocated|mixed|up|online|starting|in_?progress)$"
 )
-"""States of an end without failure, or of a job at work."""
+"""Matches states of an end without failure, or of a job that runs."""
 WAITING = pattern_of(
     r"(?i)(?:job_?state_)?(?:pend(?:ing)?|queued?|waiting|unschedulable|held|hold|suspended|requeue_?hold)$"
 )
 CONDITIONS_OF_FAILURE = _words("failed failuretarget disruptiontarget evicted outofdisk")
 CONDITIONS_OF_SUCCESS = _words("complete succeeded successcriteriamet finished")
-"""Types of a Kubernetes condition that is `True`."""
+"""Types of a Kubernetes condition that is `True` if the job succeeded."""
 CONDITIONS_OF_NODE = _words("ready")
-"""Types of a condition of a Kubernetes node that is not `True`."""
+"""Types of a condition of a Kubernetes node that is `True` if the node works."""
 CONDITIONS_OF_START = _words("podscheduled quotareserved")
-"""Types of a condition of a waiting pod or workload that is `False`."""
+"""Types of a condition of a pod or workload that is `False` while it waits to start."""
 NO_REASON = pattern_of(
     r"(?i)(?:none|null|n/?a|unknown|-|completed?|ok|success\w*|not set|"
     r"essential ?container ?(?:in task )?exited|error|failed|task failed to start"
     r"|terminated?|stopped|stopping|training|interrupted)?\.?"
 )
-"""Reasons that state nothing more than the state does."""
+"""Matches reasons that state no more than the state itself."""
 ON_PURPOSE = pattern_of(
     r"(?i)\b(?:cancell?ed|stopped|terminated|deleted|aborted|killed) by "
     r"(?:the )?(?:user|admin|owner|caller|request)"
     r"|\buser[- ]?initiated|\buser ?requested\b|\bscaling activity\b|\bservice ?scheduler ?initiated\b"
     r"|\bscaled? (?:in|down)\b"
 )
-"""Reasons of an end that a person asked for."""
+"""Matches reasons of an end that a person asked for."""
 MARK = pattern_of(
     rb'(?i)"?\b(?:stopped_?reason|status_?reason|failure_?reason|exit_?code|exit_?status|exitreason|stopcode'
     rb"|training_?job_?status|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
     rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|event_?type|conditions|provisioning_?state"
     rb'|status|state|phase|stat)"?\s{0,4}:'
 )
-"""A key of a status document: without one in its first bytes a file is not parsed."""
+"""Matches a key of a status document: a file without one in its first bytes is not parsed."""
