@@ -8,19 +8,19 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MIN_ATTEMPT_DUMPS = 3
-"""A single (copied or stray) dump does not outweigh this many."""
+"""Number of dumps that a single newer (copied or stray) dump does not outweigh."""
 GAP_S = 120.0
-"""Larger than clock differences within a cluster, smaller than a restart after a timeout (seconds)."""
+"""Seconds that separate two attempts: larger than clock differences in a cluster, smaller than a restart."""
 
 
 def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[RankDump], list[str]]:
     """Return the dumps of the newest job, and notes about those left out.
 
-    Each node may have its own series. Two series with the same rank belong to different jobs or attempts: the
-    newer one counts, unless it is a single dump against at least `MIN_ATTEMPT_DUMPS` of the other.
+    Each node may have its own series of dumps. Two series with the same rank belong to different jobs or
+    attempts: the newer series counts, unless it is a single dump against at least `MIN_ATTEMPT_DUMPS`.
 
     Args:
-        found: Series (`gpuwatch.runs.flight.dump_files.series_of`) and dump, the youngest last.
+        found: Series (`gpuwatch.runs.flight.dump_files.series_of`) and dump, the newest last.
     """
     every: dict[str, list[RankDump]] = {}
     for series, dump in reversed(found):
@@ -44,8 +44,8 @@ def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list
     """Return the dumps of the last attempt, and notes about those left out.
 
     A single dump next to at least `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is of an earlier
-    attempt if its rank was past a collective that another rank entered minutes after the dump's last entry:
-    no rank passes a collective alone.
+    attempt if its rank had completed a collective that another rank entered minutes after the dump's last
+    entry: no rank completes a collective alone.
     """
     begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
     last = max(

@@ -25,21 +25,24 @@ from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 
 MAX_FILES = 20_000
 MAX_FILES_IN_PROCESS = 8
-"""Up to this many files are read in this process."""
+"""Most files that are read in this process; more are read in child processes."""
 FILE_CPU_S = 15
-"""CPU seconds for one file; the largest accepted dump takes about 5 s."""
+"""Most CPU seconds for one file; the largest accepted dump takes about 5 s."""
 MIN_MEMORY_BYTES = 256 << 20
 MEMORY_PER_BYTE = 16
-"""Address space per byte of a dump's file; a real pickle needs about 11, JSON 6."""
+"""Address space in bytes per byte of a dump's file; a real pickle needs about 11, JSON 6."""
 MAX_MEMORY_BYTES = 1536 << 20
-"""Address space for one dump: `dumps.MAX_ENTRIES` entries with frames in a pickle need about 1.2 GiB."""
+"""Most address space for one dump (bytes).
+
+A pickle of `dumps.MAX_ENTRIES` entries with frames needs about 1.2 GiB.
+"""
 MEMORY_IN_ALL = 4 << 30
-"""Address space for all dumps that are read concurrently."""
+"""Most address space for all dumps that are read concurrently (bytes)."""
 ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
 STATED_RANK = re.compile(r"(?i)rank[-_.=]?$")
-"""Before a number that is a rank or nothing: the folder's number does not take its place."""
+"""Matches a file name before a number that can only be a rank: the folder's number is then not used."""
 
 
 class _Task(Struct, frozen=True):
@@ -50,7 +53,7 @@ class _Task(Struct, frozen=True):
     size: int
     """Size of the file, which may be packed (bytes)."""
     inner: bool
-    """True if it was found in a named folder: it need not be a dump."""
+    """True if the file was found in a named folder, so that it need not be a dump."""
 
 
 class Closed(str):
@@ -69,7 +72,7 @@ class FoundDumps:
     twice: dict[int, int] = field(default_factory=dict)
     """Rank -> number of its dumps, if several; the newest counts."""
     apart: list[str] = field(default_factory=list)
-    """Notes about dumps of another job or earlier attempt that were left out."""
+    """Notes about dumps that were left out, as they are of another job or earlier attempt."""
     closed: set[int] = field(default_factory=set)
     """Ranks whose dumps may exist but could not be read.
 
@@ -126,7 +129,7 @@ def dumps_beside(logs: Gathered) -> list[RankDump]:
 
 
 def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:
-    """Set the dumps of `found` to those of one run, and note the others."""
+    """Set the dumps of `found` to those of one run, and add notes about the others."""
     of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
     found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
     found.apart += words
@@ -135,7 +138,7 @@ def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> N
 def rank_of(path: Path) -> int | None:
     """Return the number at the end of a dump's name, or else of its folder's name; None: no valid number.
 
-    torch appends the rank to a prefix.
+    Torch appends the rank to a prefix.
     """
     for name in (path.name, path.parent.name):
         match = re.search(r"(\d+)\D*$", ENDINGS.sub("", name))

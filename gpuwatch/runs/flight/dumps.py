@@ -20,7 +20,7 @@ from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError,
 from gpuwatch.runs.flight.rank_dump import GroupHistory, GroupInfo, Op, RankDump, State, signature
 
 MAX_ENTRIES = 250_000
-"""Most entries: a ring of 2,000, enlarged a hundredfold."""
+"""Most entries of a dump: a ring of 2,000, enlarged a hundredfold."""
 ENTRY_KEY = b'"profiling_name"'
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
@@ -29,12 +29,12 @@ MAX_RANK_DIGITS = 7
 MAX_DIGITS = 20
 _NUMBER = re.compile(r"-?\d+")
 NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>")
-"""Path parts of frames in torch, its launchers and Python itself."""
+"""Parts of the paths of frames in torch, its launchers and Python itself."""
 COALESCED = "coalesced"
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
-"""Torch's counters fit into 63 bits; unbounded Python integers would be expensive to print."""
+"""A counter of torch, which fits into 63 bits; unbounded integers would be expensive to print."""
 _Size: TypeAlias = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=64)]
-"""At most as many dimensions as a torch tensor can have."""
+"""The sizes of a tensor, at most as many as a torch tensor can have dimensions."""
 
 
 class _Frame(msgspec.Struct, gc=False):
@@ -50,7 +50,7 @@ class _Entry(msgspec.Struct, gc=False):
     process_group: tuple[str, str] | str | None = None
     collective_seq_id: _Count | None = None
     seq_id: _Count | None = None
-    """Used before version 2.2 of the format."""
+    """Sequence number before version 2.2 of the format."""
     p2p_seq_id: _Count = 0
     is_p2p: bool | None = None
     input_sizes: list[_Size] = []
@@ -139,7 +139,7 @@ def _history(ops: list[Op]) -> GroupHistory:
 
 
 def _merged(first: Op, other: Op) -> Op:
-    """Return the parts of a coalesced collective merged; they complete with its `coalesced` entry."""
+    """Return one entry for the parts of a coalesced collective; it completes with its `coalesced` entry."""
     whole, part = (other, first) if other.name == COALESCED else (first, other)
     name = part.name if whole.name == COALESCED else whole.name
     inputs, outputs = first.inputs + other.inputs, first.outputs + other.outputs
@@ -186,7 +186,7 @@ def _op(entry: _Entry, words: dict[str, str]) -> Op:
 
 
 def _users(frames: list[_Frame], words: dict[str, str]) -> str | None:
-    """Return the innermost frame of user code, else of torch's; None without frames."""
+    """Return the innermost frame of user code, else the innermost of torch; None without frames."""
     if not frames:
         return None
     own = (frame for frame in frames if not any(part in frame.filename for part in NOT_THE_USERS))

@@ -13,14 +13,14 @@ from gpuwatch.number_text import limit_text, mebibytes
 from gpuwatch.plain import plain
 
 MAX_BYTES = 256 << 20
-"""Largest file.
+"""Largest file in bytes.
 
 A full ring of 2,000 entries with stacks is about 2 MB, and some rings are a hundred times larger.
 """
 MAX_DEPTH = 64
-"""Deepest nesting in JSON: a dump needs 6, and more would only exhaust the parser's stack."""
+"""Deepest nesting in JSON that is read: a dump needs 6, and more could exhaust the parser's stack."""
 MAX_NAME = 120
-"""Characters of a damaged file's text that are shown."""
+"""Most characters of a damaged file's text that are shown."""
 PICKLE_BEGINS = b"\x80"
 FLIGHT_DUMP = "a flight recorder's dump"
 
@@ -37,12 +37,12 @@ class _Plain(pickle.Unpickler):
     """Unpickler for numbers, strings, lists, tuples and dicts; torch's dumps contain no globals."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Raise: a global in a pickle could be called."""
+        """Raise an error: unpickling a global could call it."""
         named = plain(f"{module}.{name}"[:MAX_NAME])
         raise UnreadableDumpError(f"refers to {named}, which torch does not write into a dump: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
-        """Raise: there are no external objects."""
+        """Raise an error: torch's dumps refer to no external objects."""
         raise UnreadableDumpError("points to an object outside of itself: refused")
 
 
@@ -52,11 +52,11 @@ _Kind = TypeVar("_Kind")
 def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int = MAX_BYTES) -> _Kind:
     """Decode a pickle or JSON text as `kind`; missing fields take their defaults.
 
-    `what` names the kind in messages, `most` limits the size in bytes.
-    JSON is decoded directly into `kind`; lists and dictionaries would take ten times the memory.
+    `what` names the kind in messages, `most` limits the size in bytes. JSON is decoded directly into `kind`;
+    lists and dictionaries would take ten times the memory.
 
     Raises:
-        NoDumpError: it is neither, is cut off, too big or of another kind, or names something to be called.
+        NoDumpError: the data is neither, is cut off, too big or of another kind, or names an object to call.
     """
     if len(data) > most:
         raise UnreadableDumpError(f"{mebibytes(len(data))}, more than the {limit_text(most)} that are read")

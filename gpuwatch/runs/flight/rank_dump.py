@@ -27,7 +27,10 @@ ROOT_OR_SHARES = frozenset(
 DEFAULT_GROUP = "default_pg"
 """Torch's name for the group of all ranks."""
 Signature: TypeAlias = tuple[str, int | None, int | None, tuple[str, ...]]
-"""What the members of a group must agree on: name, input and output elements, types; None: may differ."""
+"""What an entry's counterparts on other ranks must share: name, input and output elements, types.
+
+None: may differ.
+"""
 
 
 class Op(Struct, frozen=True):
@@ -46,7 +49,7 @@ class Op(Struct, frozen=True):
     state: State
     retired: bool
     created_s: float | None
-    """When the rank entered it, unix seconds on the node's clock."""
+    """When the rank entered the collective, unix seconds on the node's clock."""
     timeout_s: float | None
     p2p: bool
     pg_id: int | None
@@ -68,13 +71,13 @@ class GroupHistory(Struct, frozen=True):
     """One rank's collectives in one group."""
 
     collectives: Mapping[int, Op]
-    """By `Op.seq`; the parts of a coalesced collective are merged."""
+    """`Op.seq` -> collective; the parts of a coalesced collective are merged."""
     last: int
-    """The last collective that it entered; 0: none."""
+    """`seq` of the last collective that the rank entered; 0: none."""
     open: int | None
-    """The first one that is not completed in this dump; None: all are, or the backend records no states."""
+    """`seq` of the first collective that is not completed in this dump; None: none, or states are unknown."""
     has_states: bool
-    """False for gloo, which leaves every entry `scheduled`, even completed ones."""
+    """True if the backend records states; gloo leaves every entry `scheduled`, even completed ones."""
     p2p: tuple[Op, ...]
     """Uncompleted sends and receives, in order."""
 
@@ -90,7 +93,7 @@ class RankDump(Struct, frozen=True):
     """Group name -> history."""
     groups: Mapping[str, GroupInfo]
     enqueued: Mapping[int, int]
-    """Group number (`Op.pg_id`) -> the last enqueued collective."""
+    """Group number (`Op.pg_id`) -> `seq` of the last enqueued collective."""
     wrapped: bool
     """True if earlier entries are missing: overwritten, or left out because they had completed."""
     count: int
@@ -118,5 +121,5 @@ def signature(
 
 
 def elements(sizes: Iterable[Iterable[int]]) -> int:
-    """Return the total number of elements of tensors with these sizes."""
+    """Return the total number of elements of tensors with these shapes."""
     return sum(math.prod(size) for size in sizes)

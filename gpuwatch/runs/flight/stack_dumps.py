@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuwatch.wire import ProcessStack, PythonThread, StackFrame
 
 MAX_BYTES = 256 << 10
-"""Bytes of a file that are read; the main thread comes first."""
+"""Most bytes of a file that are read; the main thread comes first."""
 _PROCESS = re.compile(r"Process (?P<pid>\d{1,10}): ")
 _THREAD = re.compile(
     r"Thread (?:0x)?[0-9a-fA-F]{1,20} \((?P<state>[^)]{1,40})\)(?:: \"(?P<name>[^\"]{0,100})\")?"
@@ -17,7 +17,7 @@ _FRAME = re.compile(r"\s{2,8}(?P<name>\S{1,200}) \((?P<file>[^():]{1,300})(?::(?
 
 
 def stack_of(path: Path) -> ProcessStack | None:
-    """Return the Python threads in a saved output; None: the file is none, or cannot be read."""
+    """Return the Python threads in a saved output of py-spy; None: another file, or unreadable."""
     try:
         with path.open("rb") as file:
             lines = file.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
