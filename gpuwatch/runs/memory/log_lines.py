@@ -13,7 +13,7 @@ MAX_LINE_CHARACTERS = 16_384
 MAX_ZERO_LINES = 12
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": GIB, "TiB": 1 << 40, "PiB": 1 << 50}
 MAX_BYTES = 1 << 60
-"""No machine has as much; a greater number is damage."""
+"""Largest size in bytes that is believed: no machine has as much memory."""
 NUMBER = r"([\d.]{1,20})"
 RANK_PREFIX = re.compile(r"\[(?:default\d+:)?\[?rank ?(\d{1,7})\]|\[Rank (\d{1,7})\]", re.IGNORECASE)
 SUMMARY = re.compile(r"PyTorch CUDA memory summary, device ID (\d{1,4})")
@@ -33,9 +33,9 @@ ZERO = re.compile(
     r"|offload_(?:optimizer|param)"
     r"|Parameter Offload:|Reduce bucket size|Allgather bucket size|NVMe|swap(?:ping)? (?:in|out)|nvme_path"
 )
-"""Lines about stage, partitions, optimizer states and offload, in DeepSpeed's wording.
+"""Matches DeepSpeed's lines about stage, partitions, optimizer states and offload.
 
-From its stage_1_and_2.py and stage3.py.
+They are from its stage_1_and_2.py and stage3.py.
 """
 
 PARTITION = re.compile(
@@ -47,7 +47,7 @@ MAX_PARTITIONS = 16_384
 
 
 class MemoryLines:
-    """Collects the memory of ranks from the lines of one log: `read` the lines, then `found`."""
+    """Collects the memory of ranks from the lines of one log: call `read` for the lines, then `found`."""
 
     def __init__(self, file: str, rank: int | None) -> None:
         self._file, self._rank = file, rank

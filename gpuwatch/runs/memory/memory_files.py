@@ -26,7 +26,7 @@ class FoundMemory:
 
     ranks: list[RankMemory] = field(default_factory=list)
     partitions: list[ZeroPartition] = field(default_factory=list)
-    """One for each rank whose log states it; in the order of the ranks."""
+    """One for each rank whose log states its partitions, in the order of the ranks."""
     skipped: list[Skipped] = field(default_factory=list)
 
 

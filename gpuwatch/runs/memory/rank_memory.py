@@ -24,16 +24,16 @@ class ZeroPartition(Struct, frozen=True):
     counts: tuple[int, ...]
     """Number of partitions of each parameter group."""
     elements: tuple[int, ...]
-    """Parameters of each group whose state this rank holds, with padding."""
+    """Number of parameters of each group whose state this rank holds, with padding."""
 
 
 @dataclass
 class RankMemory:
-    """The memory of one rank; from a log the last figures, and the maximum of the peaks."""
+    """The GPU memory of one rank; from a log, the last values and the maximum of the peaks."""
 
     file: str
     source: str
-    """`snapshot`, `memory_summary`, `deepspeed`, `megatron` or `table`."""
+    """Where the values are from: `snapshot`, `memory_summary`, `deepspeed`, `megatron` or `table`."""
     rank: int | None = None
     device: int | None = None
     allocated: int | None = None

@@ -16,16 +16,16 @@ from gpuwatch.runs.flight.pickle_reader import UnreadableDumpError, read_as
 from gpuwatch.runs.memory.rank_memory import MemoryHolder, RankMemory
 
 MAX_SNAPSHOT_BYTES = 512 << 20
-"""Largest snapshot.
+"""Largest snapshot in bytes.
 
 A ring of 100,000 actions with stacks is about 100 MB and takes ten times that in memory.
 """
 MAX_HOLDERS = 10
 LIBRARY_PARTS = ("/torch/", "site-packages", "dist-packages", "??", "<string>", "<frozen")
-"""Path parts of library frames; a holder is named by the program's own frame if one is known."""
+"""Parts of the paths of library frames; a holder is named by the program's own frame if one is known."""
 UNKNOWN_PLACE = "allocated before the recorded history"
 ALLOCATED, INACTIVE = "active_allocated", "inactive"
-"""States of a block; one that is freed while another stream still uses it is active, but in neither."""
+"""States of a block: in use, and free. A block freed while another stream uses it has neither."""
 
 
 class SnapshotFrame(msgspec.Struct, gc=False):
@@ -53,7 +53,7 @@ class SnapshotSegment(msgspec.Struct, gc=False):
     address: int = 0
     total_size: int = 0
     segment_type: str | None = None
-    """None: made by torch's profiler from its events (also on CPUs); such segments are no device memory."""
+    """Type of the segment; None: torch's profiler made it from its events, so it is no device memory."""
     blocks: list[SnapshotBlock] = []
 
 
@@ -78,7 +78,7 @@ def read_snapshot(data: bytes, file: str, rank: int | None) -> list[RankMemory]:
     """Return the memory of each device with segments in a snapshot.
 
     Raises:
-        NoDumpError: it is no snapshot; nothing in a pickle is executed.
+        NoDumpError: the data is no snapshot; nothing in a pickle is executed.
     """
     what = "a memory snapshot of torch"
     try:
@@ -170,7 +170,7 @@ def _change(action: AllocatorAction) -> int:
 def _held_at(
     at: int, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]
 ) -> list[tuple[str, int]]:
-    """Return place and size of each allocation that was live after action number `at`."""
+    """Return (place, size) of each allocation that was live after action number `at`."""
     alive: dict[int | None, tuple[str, int]] = {}
     for action in actions[: at + 1]:
         if action.action == "alloc":
@@ -191,13 +191,17 @@ def _held_at(
 
 
 BACKWARD = "::autograd::generated::"
-"""In the names of C++ frames that compute a gradient: `torch::autograd::generated::AddmmBackward0::apply`."""
+"""Part of the names of C++ frames that compute a gradient.
+
+Example: `torch::autograd::generated::AddmmBackward0::apply`.
+"""
 
 
 def _place(frames: list[SnapshotFrame], category: str | None) -> str:
-    """Return the first frame of the program's Python, else of a library's, the backward function, any.
+    """Return the place of an allocation: a frame of the program, else of a library, else any.
 
-    With CUDA, torch also records C++ frames, its own recorder's first.
+    With CUDA, torch also records C++ frames, those of its recorder first. A backward function comes after
+    library frames.
     """
     named = [each for each in frames if each.name or each.filename]
     python = [each for each in named if each.filename.endswith(".py") or each.filename.startswith("<")]
