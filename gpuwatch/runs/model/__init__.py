@@ -1,1 +1,1 @@
-"""Rules for lines that show where ranks run, and the record of a file's matches while it is read in parts."""
+"""Rules for lines that show where ranks run, and the record of the matches in the parts of a file."""

@@ -60,7 +60,7 @@ NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
 DATA_FILE = re.compile(
     r"\.(?:tar|zst|gz|bin|pt|jsonl?|parquet|arrow|safetensors|idx|h5|npy|npz)$", re.IGNORECASE
 )
-"""A file name, which stands after "on" as host names do."""
+"""Matches a file name, which may stand after "on" as host names do."""
 TABLE_HOST = re.compile(r"\bhost +: (\S+)")
 TABLE_PID = re.compile(r"\(pid: (\d+)\)")
 MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")

@@ -1,4 +1,4 @@
-"""The rank of each local rank in a log of DeepSpeed's launcher, which lists its nodes and their slots. Pure.
+"""Reads the rank of each local rank from a log of DeepSpeed's launcher, which lists nodes and slots. Pure.
 
 Example: below `WORLD INFO DICT: {'gpu-1': [0, 1], 'gpu-2': [0, 1]}` the process with `--local_rank=1` on
 gpu-2 is rank 3. `nnodes=2, num_local_procs=2, node_rank=1` of one node's launcher states the same.
@@ -16,11 +16,11 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.runs.model.clues import MAPPED, Clue
 
 LOCAL_PROCESSES = re.compile(r"\bnum_local_procs=(\d{1,3}), node_rank=(\d{1,5})\b")
-"""A launcher on its node: how many processes it starts, and the number of its node."""
+"""Matches a launcher's number of processes, and the number of its node."""
 WORLD_INFO = re.compile(
     r"\bWORLD INFO DICT: (?P<slots>\{.{1,8000}\})|--world_info=(?P<encoded>[\w+/-]{8,20000}={0,2})"
 )
-"""The nodes with their slots, in the order of the ranks; encoded in the launcher's own command."""
+"""Matches the list of nodes with their slots, in the order of the ranks; base64 in launcher commands."""
 MAPPING = "launcher's mapping"
 THIS_MACHINE = ("localhost", "127.0.0.1")
 MAX_NODES = 4096
@@ -54,7 +54,7 @@ def _worlds(raw: bytes) -> Iterator[tuple[tuple[str, int], ...]]:
 
 
 def _decoded(text: str) -> Mapping[str, Sequence[object]]:
-    """Return the nodes with their slots in the base64 of `--world_info`; empty: it is damaged."""
+    """Return node -> slots from the base64 of `--world_info`; empty: it is damaged."""
     try:
         found = json.loads(base64.b64decode(text, altchars=b"-_"))
     except (binascii.Error, ValueError, RecursionError):

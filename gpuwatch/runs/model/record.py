@@ -13,27 +13,30 @@ from gpuwatch.agent.logs.scanning.dedup import Gatherer, Open, signature
 from gpuwatch.runs.model.clues import is_clue
 
 MAX_MATCHES_PER_SPEAKER = 200
-"""Matches of one rule and writer that are recorded with their lines; further ones are only counted."""
+"""Most matches of one rule and writer that are recorded with their lines; further ones are only counted."""
 MAX_MATCHES_PER_RULE = 20_000
-"""Matches of one rule in a part that are recorded; beyond that, only the first one of each writer."""
+"""Most matches of one rule in a part that are recorded; beyond that, only the first one per writer."""
 MAX_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
 """A finding with the keys of `wire.Finding`."""
 StepsBetween: TypeAlias = Callable[[Row, int, int | None], int]
-"""Number of distinct steps that a finding's writer logged between two offsets; None: up to the file's end."""
+"""A function that returns the number of distinct steps that a finding's writer logged between two offsets.
+
+Second offset None: up to the file's end.
+"""
 
 
 @dataclass
 class Match:
-    """A match of a rule, and how many further similar ones were counted."""
+    """A match of a rule, and how many further similar matches were counted with it."""
 
     rule: str
     row: Row
     message: str
     more: int = 0
     last: Row | None = None
-    """The newest of the further matches."""
+    """The newest of the matches that were only counted."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -58,7 +61,7 @@ class RecoveryLine:
 
 
 class Recorder:
-    """Records matches in the place of a scanner's `Gatherer`, while `own` is set."""
+    """Records matches instead of gathering them into findings, while `own` is set."""
 
     def __init__(self) -> None:
         self.own = True
@@ -95,13 +98,13 @@ class Recorder:
         return Open(finding, None)
 
     def close(self, rule: CompiledRule, fields: dict[str, Any], at: float) -> list[Row]:
-        """Record a recovery; return no rows."""
+        """Record a recovery; return an empty list."""
         if self.own:
             self.events.append(RecoveryLine(rule.id, fields, at))
         return []
 
     def grown(self, _now: float, _most: int = 0) -> list[Row]:
-        """Return no rows: recorded matches do not grow."""
+        """Return an empty list: recorded matches do not grow."""
         return []
 
     def _clue(self, rule: CompiledRule, finding: Row) -> Open | None:
@@ -115,7 +118,7 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Replace the match of a placement rule and writer by this newer one, and return the finding."""
+        """Replace the recorded match of a placement rule and writer by this newer one; return the finding."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)
@@ -167,14 +170,14 @@ def gathered(
 
 @dataclass
 class Last:
-    """The last match of a rule and writer in a file, and the offset of the match before it."""
+    """The last match of a rule and writer in a file, and the offset of the match before."""
 
     row: Row | None = None
     before: int | None = None
     """Offset (bytes)."""
 
     def take(self, event: Match) -> None:
-        """Note the matches of an event."""
+        """Record the matches of an event."""
         for row in event.rows:
             if self.row is None or row["offset"] > self.row["offset"]:
                 self.before = None if self.row is None else self.row["offset"]
@@ -183,7 +186,7 @@ class Last:
                 self.before = row["offset"]
 
     def is_apart(self, steps_between: StepsBetween) -> bool:
-        """Return True if steps were logged between the two, and at most one after the last."""
+        """Return True if steps were logged between the two matches, and at most one after the last."""
         if self.row is None or self.before is None:
             return False
         if steps_between(self.row, self.before, self.row["offset"]) == 0:
@@ -194,7 +197,7 @@ class Last:
 def split_off(last: Last, rows: Iterable[Row], new_id: Callable[[], int]) -> Row | None:
     """Make the last match a finding of its own, removed from the one that counts it; return it.
 
-    None if no finding counts it.
+    None if no finding counts that match.
     """
     row = last.row
     if row is None:
