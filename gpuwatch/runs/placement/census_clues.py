@@ -1,4 +1,4 @@
-"""Draws conclusions from a census: which numbers are ranks, and where each rank ran. Pure."""
+"""Determines from a census of log lines which numbers are ranks, and where each rank ran. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
 MIN_CONFIRMED = 2
-"""Numbers after a word that are the rank on their lines, which make all its numbers ranks."""
+"""Lines on which the number after a word is the line's rank, for all such numbers to be ranks."""
 INTERLEAVED_FALLS = 2
-"""A number that falls this often between consecutive lines identifies writers; steps and epochs rise."""
+"""Number of falls between consecutive lines by which a number identifies writers; steps and epochs rise."""
 
 
 def ranks_counted_by(found: Census) -> frozenset[str]:
@@ -43,7 +43,8 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     """Return where each rank ran, from `srun`'s tasks and nodes, if tasks are ranks.
 
-    They are if the whole job numbers so, and neither a launcher nor other rank numbers write there.
+    Tasks are ranks if all lines of the job have task numbers, and neither a launcher nor other rank numbers
+    appear.
     """
     ranks = set().union(*found.ranks.values())
     alone = not ranks and 0 not in found.tasks  # task 0 may be the launcher of all ranks of a node

@@ -14,14 +14,14 @@ from gpuwatch.runs.placement.rank_facts import Census
 BARE = "bare"
 MAX_RANK = 1 << 16
 NODE_RANKS = 8
-"""Ranks of a usual node; a multiple of it may be the first of several ranks in one log."""
+"""Number of ranks on a usual node; a multiple of it may be the first of several ranks in one log."""
 _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
-"""The number at the end of a name, before its suffixes."""
+"""Matches the number at the end of a name, before its suffixes."""
 _PART_OF_ALL = re.compile(
     r"(?:^|[ -])(?:log|out|err|stdout|stderr|output|console|train|training)[ -]?(\d{1,5})"
     r"[ -]?of[ -]?\d{1,5}(?![\w.-])"
 )
-"""The number of a log of how many: `log_13_of_16`."""
+"""Matches the number of a log out of a total: `log_13_of_16`."""
 
 
 def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
@@ -119,7 +119,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
 
 
 def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
-    """Merge families of equal names in different folders if their numbers are distinct."""
+    """Merge groups of equal file names in different folders if their numbers are distinct."""
     alike: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for family in families:
         alike[family[1:]].append(family)

@@ -1,4 +1,4 @@
-"""Determines the rank of each log file, and the meaning of numbers in lines, from the whole job's lines."""
+"""Determines the rank of each log file, and the meaning of numbers in lines, from all lines of a job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.steps.step_series import StepSeries
 
 RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")
-"""A rank at the end of a name."""
+"""Matches a rank at the end of a name."""
 TASK = "task"
-"""The label of `srun -l`: each number is a separate process, whether a rank or not."""
+"""The word for the label of `srun -l`: each number is a separate process, whether a rank or not."""
 
 
 def with_census(
@@ -74,7 +74,7 @@ def merged(parts: Iterable[Census]) -> Census:
 
 
 def _joined(counts: dict[object, object], key: object, value: object) -> object:
-    """Return the sum of numbers; of other values the later one."""
+    """Return the sum of two numbers; for other values the later one."""
     known = counts.get(key, 0)
     return known + value if isinstance(value, int) and isinstance(known, int) else value
 
@@ -101,8 +101,8 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 def with_rank(owner: FileOwner, own: Mapping[str, int], tagged: Mapping[str, int]) -> FileOwner:
     """Return the owner with the rank that its lines name, if its path names none.
 
-    A host that is only a form of that rank (`r5` of rank 5) is removed, also where only some lines are
-    tagged with it (`tagged`) and the others may be of other ranks.
+    A host that is only a form of that rank (`r5` of rank 5) is removed. This also applies if only some lines
+    have that rank as a tag (`tagged`) and the others may be of other ranks.
     """
     rank = own.get(owner.file) if owner.rank is None else owner.rank
     named = tagged.get(owner.file) if rank is None else rank

@@ -18,7 +18,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 ATTEMPT = pattern_of(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\d+)(?=[/_.-]|$)")
 RUN = pattern_of(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
-"""Torchrun's folder of run id and eight random letters, which names no host."""
+"""Matches torchrun's folder of run id and eight random letters, which names no host."""
 ENDINGS = pattern_of(
     r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",
     re.IGNORECASE,
@@ -78,12 +78,12 @@ TOOLS = pattern_of(
     r"(?:[-_][a-z](?![A-Za-z0-9])){0,3}(?:[-_](?:i|gpu)[-_]?\d{1,2}(?![A-Za-z0-9]))?",
     re.IGNORECASE,
 )
-"""Tool names with a hyphen, and their options: `nvidia-smi-q-i5`."""
+"""Matches tool names with a hyphen, and their options: `nvidia-smi-q-i5`."""
 LABELS = {"node", "host", "hostname", "worker", "app", "main", "system", "sys"}
 """Words before a host name or at its start: `node-cn12`, `node-b03`."""
 HOST_WORDS = LABELS | {"gpu", "nv", "nvidia"}
 WHOLE_NAME = pattern_of(r"[A-Za-z]{2}")
-"""The start of a name after a label that is a host name by itself."""
+"""Matches the start of a name after a label if the name is a host name by itself."""
 NOT_HOSTS = pattern_of(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
@@ -92,48 +92,48 @@ NOT_HOSTS = pattern_of(
     r"[-_.]?\d+(?:[.p]\d+)?(?:e-?\d+)?k?",
     re.IGNORECASE,
 )
-"""Words with a number that are no hosts; `gpu-003` is one, because indexes have no leading zero."""
+"""Matches words with a number that are no hosts; `gpu-003` is one, as indexes have no leading zero."""
 MODELS = pattern_of(
     r"(?:m?t5|(?:gpt|llama|qwen|phi|gemma|mi[sx]tral|bert|vit|resnet|unet|yolo|whisper|wav2vec|sd|sdxl|flux|deepseek"
     r"|pythia|(?:chat)?glm|internlm|swin|bf|fp|int|zero|fsdp|ddp|lora)[-_.]?v?\d{1,3})(?:[-.][\w.-]{0,40})?",
     re.IGNORECASE,
 )
-"""Names of models, number formats and methods with a number: no hosts."""
+"""Matches names of models, number formats and methods with a number, which are no hosts."""
 WEAK = pattern_of(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
-"""A letter with a digit, or an accelerator model; such a name alone identifies no host."""
+"""Matches a letter with a digit, or an accelerator model; such a name alone identifies no host."""
 RUN_LEVELS = {"r1", "r2", "r3", "r4"}
 RUN_LEVEL = pattern_of(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
-"""Name of a file with the output of `dcgmi diag -r 3`."""
+"""Matches the name of a file with the output of `dcgmi diag -r 3`."""
 NUMBERED_WORK = pattern_of(
     r"[a-z][\w.-]{0,80}[-.][1-9]\d{4,11}|(?:ci|exp|job|test|trial|build|sweep|ablation|finetune|sft)[-.][\w.-]{0,80}\d"
     r"|(?:[a-z0-9]{1,40}[-.]){1,6}"
     r"(?:job|run|task|build|pipeline|test|trial|exp|experiment|attempt|step|stage|ckpt|pr|rank)[-_]?\d{1,12}",
     re.IGNORECASE,
 )
-"""Numbered runs: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
+"""Matches numbered runs: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
 OF_A_FLEET = pattern_of(r"[-.](?:node|host|nid|gpu)-?\d{1,5}$", re.IGNORECASE)
-"""The end of a host name that may begin like the name of a run: `test-node5`."""
+"""Matches the end of a host name that may begin like the name of a run: `test-node5`."""
 GLOG_FILE = pattern_of(
     r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
 )
-"""A glog file name: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
+"""Matches a glog file name: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
 POD_FILE = pattern_of(
     r"[a-z0-9](?:[a-z0-9.-]{0,200}-)?(?:worker|master|launcher|chief|head|ps|trainer|server)-\d{1,5}"
     r"(?:-[a-z0-9]{1,10})?_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,128}\.log"
     r"|[a-z0-9][a-z0-9.-]{0,250}_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,62}-[0-9a-f]{64}\.log"
 )
-"""Kubelet's container log: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is not a node."""
+"""Matches kubelet's container log: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is not a node."""
 MIN_FAMILY_FILES = 2
-"""Files of one name with different numbers that make the numbers nodes: `n1.log`, `n2.log`."""
+"""Least files of one name with different numbers for the numbers to be nodes: `n1.log`, `n2.log`."""
 LETTERED = pattern_of(r"(?:node|host|ws|srv|server|box|rig|machine|dgx|hgx)-[A-Za-z]|(?:node|host)[A-Z]")
-"""Nodes that differ by a letter."""
+"""Matches names of nodes that differ by a letter."""
 PADDED = pattern_of(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = pattern_of(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
 )
 ADDRESS = pattern_of(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
 NUMBERED = pattern_of(r"(?:global|local)?_?rank[-_]?\d+[-.]?|slurm-\d+-?", re.IGNORECASE)
-"""A rank or a Slurm job; their numbers are not part of a host name."""
+"""Matches a rank or a Slurm job; their numbers are not part of a host name."""
 STAMP = pattern_of(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
 
 
@@ -145,7 +145,7 @@ class PathPlaces(Struct, frozen=True):
     attempt: int | None = None
     """Number of the attempt, from 0."""
     kernel: bool = False
-    """True if the name is that of a kernel log."""
+    """True if the file has the name of a kernel log."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -219,7 +219,10 @@ def may_be_host(name: str) -> bool:
 
 
 def names_in(piece: str) -> list[str]:
-    """Return candidates, likelier first: `gpu-b03` before `b03`, but `cn12` before `node-cn12`."""
+    """Return the possible host names in a piece, likelier first: `gpu-b03` before `b03`.
+
+    But `cn12` comes before `node-cn12`.
+    """
     label, _, rest = piece.partition("-")
     if not rest or rest.isdecimal() or label.lower() not in HOST_WORDS:
         return [piece]
@@ -229,7 +232,7 @@ def names_in(piece: str) -> list[str]:
 
 
 def without_log_words(piece: str) -> str:
-    """Remove log words: `dmesg-gpu-002`, `gpu-002-dmesg` and `gpu-002.kern` become `gpu-002`."""
+    """Return the piece without log words: `dmesg-gpu-002` and `gpu-002.kern` become `gpu-002`."""
     words = re.split(r"([-.])", piece)
     kernel = [at for at, word in enumerate(words) if word.lower() in KERNEL_WORDS]
     if kernel and kernel[-1] < len(words) - 2:  # old-dmesg-gpu-002
@@ -248,7 +251,7 @@ def without_log_words(piece: str) -> str:
 
 
 def is_log_word(word: str, following: str) -> bool:
-    """Return True for a log word, unless a bare number follows: it is then part of the host name."""
+    """Return True for a log word, unless a bare number follows: the word is then part of a host name."""
     word = word.lower()
     if following.isdecimal() and word not in KERNEL_WORDS | TOOL_WORDS:
         return False

@@ -1,4 +1,4 @@
-"""Ranks of pods and instances by the ordinals in their names, one process each. Pure.
+"""Determines the ranks of pods and instances, one process each, by the ordinals in their names. Pure.
 
 Training operators count after a first pod of another kind: `run-master-0` is rank 0, `run-worker-0` rank 1.
 So does Vertex AI with its worker pools; SageMaker numbers its instances from 1.
@@ -24,9 +24,9 @@ def ranks_of_pods(hosts: Iterable[str], world: int | None, *, one_per_host: bool
     """Return host -> rank if the ordinals of all hosts number the job's ranks; else an empty mapping.
 
     Args:
-        hosts: Names as lines give them.
+        hosts: The names of the hosts, as lines give them.
         world: Number of ranks that the job states, or None.
-        one_per_host: Each host is known to run one process.
+        one_per_host: True if each host is known to run one process.
     """
     names = sorted({host.partition(".")[0] for host in hosts})
     for found in (_of_pools(names), _of_instances(names), _of_family(names)):

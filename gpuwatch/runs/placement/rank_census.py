@@ -55,7 +55,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
 )
 
 OPENING_LINES = 12
-"""First lines of a file in which a process states its rank."""
+"""Number of first lines of a file in which a process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 
 
@@ -86,7 +86,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
 
 
 def _mentioned(text: str) -> Iterator[int]:
-    """Yield the ranks of the job that a line mentions, whichever rank writes it."""
+    """Yield the ranks of the job that a line mentions, whichever rank wrote it."""
     for named in RANK_NAMED.finditer(text[:2000]):
         other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
         if named["rank"] is not None and other is None and is_rank(int(named["n"])):
@@ -148,7 +148,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
 
 
 def _count_processes(found: Census, file: str, text: str) -> None:
-    """Record which process of how many writes here, and its host: `process 3/16 on gpu-004`."""
+    """Record which process, out of how many, writes to a file, and its host: `process 3/16 on gpu-004`."""
     process = PROCESS_OF.search(text) if "rocess" in text else None
     if process is None or int(process["n"]) >= int(process["world"]):
         return

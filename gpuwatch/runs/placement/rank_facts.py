@@ -14,12 +14,12 @@ from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.runs.model.clues import Clue
 
 ALIKE_LINES = 4
-"""Lines of one form that state the same before further ones are passed over."""
+"""Number of lines of one form with the same facts after which further ones are skipped."""
 MAX_FORMS = 2_000
 MIN_LOSSES = 2
-"""Processes that report a lost peer, from which the number of processes per log is concluded."""
+"""Least processes that report a lost peer, by which the number of processes per log is determined."""
 _FREE = re.compile(rb"(?<![\w.-])\d[\d.:,]*")
-"""A number that is no part of a name: a time, a step, a value; `rank0` and `gpu-003` hold none."""
+"""Matches a number that is not part of a name: a time, a step, a value; not in `rank0` or `gpu-003`."""
 _WRITER = ("rank", "local_rank", "host", "pid", "task", "program")
 
 
@@ -29,33 +29,33 @@ class Census(Struct):
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Word -> numbers after it."""
     confirmed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> numbers after it that the rank on the same line equals."""
+    """Word -> numbers after the word that equal the rank on the same line."""
     disproved: set[str] = field(default_factory=set)
     """Words whose number differed from the rank on the same line."""
     ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks of its lines' writers."""
+    """File -> ranks of the writers of its lines."""
     banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks that a process calls its own there."""
+    """File -> ranks that a process in the file calls its own."""
     worlds: set[int] = field(default_factory=set)
     variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> ranks in launcher variables printed there."""
+    """File -> ranks in launcher variables that the file has."""
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """(word, number) -> hosts on which lines place this process."""
     log_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """File -> machines in the header of a single-process log."""
     own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> hosts that it names as its own."""
+    """File -> hosts that the file names as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that names it."""
     numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
-    """Word -> processes that lines name after it, with the number as rank."""
+    """Word -> processes that lines name after the word, with the number as rank."""
     indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """(file, word) -> numbers in it."""
+    """(file, word) -> numbers after the word in the file."""
     openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """File -> ranks mentioned in its first lines."""
     falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Word -> how often its number is lower than on the previous line."""
+    """Word -> how often the number after it is lower than on the previous line."""
     writers: set[str] = field(default_factory=set)
     """Hosts at the heads of lines."""
     one_per_host: bool = False
@@ -69,7 +69,7 @@ class Census(Struct):
     launchers: set[str] = field(default_factory=set)
     """Files with lines of a launcher."""
     processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """File -> processes that write there, of an announced number: `process 3/16`."""
+    """File -> processes that write to the file, out of an announced number: `process 3/16`."""
     pods: set[Clue] = field(default_factory=set)
     """Nodes that Kubernetes assigned to pods."""
     spawned: set[Clue] = field(default_factory=set)
@@ -77,7 +77,10 @@ class Census(Struct):
     launched: bool = False
     """True if a launcher starts several ranks in one task."""
     losses: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    """(file, host or empty) -> exceptions there about a lost peer; every process that loses one raises it."""
+    """(file, host or empty) -> number of exceptions about a lost peer.
+
+    Each process that loses one raises it.
+    """
     single: bool = False
     """True if a launcher shows that it started one process."""
 
@@ -91,7 +94,8 @@ class Census(Struct):
     def one_process_each(self, writers: Collection[str], *, hosts: bool = False) -> bool:
         """Return True if one process writes in each of these files, or on each of these hosts.
 
-        Each that lost a peer says so once; `MIN_LOSSES` and half of the writers do, and no other writer does.
+        A process reports a lost peer once. At least `MIN_LOSSES` and half of the writers must have done so,
+        and no other writer.
         """
         counts: dict[str, int] = defaultdict(int)
         for place, count in self.losses.items():
@@ -109,7 +113,7 @@ class Census(Struct):
 
     @property
     def announced(self) -> int | None:
-        """Number of ranks, if lines announce a single one that is at least the number of ranks seen.
+        """Number of ranks, if exactly one announced number is not below the number of ranks seen.
 
         Else None.
         """
@@ -119,7 +123,7 @@ class Census(Struct):
 
 
 def extent(found: Census) -> int:
-    """Return a number that grows with every fact that is added."""
+    """Return a number that grows with every fact that is added to the census."""
     total = 0
     for value in (getattr(found, name) for name in found.__struct_fields__):
         if isinstance(value, dict):
@@ -130,22 +134,22 @@ def extent(found: Census) -> int:
 
 
 class _Form(Struct):
-    """The lines of a file that differ in free numbers only."""
+    """The lines of a file that differ only in free numbers."""
 
     stated: list[tuple[Any, ...]]
-    """Writer and ranks of each message."""
+    """Writer and ranks that each message states."""
     numbers: list[bytes]
     fixed: list[int]
     """Positions of the numbers that were the same in all lines so far."""
     alike: int = 0
     adds_nothing: bool = True
-    """False once a line added a fact, or stated something else."""
+    """False once a line of this form added a fact, or stated something else."""
 
 
 class RepeatedLines:
-    """Recognises the lines of one file that state what `ALIKE_LINES` others of their form did: nothing new.
+    """Recognises lines of one file that add nothing: `ALIKE_LINES` others of their form stated the same.
 
-    Numbers that changed in those without an effect have none; a line with another value of a number that
+    A number that changed in those without an effect has none. A line with another value of a number that
     never changed is read.
     """
 
@@ -176,7 +180,10 @@ class RepeatedLines:
 
 
 def _form_of(raw: bytes) -> tuple[int, bytes]:
-    """Return the count of free numbers and the line without them: their sign may stand in it, too."""
+    """Return the number of free numbers in a line, and the line without them.
+
+    Their sign may stand in the line, too.
+    """
     text, count = _FREE.subn(b"\0", raw)
     return count, text
 

@@ -13,15 +13,15 @@ HOST = re.compile(
     r"([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
     r"(?=[\s,;)\]}\"']|$)"
 )
-"""The host of the line's process."""
+"""Matches the host of the process that wrote a line."""
 HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
-"""Open MPI's binding report for each rank."""
+"""Matches Open MPI's binding report for each rank."""
 PID_OF_RANK = re.compile(
     r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
     r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
     re.IGNORECASE,
 )
-"""A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
+"""Matches a pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
 BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
 WORLD = re.compile(
     r"\b(?:(?:dist_)?world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
@@ -35,14 +35,14 @@ OWN = re.compile(
     r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
     re.IGNORECASE,
 )
-"""Text before the rank in a process's own banner: `process rank: 5, device: cuda`."""
+"""Matches the text before the rank in a process's own banner: `process rank: 5, device: cuda`."""
 HOST_AFTER_RANK = re.compile(
     r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
     r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
     r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
 )
-"""The host after the rank: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
+"""Matches the host after a rank: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
 RANK_OF_HOST = re.compile(
     r"(?:\bhost(?:name)?[ =:]{1,2}|^)(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)"
     r"(?:[ ,;:]{1,3}(?:global[ _-]?)?"
@@ -51,14 +51,17 @@ RANK_OF_HOST = re.compile(
     r"rank[ =:#]{1,2}(?P<n>\d{1,6})\b",
     re.IGNORECASE,
 )
-"""A process's banner: `hostname hgx05 global rank 13 local rank 5`, `n17 rank 3 local 3`."""
+"""Matches a process's banner: `hostname hgx05 global rank 13 local rank 5`, `n17 rank 3 local 3`."""
 HOST_OF_WRITER = re.compile(
     r"\bhost(?:name)?=(?P<host>[A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)[ ,;]{1,2}(?:local_rank|device"
     r"|gpu|pid)="
 )
-"""A banner of the process whose rank is in the head of the line: `[rank18]: host=n3 local_rank=2`."""
+"""Matches a banner of the process whose rank is at the head of the line.
+
+Example: `[rank18]: host=n3 local_rank=2`.
+"""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
-"""DeepSpeed prints the command of the last process on a node; with local rank 0 it is the only one."""
+"""Matches DeepSpeed's line for the last process on a node; with local rank 0 it is the only process."""
 LAUNCHER = re.compile(
     r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
     r"|\blaunch\.py:|\[launcher"
@@ -68,7 +71,7 @@ VARIABLE = re.compile(
     + "|".join(LAUNCHER_RANKS)
     + r"|PALS_RANKID|FLUX_TASK_RANK|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
 )
-"""A launcher variable with the rank of the process that prints it."""
+"""Matches a launcher variable with the rank of the process that prints it."""
 NODE_VARIABLE = re.compile(
     r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
 )
@@ -78,7 +81,7 @@ OWN_HOST = re.compile(
     r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
     re.IGNORECASE,
 )
-"""A line that begins with the host of the log."""
+"""Matches a line that begins with the host of the log."""
 LOG_HOST = re.compile(
     r"^(?:Running on machine: |Job was executed on host\(s\) <(?:\d{1,5}\*)?(?![^,]{0,400}<)"
     r"|\d{3} \(\S{1,40}\) .{0,40}Job executing on host: <[^>]{0,160}?alias="
@@ -86,18 +89,18 @@ LOG_HOST = re.compile(
     r"|\s{0,8}Host {2,20}= )"
     r"([A-Za-z0-9][\w.-]{0,80}\w)(?=\s*$|[>&/,])"
 )
-"""Header of a glog file (one process), and of the reports of batch systems (LSF, HTCondor, PBS)."""
+"""Matches the header of a glog file (one process), or of a batch system's report (LSF, HTCondor, PBS)."""
 WORKER_TABLE = re.compile(
     r"\((?:node_id=\w{1,64}, )?ip=(?P<host>[\d.]{7,15}), pid=(?P<pid>\d{1,10})\) "
     r"world_rank=(?P<rank>\d{1,6})\b"
 )
-"""A row of Ray Train's worker table, which its driver prints."""
+"""Matches a row of Ray Train's worker table, which its driver prints."""
 NCCL_CHANNEL = re.compile(
     r"\bNCCL INFO Channel \S{1,12}(?: :)? (?P<sender>\d{1,6})\[(?P<sender_device>\w{1,12})\] -> "
     r"(?P<receiver>\d{1,6})\[(?P<receiver_device>\w{1,12})\]"
     r"(?P<receives> \[receive\])?"
 )
-"""NCCL's channel line: the rank that sends or receives."""
+"""Matches NCCL's channel line: the rank that sends or receives."""
 STATED = re.compile(r"(?i)\brank['\"]?\s?[=:]\s?['\"]?\d")
 STEP = re.compile(r"(?i)\b(?:step|iter(?:ation)?|epoch)s?[ :=#\[]{1,3}\d")
 PROCESS_OF = re.compile(
@@ -106,29 +109,29 @@ PROCESS_OF = re.compile(
     r"(?:,? (?:(?:on|at) (?:host |node )?|host(?:name)?[=:] ?)"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
 )
-"""A process's number of how many, perhaps with its host."""
+"""Matches a process's number out of how many, perhaps with its host."""
 ASSIGNED_POD = re.compile(
     r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
 )
-"""The Kubernetes scheduler's message with the node of a pod."""
+"""Matches the Kubernetes scheduler's message with the node of a pod."""
 POD = "pod/"
 """Prefix of pod names among addresses; they are no host names."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
-"""The ranks that torchrun assigns to its node's processes, by local rank."""
+"""Matches the ranks that torchrun assigns to its node's processes, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
 PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
-"""Launcher options for its own node; a file with both belongs to that node."""
+"""Matches launcher options for its own node; a file with both belongs to that node."""
 SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
-"""DeepSpeed's launcher message."""
+"""Matches DeepSpeed's launcher message about a started process."""
 ASSIGNED = re.compile(
     r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
     re.IGNORECASE,
 )
-"""Assignment of a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
+"""Matches the assignment of a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
 WORLD_RANK = re.compile(r"\bworld_rank=\d")
-"""World ranks in Ray Train's worker table."""
+"""Matches world ranks in Ray Train's worker table."""
 ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 LOSS = re.compile(
@@ -136,4 +139,4 @@ LOSS = re.compile(
     r".{0,200}?(?:remote process exited|(?:closed|reset) by (?:remote )?peer|peer closed|lost connection to)",
     re.IGNORECASE,
 )
-"""The last line of an exception about a lost peer."""
+"""Matches the last line of an exception about a lost peer."""

@@ -26,7 +26,7 @@ ORDER = (
 )
 """Sources of a rank's place, most reliable first."""
 TABLE, HEAD = "torchrun's table", "the log's head"
-"""Sources of a node that are more reliable than the file's name, where no other line gives it."""
+"""Sources of a node that are more reliable than the file's name, if no other line gives the node."""
 
 
 class FileOwner(Struct, frozen=True):
@@ -38,12 +38,12 @@ class FileOwner(Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     """Candidates for its node."""
     group: str = ""
-    """The folder with all ranks of one launcher on one node; empty if there is none."""
+    """The folder with all ranks of one launcher on one node; empty: there is none."""
 
 
 @dataclass
 class _Rank:
-    """What is known of one rank while the clues are joined."""
+    """The facts about one rank while the clues are joined."""
 
     node: str | None = None
     gpu: int | None = None
@@ -54,7 +54,7 @@ class _Rank:
     how: str = ""
 
     def take(self, clue: Clue, node: str | None) -> None:
-        """Add the facts of a clue that no more reliable one has given."""
+        """Add those facts of a clue that no more reliable clue has given."""
         if self.node is None and node is not None:
             self.node, self.how = node, clue.how
         elif self.node is not None and node is not None and node != self.node:
@@ -73,7 +73,7 @@ class RankMap(Struct, frozen=True):
 
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Return where each rank ran, by log lines and file paths; lines take precedence."""
+    """Return where each rank ran, from log lines and file paths; lines take precedence."""
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
@@ -142,7 +142,7 @@ def of_the_whole_job(clues: Sequence[Clue]) -> list[Clue]:
 
 
 def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
-    """Return address -> node from lines with both, and one name for a host with and without domain."""
+    """Return address -> node from lines that name both, and one name per host with and without domain."""
     known: dict[str, str] = {}
     hosts: set[str] = set()
     for clue in clues:
@@ -207,7 +207,7 @@ def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Return the files of a single node each: they give the same pids or PCI addresses to different ranks."""
+    """Return files that belong to a single node: they give the same pids or PCI addresses to other ranks."""
     claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for clue in clues:
         if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
