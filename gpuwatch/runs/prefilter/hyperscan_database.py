@@ -17,7 +17,7 @@ from gpuwatch.own_folders import cache_folder, make_own
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 
 MAX_CACHE_FILES = 12
-"""Files of the databases of about three sets of rules."""
+"""Most files in the cache folder: the databases of about three sets of rules."""
 
 
 def installed() -> bool:
@@ -39,7 +39,7 @@ def databases_of(batches: Sequence[Sequence[tuple[bytes, bool]]], *, may_compile
 def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool) -> Any:  # noqa: ANN401 - no types
     """Return the database of expressions, each with its flag "ignore case"; None: not compiled yet.
 
-    It takes seconds to compile and is kept in the cache folder; of several processes one compiles it. The
+    A database takes seconds to compile and is kept in the cache folder; only one process compiles it. The
     file's name is a digest of the expressions, of Hyperscan's version and of the processor, whose
     instructions the database uses.
     """
@@ -76,7 +76,7 @@ def database_of(expressions: Sequence[tuple[bytes, bool]], *, may_compile: bool)
 
 @contextlib.contextmanager
 def alone(lock: Path) -> Iterator[bool]:
-    """Give True if no other process is inside with this lock file, or if there can be no such file."""
+    """Yield True if no other process holds this lock file, or if the file cannot be created."""
     try:
         make_own(lock.parent)
         held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

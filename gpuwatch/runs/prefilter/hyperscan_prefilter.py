@@ -1,4 +1,4 @@
-"""A prefilter that uses Hyperscan for dense text: it finds the phrases that the word sets find.
+"""A prefilter that uses Hyperscan for text with many new shapes; it finds the same phrases as the word sets.
 
 A log that repeats its lines with other numbers has few new shapes. In text of which most lines are new
 (source code, prompts, names of objects) the words of each would be looked up, and the patterns of shapes
@@ -24,17 +24,25 @@ if TYPE_CHECKING:
     from gpuwatch.rules.compiling.shape_patterns import ShapePattern
 
 MANY_BYTES = 16 << 10
-"""Bytes of new shapes that are looked up by words before a kept database is loaded: that takes as long."""
+"""Bytes of new shapes that are searched by words before a cached database is loaded.
+
+Loading takes as long as that search.
+"""
 WORTH_BYTES = 16 << 20
-"""Bytes of new shapes that are looked up by words before a database is compiled, which is then kept."""
+"""Bytes of new shapes that are searched by words before a database is compiled and cached."""
 AGAIN_BYTES = 1 << 20
-"""Bytes of new shapes after which it is looked for again, while another process compiles it."""
+"""Bytes of new shapes after which a database that another process compiles is looked for again."""
 MAX_EXPRESSIONS = 500
-"""Expressions in one database. Hyperscan 5.4 misses matches in larger ones: of 1,849 expressions it never
-found `\\|\\s*Fail - GPU` behind more than 60 characters; with 1,500 it did."""
+r"""Most expressions in one database.
+
+Hyperscan 5.4 misses matches in larger ones: of 1,849 expressions it never found `\|\s*Fail - GPU` behind more
+than 60 characters; with 1,500 it did.
+"""
 LARGE_REPEAT = 8
-"""Repeats that are bounded by more become unbounded in the database, which is then compiled in a tenth of the
-time; what it finds is compared with the pattern itself."""
+"""Largest bound of a repeat that is kept in the database; larger ones become unbounded.
+
+The database is then compiled in a tenth of the time; its matches are compared with the pattern itself.
+"""
 _BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
 
 
@@ -114,7 +122,7 @@ class HyperscanPrefilter(PiecePrefilter):
         return {shapes[index]: self._led(shapes[index], list(numbers)) for index, numbers in held.items()}
 
     def _led(self, shape: bytes, numbers: Sequence[int]) -> list[Phrase]:
-        """Return the phrases of a shape in which these expressions were found."""
+        """Return the phrases of a shape that these expressions, which were found in it, lead to."""
         lowered = shape.lower()
         phrases: dict[Phrase, None] = {}
         for number in numbers:
@@ -129,7 +137,7 @@ class HyperscanPrefilter(PiecePrefilter):
 
 
 def batches(expressions: Sequence[Expression]) -> list[Sequence[Expression]]:
-    """Return the expressions of each database."""
+    """Return the expressions split into batches, one for each database."""
     return [
         expressions[first : first + MAX_EXPRESSIONS] for first in range(0, len(expressions), MAX_EXPRESSIONS)
     ]

@@ -1,4 +1,4 @@
-"""Which patterns a line may match by each phrase that leads to their rules."""
+"""Determines, for each phrase, the patterns that a line with the phrase may match."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet, 
 from gpuwatch.rules.compiling.literals import Literal, literals_of
 
 LiteralKey = tuple[bytes, bool]
-"""The text of a literal, in lower case if it is found in any case, and whether it is."""
+"""The text of a literal (lower-case if its case is ignored), and True if its case is ignored."""
 Literals = tuple[LiteralKey, ...]
 DIGITS = b"0123456789"
 _ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
-"""Values of levels in `FIELD`."""
+"""Pattern parts for any level in `FIELD`: as a word, or as a number."""
 _BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
 
 
 class LiteralOwners:
-    """The literals of each rule and dialect, by which each of its patterns is tried for few phrases."""
+    """The literals of each rule and dialect, by which each pattern is tried for few phrases only."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._owned: dict[str, dict[LiteralKey, Phrase]] = {}
@@ -34,9 +34,9 @@ class LiteralOwners:
     def patterns_of(self, phrase: Phrase) -> Iterator[tuple[str, str, Literals]]:
         """Yield the patterns that a line may match by this phrase, with their rules and literals.
 
-        A line that matches a pattern contains one of the pattern's literals. So if all of these lead to the
-        rule, the pattern is left out for a phrase that is the literal of other patterns only. The literals
-        are those of which a shape must contain one, besides the phrase; empty: any may match.
+        A line that matches a pattern contains one of the pattern's literals. So if all these literals lead to
+        the rule, the pattern is left out for a phrase that is only a literal of other patterns. A shape must
+        contain one of the yielded literals besides the phrase; if there are none, any shape may match.
         """
         key = (phrase.text, phrase.fold)
         every = list(patterns_of(phrase))
@@ -54,7 +54,7 @@ class LiteralOwners:
                 )
 
     def _lead_to(self, owner: str, literals: Mapping[LiteralKey, Literal]) -> bool:
-        """Return True if each line with one of a pattern's literals leads to its rule."""
+        """Return True if each line with one of the literals leads to the rule."""
         phrases = self._owned.get(owner, {})
         return bool(literals) and all(
             key in phrases and _takes(phrases[key], literal) for key, literal in literals.items()
@@ -66,12 +66,12 @@ def _key(literal: Literal) -> LiteralKey:
 
 
 def _takes(phrase: Phrase, literal: Literal) -> bool:
-    """Return True if a line with a literal and the other words that its pattern needs has this phrase."""
+    """Return True if a line with the literal, and the other words that its pattern needs, has the phrase."""
     return phrase.needs is None or [word_forms(group) for group in literal.needs] in phrase.needs
 
 
 def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
-    """Yield the patterns of which one matches each line that the phrase leads to, with their rules."""
+    """Yield patterns with their rules; each line that the phrase leads to matches one of them."""
     for rule in phrase.rules:
         for text in unexplained_patterns() if rule.fallback else rule_patterns(rule):
             yield rule.id, text
@@ -84,7 +84,7 @@ def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
 
 
 def rule_patterns(rule: CompiledRule) -> Iterator[str]:
-    """Yield the patterns of which one matches each line that a rule finds."""
+    """Yield patterns; each line that the rule finds matches one of them."""
     for pattern in rule.match + rule.general:
         yield pattern.text
 

@@ -1,4 +1,4 @@
-"""The prefilter of a scan: the agent's, with the shapes of a piece kept, and patterns tried on shapes."""
+"""The prefilter of a scan: the agent's, with cached shapes of a piece and patterns tried on shapes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
 
 _OTHER_ESCAPE = re.compile(rb"\\[^nrt]")
-"""An escape of JSON that leaves a blank where its text has none; the others are line ends and blanks."""
+"""Matches a JSON escape other than line ends and tabs: the shape of its line differs from its text's."""
 
 
 class PiecePrefilter(Prefilter):
-    """A prefilter that caches the shapes (lines without digits) of the newest piece of a log.
-
-    Several stages of the scan need them.
-    """
+    """A prefilter that caches the shapes (lines without digits) of the newest piece for several stages."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         super().__init__(ruleset)
@@ -34,7 +31,7 @@ class PiecePrefilter(Prefilter):
         """Shapes of the piece's lines with escapes of JSON, which are blanks and a character in them."""
 
     def prepare(self) -> None:
-        """Make ready for the next piece what takes long; call it outside of any time limit."""
+        """Do the slow preparations for the next piece; call this outside of any time limit."""
 
     def shapes(self, data: bytes) -> list[bytes]:
         """Return the shape of each line."""
@@ -62,7 +59,7 @@ class PiecePrefilter(Prefilter):
         return super().hits(data, newest, known)
 
     def _remember_plain(self, shapes: list[bytes]) -> None:
-        """Remember shapes without a phrase, all at once: of dense text they are nearly all lines."""
+        """Store which shapes have no phrase, all at once: in dense text nearly all have none."""
         short = [shape for shape in shapes if len(shape) <= MAX_SHAPE]
         self._bytes += sum(map(len, short))
         if self._bytes > MAX_BYTES or len(self._plain_shapes) + len(short) > MAX_SHAPES:

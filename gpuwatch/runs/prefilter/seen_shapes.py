@@ -1,7 +1,7 @@
-"""Finds texts in a log without searching all of it: the lines whose shape is known to hold none are left out.
+"""Finds texts in a log without searching all of it: lines whose shape is known to have none are skipped.
 
-A log repeats the same lines with other numbers, so that each of its shapes is looked at once (see
-`agent.logs.matching.prefilter`). Of the new ones only the distinct words are searched.
+A log repeats the same lines with other numbers, so each shape is examined once (see
+`agent.logs.matching.prefilter`). Of new shapes only the distinct words are searched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 MAX_BYTES = 4 << 20
-"""Bytes of all remembered shapes."""
+"""Most bytes of shapes that are stored."""
 _WORD = re.compile(rb"[A-Za-z]+")
 _LETTERS = bytes(char if chr(char).isalpha() and char < 128 else 32 for char in range(256))
 
@@ -26,16 +26,19 @@ class Shapes(Protocol):
 
 
 class SeenShapes:
-    """The shapes of lines without any of some texts; for all files of a worker."""
+    """The shapes of lines that contain none of some texts; shared by all files of a worker."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """`texts`: each holds a word, and no digit and no control character."""
+        """`texts`: the texts to find; each contains a word, but no digit and no control character."""
         self._texts = [(max(_WORD.findall(text), key=len), text) for text in texts]
         self._without: set[bytes] = set()
         self._bytes = 0
 
     def hold(self, data: bytes, shapes: Shapes) -> bool:
-        """Return True if one of the texts occurs in the data. `shapes`: the prefilter of the same data."""
+        """Return True if one of the texts occurs in the data.
+
+        `shapes`: the prefilter that has the data's shapes.
+        """
         new = shapes.distinct(data) - self._without
         if not new:
             return False

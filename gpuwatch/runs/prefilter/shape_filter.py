@@ -1,8 +1,8 @@
-"""Leaves out phrases that a shape of lines contains by chance: none of their rules can match such a line.
+"""Drops phrases that a shape contains by chance: none of their rules can match such a line.
 
-A phrase is a short part of a rule's pattern: `reduce`, ` 0 bytes`, `Error`. Most lines that hold one are
-ordinary ones, and preparing a line for the rules takes 0.1 ms. So the whole pattern is tried first, on the
-shape, once for all lines of it.
+A phrase is a short part of a rule's pattern: `reduce`, ` 0 bytes`, `Error`. Most lines with a
+phrase are ordinary, and preparing a line for the rules takes 0.1 ms. So the whole pattern is first tried on
+the shape, once for all its lines.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from gpuwatch.runs.prefilter.phrase_patterns import LiteralOwners, Literals
 from gpuwatch.runs.prefilter.whole_lines import is_tried
 
 TOGETHER = 64
-"""Shapes searched at once: many, as a call costs as much as a search; few, as each has a time limit."""
+"""Number of shapes that are searched at once.
+
+A call costs as much as a search, so there are many; each has a time limit, so there are not too many.
+"""
 
 
 class ShapeSearch:
-    """A pattern for shapes, searched without the word border at its begin first: that takes a fifth."""
+    """A pattern for shapes. It is searched without its leading word border first, which takes a fifth."""
 
     def __init__(self, pattern: ShapePattern) -> None:
         self._text, self.folded = pattern
@@ -32,11 +35,11 @@ class ShapeSearch:
         self._whole: re.Pattern[bytes] | None = None
 
     def matches(self, text: bytes) -> bool:
-        """Return True if a shape matches; in lower case if the pattern is `folded`."""
+        """Return True if a shape matches. `text`: the shape, in lower case if the pattern is `folded`."""
         return self._search(text) is not None and self._is_whole(text)
 
     def matched(self, texts: Sequence[bytes], places: Sequence[int]) -> set[int]:
-        """Return the places of the shapes that match, of those at `places`.
+        """Return those of the indexes `places` whose shapes match.
 
         A pattern for shapes matches no line end, so all shapes are searched as one text.
         """
@@ -59,11 +62,11 @@ class ShapeSearch:
 
 
 Searches = list[tuple[str, ShapeSearch, Literals]]
-"""Searches of which one matches each line that a phrase leads to, with their rules and literals."""
+"""Pattern searches, with their rules and literals; each line that a phrase leads to matches one of them."""
 
 
 class ShapeFilter:
-    """The patterns of each phrase, compiled at its first shape."""
+    """The patterns of each phrase, compiled when the phrase is first found in a shape."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._ruleset = ruleset
@@ -75,9 +78,9 @@ class ShapeFilter:
     def kept(
         self, found: dict[bytes, list[Phrase]], untried: AbstractSet[bytes]
     ) -> dict[bytes, list[Phrase]]:
-        """Return the phrases of each shape of which a rule or dialect may match its lines.
+        """Return shape -> those of its phrases whose rules or dialects may match its lines.
 
-        `untried`: shapes whose phrases are all kept.
+        `untried`: shapes of which all phrases are kept.
         """
         alike: dict[tuple[Phrase, ...], list[bytes]] = {}
         for shape, phrases in found.items():
@@ -89,7 +92,7 @@ class ShapeFilter:
         return found
 
     def _kept(self, phrases: Sequence[Phrase], shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        """Return the phrases that are kept of shapes with the same ones."""
+        """Return the phrases of each shape that are kept; all these shapes have the same `phrases`."""
         lowered = b"\n".join(shapes).lower().split(b"\n")
         every = range(len(shapes))
         suspended = self._ruleset.suspended
@@ -127,7 +130,7 @@ class ShapeFilter:
         return self._patterns[phrase]
 
     def _compiled(self, text: str) -> ShapeSearch | None:
-        """Return the pattern for shapes, None: any shape may match."""
+        """Return the compiled pattern for shapes; None: any shape may match."""
         if text not in self._known:
             loosened = shape_pattern(text)
             self._known[text] = None if loosened is None else self._search_of(loosened)
@@ -145,7 +148,10 @@ class ShapeFilter:
 
 
 def with_literals(literals: Literals, shapes: Sequence[bytes], lowered: Sequence[bytes]) -> list[int]:
-    """Return the places of the shapes that contain one of some literals; `lowered`: them in lower case."""
+    """Return the indexes of the shapes that contain one of the literals.
+
+    `lowered`: the shapes in lower case.
+    """
     places = []
     for place, (shape, folded) in enumerate(zip(shapes, lowered, strict=True)):
         for text, fold in literals:

@@ -1,7 +1,7 @@
-"""Recognises shapes of lines whose messages stand in them as they are: patterns can be tried on those.
+"""Recognises shapes that contain the message of a line unchanged, so that patterns can be tried on them.
 
-Others are taken apart or put together before they are searched: lines of the kernel, with mpirun's tags or
-the prefixes of two ranks, and JSON records of which several fields make one text.
+Other lines are taken apart or joined before they are searched: kernel lines, lines with mpirun's tags or the
+prefixes of two ranks, and JSON records whose message is made of several fields.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from gpuwatch.agent.logs.lines.json_lines import EXCEPTION, OUTCOMES
 from gpuwatch.rules.compiling.shape_patterns import has_other_digits
 
 MAX_TRIED = 2_000
-"""Longest shape that is tried, in bytes: of a longer line only a part around a phrase is searched."""
+"""Longest shape in bytes that is tried: of a longer line only a part around a phrase is searched."""
 _KERNEL_TIME = re.compile(rb"\[(?: *\.\]|[a-z]{3} [a-z]{3} )")
 _COLUMNS = re.compile(rb",,,[-c+]")
-"""Of a kernel record (`/dev/kmsg`)."""
+"""Matches the columns of a kernel record (`/dev/kmsg`)."""
 _RANKS = re.compile(rb"rank[^\"a-z].*rank[^\"a-z]")
 _DEFAULTS = re.compile(rb"default.*(?:rank|default)")
 _OUTCOME = re.compile(f'"(?:{"|".join(OUTCOMES)}|involvedObject|regarding)"'.lower().encode())
-"""Fields whose values are appended to a record's message, and those of a Kubernetes event."""
+"""Matches fields whose values are appended to a record's message, and those of a Kubernetes event."""
 _EXCEPTION = re.compile(
     f'"{EXCEPTION.pattern.removeprefix("(?i)").removesuffix("$")}"'.lower().encode() + rb"\s*:\s*\{"
 )
-"""An exception in parts, which are joined (see `json_lines.texts_of`)."""
+"""Matches an exception in parts, which are joined (see `json_lines.texts_of`)."""
 
 
 def is_tried(shape: bytes, lowered: bytes) -> bool:
