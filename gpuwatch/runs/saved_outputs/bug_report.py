@@ -1,4 +1,4 @@
-"""Reads `nvidia-bug-report.log`: its kernel-log sections and its node.
+"""Reads the node and the kernel-log sections of an `nvidia-bug-report.log`.
 
 Sections stand between lines of underscores, each with a heading: a path after `***`, or a command.
 """
@@ -30,7 +30,7 @@ class BugReport:
         self._log = False
 
     def is_log(self, text: str) -> bool:
-        """Process the next line; return True if it belongs to a log."""
+        """Process the next line of the report; return True if the line belongs to a log."""
         if _RULER.match(text):
             self._heading_due, self._log = True, False
             return False

@@ -18,7 +18,7 @@ _NOT_READY = re.compile(
     r"^ {1,8}Ready {1,30}(?:Unknown|False) {1,30}\w{3}, [\w: +-]{20,30}? {2,30}"
     r"(?P<since>\w{3}, [\w: +-]{20,30}?) {2}"
 )
-"""The condition `Ready` of a node, with the time since when it is not."""
+"""Matches the condition `Ready` of a node that is not ready, with the time since when."""
 _OPERATORS = {"tensorflow:": "tfjob", "pytorch:": "pytorchjob"}
 """Name of the main container of a job -> the operator that numbers its pods."""
 _LABEL = re.compile(r"\btraining\.kubeflow\.org/(replica-index|replica-type|operator-name)=([\w-]{1,60})")
@@ -30,10 +30,10 @@ _HEAD = re.compile(r"^ {0,20}[A-Za-z][\w ./-]{0,60}:\s*$")
 _POD_ENDED = re.compile(
     r"Evicted|UnexpectedAdmissionError|Terminated|NodeShutdown|NodeLost|NodeAffinity|DeadlineExceeded|Preempting|OutOf[\w./-]{1,40}"
 )
-"""Reasons of the end of a pod as a whole."""
+"""Matches reasons for the end of a pod as a whole."""
 _LOW_ON = re.compile(r"low on resource: ([\w.-]{1,60})")
 _LOCAL_STORAGE = re.compile(r"(?i)ephemeral[- ](?:local )?storage|EmptyDir volume")
-"""What a pod that was evicted for its local storage used too much of."""
+"""Matches the local storage of which an evicted pod used too much."""
 _ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-(?P<last>\d{1,6})$")
 _POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z")
@@ -42,7 +42,7 @@ _ENV = re.compile(r'"?RANK=(?P<rank>\d{1,6})"?,?\s*$')
 
 
 class PodDescription:
-    """Reads `kubectl describe pod` up to the pod's events, which are ordinary log lines; a node's alike."""
+    """Reads `kubectl describe pod` or `node` up to the events, which are ordinary log lines."""
 
     def __init__(self) -> None:
         self.host: str | None = None
@@ -78,7 +78,7 @@ class PodDescription:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each container that ended by a fault; for an evicted pod only that."""
+        """Return a finding for each container that a fault ended; for an evicted pod only one for the pod."""
         self._close()
         if self._evicted is not None:
             self._found = [self._evicted]
@@ -130,9 +130,9 @@ class PodDescription:
 
 
 def _labelled_rank(labels: dict[str, str]) -> int | None:
-    """Return the rank that Kubeflow's labels give a pod; None: they give none.
+    """Return the rank that Kubeflow's labels give a pod; None: the labels give none.
 
-    Workers of a TFJob are numbered as its tasks; those of a PyTorchJob follow its master, which is rank 0.
+    Workers of a TFJob have the ranks of its tasks; those of a PyTorchJob follow its master, which is rank 0.
     """
     index, kind = whole_number(labels.get("replica-index", "")), labels.get("replica-type", "").lower()
     operator = labels.get("operator-name", "").lower()
@@ -166,7 +166,7 @@ class ContainerInspection:
         return not line.text.startswith("]")
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each container that ended by a fault."""
+        """Return a finding for each container that a fault ended."""
         self._close()
         return self._found
 

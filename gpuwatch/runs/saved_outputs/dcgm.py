@@ -37,7 +37,10 @@ _CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
     (r"nvlink|nvswitch", "gpu.xid.nvlink", "error", {}),
     (r"thermal|throttl|slowdown|power brake|temperature", HEAT, "error", {}),
 )
-"""(pattern, class, severity, fields); the first match decides, else it is an unspecific failure."""
+"""Rows of (pattern, class, severity, fields). The first match decides.
+
+Without one the failure is unspecific.
+"""
 
 
 @dataclass
@@ -47,7 +50,7 @@ class _Test:
     name: str
     line: ToolLine
     gpu: int | None = None
-    """GPU of the section that it is in (`health`)."""
+    """Index of the GPU whose section has the test (`health`); None: no such section."""
     failed: bool = False
     warned: bool = False
     gpus: set[int] = field(default_factory=set)
@@ -55,7 +58,7 @@ class _Test:
 
 
 class Dcgm:
-    """Reads a DCGM table, from its heading to the first line that is no row, border or blank."""
+    """Reads a table of DCGM, from its heading to the first line that is no row, border or blank."""
 
     def __init__(self) -> None:
         self._gpu: int | None = None
@@ -73,7 +76,7 @@ class Dcgm:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each test and GPU that failed or warned; without one, those of the summary."""
+        """Return a finding for each test and GPU that failed or warned; without any, those of the summary."""
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:
@@ -122,7 +125,7 @@ def _reported(test: _Test) -> list[ToolFinding]:
 
 
 def _of_several(found: ToolFinding, every: Sequence[ToolFinding]) -> ToolFinding:
-    """Return a failed test; heat alone does not explain a GPU that fails other tests for other reasons."""
+    """Return the finding of a failed test among all; heat alone explains no GPU that fails other tests."""
     others = (each for each in every if each.fields.get("gpu") == found.fields.get("gpu"))
     alone = found.rule != HEAT or all(each.rule == HEAT or each.severity == "warning" for each in others)
     return found if alone else replace(found, rule=FAILED)

@@ -83,10 +83,10 @@ class Ibstat:
 
 
 class IbStatus(Ibstat):
-    """The same ports as `ibstatus` and `rdma link` print them."""
+    """Reads the same ports from the output of `ibstatus` or `rdma link`."""
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False if the output ended before it."""
         found = _STATUS.match(line.text)
         if found is None:
             return not line.text.strip() or line.text[:1] in (" ", "\t")

@@ -23,9 +23,9 @@ class ToolLine(Struct, frozen=True):
     """One line of a tool's output."""
 
     text: str
-    """Without line end and host prefix."""
+    """The text of the line, without line end and host prefix."""
     offset: int
-    """Bytes from the start of the file."""
+    """Offset of the line from the start of the file (bytes)."""
 
 
 class ToolFinding(Struct, frozen=True):
@@ -41,9 +41,9 @@ class ToolFinding(Struct, frozen=True):
     at: float | None = None
     """When the tool ran, or when the reported event happened (unix seconds)."""
     host: str | None = None
-    """The node that it is about, if the output names it."""
+    """The node of the problem, if the output names it; else None."""
     by_driver: bool = True
-    """True if it is about a GPU and from its driver."""
+    """True if the problem is of a GPU and reported by its driver."""
 
 
 class ToolReader(Protocol):
@@ -65,9 +65,9 @@ class GpuList(Protocol):
 
 
 def date_in(text: str) -> float | None:
-    """Return a date as printed by `date` and nvidia-smi (unix seconds), local time unless UTC.
+    """Return the time (unix seconds) in a date as `date` or nvidia-smi print it; local time unless UTC.
 
-    None: no date.
+    None: the text has no date.
     """
     found = _DATE.search(text)
     if found is None:
@@ -92,6 +92,6 @@ BY_SIGNAL = {
 
 
 def of_exit_code(code: str) -> str | None:
-    """Return the class of an exit status `137` (128 + signal) or `-9`; None if it is not a known signal."""
+    """Return the class of an exit status `137` (128 + signal) or `-9`; None: no known signal."""
     number = int(code) if code.lstrip("-").isdecimal() and len(code) < 6 else 0
     return BY_SIGNAL.get(number - 128 if number > 128 else -number)

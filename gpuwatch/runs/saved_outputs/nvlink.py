@@ -1,4 +1,4 @@
-"""`nvidia-smi nvlink --status`: links that are inactive on one GPU and active on most of the others."""
+"""Reads `nvidia-smi nvlink --status`: links that are inactive on one GPU and active on most others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINK = re.compile(
     r"^\s{1,12}Link (?P<link>\d{1,3}): (?P<state><?inactive>?|[\d.]{1,10} GB/s)\s*$", re.IGNORECASE
 )
 ALONE_SHARE = 0.75
-"""Share of a single GPU's links that must be active for the others to count as lost."""
+"""If a node has one GPU, share of its links that must be active for the others to count as lost."""
 
 
 class NvlinkStatus:
@@ -29,7 +29,7 @@ class NvlinkStatus:
         self._inactive: list[tuple[int, int, str, ToolLine]] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: the output ended before it."""
+        """Process a line; return False if the output ended before it."""
         gpu = _GPU.match(line.text)
         if gpu is not None:
             self._gpu, self._heading = int(gpu["gpu"]), line.text
@@ -45,7 +45,7 @@ class NvlinkStatus:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each GPU with a link that its peers have; a link that no GPU has is not wired."""
+        """Return a finding for each GPU without a link that most have; a link of no GPU is not wired."""
         users = Counter(link for links in self._active.values() for link in links)
         lost = Counter(gpu for gpu, *_ in self._inactive)
         found: dict[int, ToolFinding] = {}

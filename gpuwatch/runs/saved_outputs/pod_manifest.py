@@ -49,7 +49,7 @@ class PodManifest:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each container ended by a signal or the kernel, and for each evicted pod."""
+        """Return a finding for each container that a signal or the kernel ended, and for each evicted pod."""
         self._close()
         return self._found
 
@@ -70,7 +70,7 @@ class PodManifest:
             self._ended.setdefault(key, (value, line))
 
     def _close(self) -> None:
-        """Add the finding of a container's or pod's state that has ended by a fault."""
+        """Add the finding of a container's or pod's state that is complete, if a fault ended it."""
         ended, self._ended = self._ended, {}
         if "reason" not in ended and "exitCode" not in ended:
             return

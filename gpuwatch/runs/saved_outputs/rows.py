@@ -47,12 +47,12 @@ def _row(reported: Reported, rule: CompiledRule, file: str, arrived: float) -> d
 
 
 def host_clue(node: str) -> dict[str, Any]:
-    """Return a row that assigns the whole file to a node, for the rank map."""
+    """Return a clue for the rank map that assigns the whole file to a node."""
     return {"rule": TOOL_HOST, "host": plain(node), "lines": [], "fields": {}}
 
 
 def number_gpus(events: Iterable[Match | RecoveryLine], gpus: Mapping[str, int]) -> None:
-    """Set the GPU index in kernel lines of the same file, which name GPUs by PCI address."""
+    """Set the GPU index of kernel lines, which name GPUs by PCI address. `gpus`: address -> index."""
     for event in events if gpus else ():
         fields = event.row["fields"] if isinstance(event, Match) else {}
         address = fields.get("bus_id") or fields.get("pci")

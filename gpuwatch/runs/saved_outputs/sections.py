@@ -1,8 +1,8 @@
 """Finds tool outputs in a file and passes each to its reader.
 
-Text that a reader takes is blanked before the rules see it, so that each fault is found once, by the reader
-that knows its GPU. Of a bug report only the logs in it are left to the rules. For a file without any of the
-marks the cost is one search per piece.
+Text that a reader takes is blanked before the rules search it, so that each fault is found once, by the
+reader that knows its GPU. Of a bug report, only the logs are left to the rules. A file without any of the
+marks costs one search per piece.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MARKS = tuple(
         host_tables.DF_MARK, host_tables.IBSTAT_MARK,
     )
 )  # fmt: skip
-"""Texts one of which occurs in every tool output."""
+"""Texts of which each tool output contains at least one."""
 BEGIN_BYTES = 2000
 """Bytes at the start of a file within which a tool output has its mark."""
 ENVIRONMENT_BYTES = 1 << 16
@@ -68,7 +68,7 @@ MAX_LINE = 4096
 MAX_OPEN = 256
 """Most outputs (of different hosts) that are read in parallel."""
 MIN_LAUNCHER_VARIABLES = 2
-"""Launcher variables in a file's first bytes that make it an environment dump."""
+"""Least number of launcher variables in a file's first bytes that make it an environment dump."""
 _LAUNCHER_VARIABLE = re.compile(
     rb"(?m)^(?:export |declare -x )?(?:LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
     rb"|TORCHELASTIC_RUN_ID|RANK|" + "|".join(LAUNCHER_RANKS).encode() + rb")=[\"']?[\w.:-]{1,200}[\"']?\r?$"
@@ -88,7 +88,7 @@ def begins_with_tool_output(head: bytes) -> bool:
 
 
 class Reported(Struct, frozen=True):
-    """A finding with its tool and host."""
+    """A finding with the tool and host of the output that it is from."""
 
     tool: str
     host: str | None
@@ -108,10 +108,10 @@ class _Output:
 
 
 class ToolSections:
-    """Finds the tool outputs in one file. `feed` it the file piece by piece, then call `end`."""
+    """Finds the tool outputs in one file: call `feed` with the file piece by piece, then `end`."""
 
     def __init__(self, holds_mark: Callable[[bytes], bool] | None = None) -> None:
-        """`holds_mark`: returns True if one of `MARKS` occurs in the data; None: they are searched."""
+        """`holds_mark`: returns True if one of `MARKS` occurs in the data; None: search all of them."""
         self._holds_mark = holds_mark or _holds_mark
         self.found: list[Reported] = []
         self.node: str | None = None
@@ -162,7 +162,7 @@ class ToolSections:
         return bytes(seen)
 
     def _is_left(self, text: str, offset: int) -> bool:
-        """Process a line; return True if the rules should see it."""
+        """Process a line; return True if the rules are to search it."""
         if bug_report.MARK in text:
             self._report = BugReport()
         key, host, body = self._whose(text)

@@ -24,7 +24,7 @@ STATES = (
     ("PREEMPTED", "slurm.preempted"),
     ("CANCELLED", "slurm.cancelled"),
 )
-"""Prefix of a job state (sacct truncates them) -> class."""
+"""Pairs: prefix of a job state (sacct truncates states), and failure class."""
 REASONS_MARK = "NODELIST"
 REASONS_HEADING = re.compile(r"^\s{0,8}REASON\s{1,80}USER\s{1,40}TIMESTAMP\s{1,40}NODELIST\s*$")
 _REASON_ROW = re.compile(
@@ -156,7 +156,7 @@ class NodeReasons:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; False: it is no row."""
+        """Process a line; return False if it is no row of the table."""
         row = _REASON_ROW.match(line.text)
         if row is None:
             return REASONS_HEADING.match(line.text) is not None
@@ -171,14 +171,14 @@ class NodeReasons:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One finding for each failed node."""
+        """Return a finding for each node whose stated reason is a failure."""
         return self._found
 
 
 def class_of(state: str, exit_code: str) -> str | None:
     """Return the class of a job's end by state (`CANCELLED by 1000`) and exit code (`0:9`: signal 9).
 
-    None if that is no failure with a class.
+    None if the end is no failure, or has no class.
     """
     for begin, rule in STATES:
         if state.startswith(begin):

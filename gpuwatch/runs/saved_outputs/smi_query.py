@@ -128,7 +128,7 @@ class SmiQuery:
 
 
 Kind = tuple[str, str, Severity, Fields]
-"""Subject, rule, severity and fields."""
+"""Subject, rule id, severity and fields of a finding."""
 
 
 def _lost(name: str, value: str) -> Kind | None:
