@@ -36,7 +36,7 @@ from gpuwatch.runs.steps.unfinished import unfinished
 from gpuwatch.wire import Finding
 
 FIRST_USER_ID = 1000
-"""First user id of persons; lower ids belong to the system (UID_MIN of login.defs)."""
+"""First user id of persons; lower ids are those of the system (UID_MIN of login.defs)."""
 
 
 def whole(
@@ -47,7 +47,10 @@ def whole(
     *,
     stopped: bool,
 ) -> Scan:
-    """Return the result made from all parts of the files; `stopped`: the scan was ended early."""
+    """Return the result of the scan, made from all parts of the files.
+
+    `stopped`: the scan was ended early.
+    """
     owners = [owner_of(file.log) for file in files]
     reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)
@@ -104,8 +107,8 @@ def whole(
 def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile]], Scan]) -> Scan:
     """Return the result for all files, and that of each folder if steps of a rank are in several.
 
-    A folder's result includes the files of no such folder, without those of a node that only others used.
-    Each is made of copies, because a result modifies what it is made of.
+    A folder's result also includes files outside of these folders, without those of a node that only other
+    folders' jobs used. Each result is made of copies, because making a result modifies its files.
     """
     folders = job_folders({file.log.name: ranks for file in files if (ranks := ranks_with_steps(file))})
     attempts = any(path_places(file.log.inner).attempt is not None for file in files)
@@ -133,7 +136,7 @@ def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile
 
 
 def ranks_with_steps(file: ScanFile) -> set[int | None]:
-    """Return the ranks whose steps towards an announced last one a file has; None among them: unknown."""
+    """Return the ranks of which a file has steps towards an announced last step; None: an unknown rank."""
     owner = owner_of(file.log).rank
     return {
         owner if series.rank is None else series.rank
@@ -144,12 +147,12 @@ def ranks_with_steps(file: ScanFile) -> set[int | None]:
 
 
 def census_of(reads: Iterable[PartRead]) -> Census | None:
-    """Return the census of a file, made by the worker of its first part; None: that part was not read."""
+    """Return the census of a file from the part that has it (the first); None: that part was not read."""
     return next((read.census for read in reads if read.census is not None), None)
 
 
 def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:
-    """Return the map with the times that kernel logs cover, and the names of the logs of the job itself."""
+    """Return the rank map with the times that kernel logs cover, and the names of the job's own logs."""
     spans = []
     own = {log for place in known.places.ranks for log in place.logs}
     for file, owner in zip(files, owners, strict=True):
@@ -166,7 +169,7 @@ def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequenc
 
 
 def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
-    """Return a checkpoint line's text, whether it is written, its time, whether the line has that time.
+    """Return (text, whether written, time, whether the line states the time) of a checkpoint line.
 
     The time is in unix seconds.
     """
@@ -185,7 +188,7 @@ def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Itera
 
 
 def replaced(log: LogPath) -> str | None:
-    """Return what happened to a file since it was listed; None: its old content is still there."""
+    """Return text on how a file was replaced since it was listed; None: its old content still exists."""
     try:
         now = log.path.stat()
     except OSError as error:
@@ -222,12 +225,12 @@ def log_scan(
     """Return the result for one file.
 
     Args:
-        file: Its parts.
-        rank: By its lines, else by its path; None: unknown.
-        known: Nodes of all files.
+        file: The file with its parts.
+        rank: The rank of the file, by its lines or else its path; None: unknown.
+        known: The nodes of all files.
         words: The words whose numbers are ranks.
-        findings: Number of its findings.
-        epochs: The epochs that its lines name.
+        findings: Number of findings in the file.
+        epochs: The epochs that lines of the file name.
     """
     stated = path_places(file.log.inner)
     node = known.nodes.get(file.log.name)
@@ -253,9 +256,9 @@ def log_scan(
 
 
 def is_syslog(log: LogPath, lines: Iterable[bytes]) -> bool:
-    """Return True if a kernel log holds lines of other programs, too: any user writes into it by logger(1).
+    """Return True if a kernel log also has lines of other programs, which any user writes by logger(1).
 
-    `lines`: a sample. systemd writes into the kernel's own log, as root.
+    `lines`: a sample. Lines of systemd do not count, as it writes into the kernel's own log as root.
     """
     if not path_places(log.inner).kernel:
         return False

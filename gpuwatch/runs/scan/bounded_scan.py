@@ -1,4 +1,4 @@
-"""A scanner with CPU limits: rules that take too long are suspended, lines that do are skipped."""
+"""A scanner with CPU limits: rules that exceed them are suspended, and lines that do are skipped."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
 T = TypeVar("T")
 
 SEARCH_S, PIECE_S, LINE_S = 3.0, 120.0, 1.0
-"""CPU seconds for one search in a piece of 512 KiB or between two, for the whole piece, and for one line of a
-piece that took longer.
+"""CPU seconds for a search in a piece of 512 KiB (or between two), for the piece, and for a line.
+
+The limit for a line applies to pieces that took longer.
 
 The result of a scan must not depend on the load of the machine. 1.2 s were measured for a piece of dense text
 on a busy machine, so `PIECE_S` is 100 times that. A search is limited to a window of 4,096 characters, and
@@ -71,13 +72,13 @@ class BoundedScan:
             self._feed_lines(unfinished + data, offset - len(unfinished), arrived, again=False)
 
     def _feed_lines(self, data: bytes, offset: int, arrived: float, *, again: bool) -> None:
-        """Scan each line of a piece on its own: only those that cannot be scanned are skipped."""
+        """Scan each line of a piece separately, so that only lines that cannot be scanned are skipped."""
         self._scanner.rewind()
         for line in _LINE.finditer(data):
             self._feed_line(line.group(), offset + line.start(), arrived, again=again)
 
     def finish(self) -> None:
-        """Report findings that wait for more lines."""
+        """Report findings that still wait for more lines."""
         try:
             with self._limit.of(SEARCH_S, PIECE_S):
                 self._scanner.end()
@@ -129,7 +130,7 @@ class BoundedScan:
 
     @property
     def trouble(self) -> str | None:
-        """What was not searched, as text; None: everything was."""
+        """Text on what was not searched; None: everything was."""
         faults = ", ".join(list(self._faults)[:2])
         slow = _not_searched(self.skipped, "as that timed out")
         failed = _not_searched(self._failed, f"by an error in gpuwatch, please report it ({faults})")
@@ -144,7 +145,7 @@ def _not_searched(lines: Sequence[tuple[int, int]], why: str) -> Iterator[str]:
 
 
 def contained(made: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return the result and None, or None and the fault: one file's content ends no scan of the others."""
+    """Return (result, None), or (None, the fault): the content of one file must not end the whole scan."""
     try:
         return made(), None
     except LINE_ERRORS as error:

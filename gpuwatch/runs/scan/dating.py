@@ -43,7 +43,10 @@ def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[s
 
 
 def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
-    """Return True if the files are originals: most were modified at the time of their last line."""
+    """Return True if the files' modification times are those of their last lines, for most of them.
+
+    The files are then originals, not copies.
+    """
     lasts = [
         abs(file.log.mtime - max(times))
         for file in files
@@ -53,7 +56,7 @@ def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
 
 
 def speaker(log: LogPath) -> FileOwner:
-    """Return a key that is equal for the files of one rank (stdout.log and stderr.log), by their paths."""
+    """Return a key of a file's rank by its path; stdout.log and stderr.log of one rank have the same key."""
     owner = owner_of(log)
     own = owner.rank is None and owner.local_rank is None
     return replace(owner, file=log.name if own else "", hosts=())
@@ -65,8 +68,8 @@ def dated(
     """Yield the matches of a part; those without a nearby timestamp get a likely time.
 
     Args:
-        read: The matches.
-        log: Their file.
+        read: The part with the matches.
+        log: The file of the part.
         before: When the same rank last logged a time, in this file or its other one (unix seconds).
         job_end: When the job ended, by its lines or else its files (unix seconds).
     """

@@ -1,7 +1,7 @@
 """Joins the pieces into which a container runtime cuts a long line (CRI: `P` for a part, `F` for the last).
 
-Example: `... stderr P CUDA out of` and `... stderr F  memory` become one line at the place of the first; the
-second is blank up to its end, so that the data keeps its size.
+Example: `... stderr P CUDA out of` and `... stderr F  memory` become one line in place of the first. The
+second line becomes blank, so that the data keeps its size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_JOINED = 1 << 16
 
 
 def joined_partials(data: bytes) -> bytes:
-    """Complete lines with the pieces of cut ones joined; of the same size."""
+    """Return complete lines in which the pieces of a cut line are joined; the size is unchanged."""
     if b" P " not in data or _PART.search(data) is None:
         return data
     lines: list[bytes] = []

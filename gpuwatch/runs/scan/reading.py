@@ -47,7 +47,7 @@ AROUND_BYTES = 1 << 18
 """Bytes read before a part (context of its first lines) and after it (rest of its last block)."""
 FEED_BYTES = 1 << 19
 FIRST_BYTES = 1 << 16
-"""Of the first piece: it shows the forms of ordinary lines, which are not searched in the next ones."""
+"""Bytes of the first piece: it shows the forms of ordinary lines, which later pieces need not search."""
 TAIL_BYTES = 1 << 16
 MAX_DATED_BYTES = 1 << 20
 """Bytes read at a time to date findings."""
@@ -73,23 +73,23 @@ class PartRead:
     events: list[Match | RecoveryLine] = field(default_factory=list)
     clues: list[Row] = field(default_factory=list)
     left_out: int = 0
-    """Matches over the limit, which are not counted in any finding."""
+    """Number of matches over the limit, which no finding counts."""
     bytes: int = 0
     """Bytes of text searched."""
     first_time: float | None = None
-    """The first timestamp near the beginning of the file."""
+    """The first timestamp near the beginning of the file (unix seconds)."""
     last_time: float | None = None
-    """The last timestamp, if the part contains the end of the file."""
+    """The last timestamp (unix seconds), if the part contains the end of the file."""
     times: dict[int, Times] = field(default_factory=dict)
     """Line offset -> nearest timestamps, for lines without a nearby one."""
     series: dict[tuple[Any, ...], StepSeries] = field(default_factory=dict)
-    """The steps of each rank in it."""
+    """The steps of each rank in the part."""
     last_lines: list[str] = field(default_factory=list)
     """The last lines of the file, if the part contains its end."""
     trouble: str | None = None
     """Why the part is incomplete: damaged, unreadable, stopped."""
     suspended: dict[str, str] = field(default_factory=dict)
-    """Rule that took too long -> the reason."""
+    """Rule that took too long -> the reason for its suspension."""
     census: Census | None = None
     """The census of the file's sample lines, if the part is its first."""
 
@@ -158,7 +158,7 @@ def progress_of(
     prefilter: Any,  # noqa: ANN401 - either prefilter
     speaker: Callable[[], dict[str, Any]] | None,
 ) -> tuple[ProgressReader, Any]:
-    """Return the progress reader of a file and its prefilter; the rows of a table are read by its header."""
+    """Return the progress reader and the prefilter for a file; the rows of a table are read by its header."""
     search = LineMatcher(ruleset, log.name)
     if not is_table_name(unpacked_name(log.path.name)):
         return ProgressReader(log.name, search, prefilter, speaker), prefilter
@@ -193,7 +193,7 @@ def read_part(
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Return what a part contains; a read error is stated in it, and what was read before counts."""
+    """Return the content of a part; a read error is stated in it, and what was read before counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
@@ -247,7 +247,7 @@ def read_part(
 def take_tools(
     part: FilePart, read: PartRead, sections: ToolSections, rules: Mapping[str, CompiledRule]
 ) -> None:
-    """Add the findings of tool outputs in this part to `read`, and the node and GPUs that they name."""
+    """Add the findings of tool outputs in a part to `read`, with the node and GPUs that they name."""
     number_gpus(read.events, sections.gpus)
     mine = [
         each
@@ -297,11 +297,11 @@ class DamageError(Exception):
 
 
 def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
-    """Yield consecutive bytes, their offset, and how much of the file's size they represent.
+    """Yield consecutive bytes of a part, their offset, and how much of the file's size they represent.
 
     Raises:
-        OSError: it cannot be read (further).
-        DamageError: its compressed data cannot be unpacked further.
+        OSError: the file cannot be read (further).
+        DamageError: the compressed data cannot be unpacked further.
     """
     if part.log.packing is None:
         yield from plain_part(part)

@@ -24,25 +24,25 @@ class LogScan(Struct, frozen=True):
     path: Path
     size: int
     packing: str | None
-    """gzip, zstd, xz, bzip2; None: plain."""
+    """The packing of the file: gzip, zstd, xz, bzip2; None: plain."""
     node: str | None
     rank: int | None
     attempt: int | None
     kernel: bool
     findings: int
     trouble: str | None
-    """Why it was not read completely."""
+    """Why the file was not read completely; None: it was."""
     grew: bool = False
-    """True if it was written to during the scan."""
+    """True if the file was written to during the scan."""
     mtime: float = 0.0
     """Modification time (unix seconds)."""
     last_time: float | None = None
     """The last timestamp in a line (unix seconds)."""
     series: tuple[StepSeries, ...] = ()
-    """The steps that ranks logged in it."""
+    """The steps that ranks logged in the file."""
     last_lines: tuple[str, ...] = ()
     epochs: EpochSpan | None = None
-    """The epochs named near its beginning and end."""
+    """The epochs that lines near the beginning and end of the file name."""
 
 
 class ScanFinding(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Scan(Struct, frozen=True):
     """The result of a scan."""
 
     located: tuple[ScanFinding, ...]
-    """In the order of the files."""
+    """The findings, in the order of the files."""
     places: Places
     files: tuple[LogScan, ...]
     skipped: tuple[Skipped, ...]
@@ -64,7 +64,7 @@ class Scan(Struct, frozen=True):
     """Bytes of text searched."""
     engine: Engine
     left_out: int = 0
-    """Number of matches over the limit."""
+    """Number of matches over the limit, which no finding counts."""
     suspended: dict[str, str] = field(default_factory=dict)
     """Rule that took too long for one line, and was not searched further -> the reason."""
     saves: tuple[float, ...] = ()
@@ -72,11 +72,11 @@ class Scan(Struct, frozen=True):
     checkpoints: tuple[tuple[str, bool, float, bool], ...] = ()
     """Lines about checkpoints, as from `checkpoint_line`."""
     stopped: bool = False
-    """True if it was stopped early."""
+    """True if the scan was stopped early."""
     unfinished: Unfinished | None = None
     """An operation that one rank began and did not finish, by its lines."""
     folders: dict[str, Scan] = field(default_factory=dict)
-    """Folder -> the result for its files and those of no such folder, if steps of a rank are in each.
+    """Folder -> the result for its files and files outside of such folders, if each has steps of one rank.
 
     Such folders may be those of several jobs, or hold different logs of one.
     """

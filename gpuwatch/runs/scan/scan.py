@@ -29,13 +29,13 @@ from gpuwatch.runs.steps.step_series import FIRST_LINES, LARGE_FILE_BYTES, MIN_F
 WORKER_MEMORY = 2 << 30
 """Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""
 SLOW_S = 0.5
-"""CPU seconds that a rule may take for one line: ten times those on a node, where little may be used.
+"""CPU seconds that a rule may take for one line, ten times as much as on a node.
 
-Which rules are suspended must not depend on the load of the machine, by which CPU times grow, too.
+Which rules are suspended must not depend on the load of the machine, with which CPU times also grow.
 """
 WARM_BYTES = 1 << 16
 SMALL_BYTES = 4 << 20
-"""Bytes below which a scan in this process is faster than starting workers."""
+"""Size in bytes below which a scan in this process is faster than starting workers."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Watch:
     """The progress callback and the stop request of a scan."""
 
     report: Callable[[int, int], None] = lambda _bytes, _files: None
-    """Called with bytes and files done."""
+    """A function that is called with the bytes and files that are done."""
     stopping: Callable[[], bool] = lambda: False
 
 
@@ -82,10 +82,10 @@ class FolderScan:
     """A running scan of gathered files."""
 
     def __init__(self, found: Gathered, begin: Begin) -> None:
-        """Prepare; nothing is read yet.
+        """Create the scan; nothing is read yet.
 
         Args:
-            found: The files.
+            found: The files to read.
             begin: The compiled rules and the engine.
         """
         self._begin = begin
@@ -121,7 +121,7 @@ class FolderScan:
     def result_so_far(self) -> Scan:
         """Return the result for the files that are read at least in part.
 
-        It is made of copies, because dating modifies findings.
+        The result is made of copies, because dating modifies findings.
         """
         read = [file for file in self._files.values() if file.reads]
         return self._whole(pickle.loads(pickle.dumps(read)), stopped=False)  # noqa: S301 - our own
@@ -137,7 +137,7 @@ class FolderScan:
 
 @dataclass(frozen=True)
 class Begin:
-    """The function that starts a worker: it prepares rules and prefilter."""
+    """The function that starts a worker: it prepares the rules and the prefilter."""
 
     compiled: list[dict[str, Any]]
     engine: Engine
@@ -155,8 +155,8 @@ class Begin:
     def warm(self, part: FilePart) -> None:
         """Read the beginning of a file in this process, before workers are forked off.
 
-        The patterns that it needs are then compiled, and the shapes of its lines known: half a second saved
-        per worker.
+        The patterns that the file needs are then compiled, and the shapes of its lines known, which saves
+        each worker half a second.
         """
         self.reader(replace(part, start=0, end=WARM_BYTES), Counter())
 
@@ -179,7 +179,7 @@ class Begin:
 def done_parts(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """Yield the parts as they are done, with their result; of a dead process, None and the reason."""
+    """Yield each part when it is done, with its result; for a dead worker process, None and the reason."""
     cores = min(cores or usable_cores(), len(parts))
 
     def report(size: int) -> None:
@@ -207,7 +207,7 @@ def done_parts(
 def in_this_process(
     parts: Sequence[FilePart], begin: Begin, watch: Watch, report: Callable[[int], None]
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
-    """Yield the parts as they are done, with their result, as `done_parts` does, but without workers."""
+    """Yield the parts as they are done, with their results, like `done_parts`, but without workers."""
     dial = Counter()
     read = begin()
     for part in parts:

@@ -1,4 +1,4 @@
-"""A file while its parts arrive, and its owner by path."""
+"""A file whose parts are being read, and its owner by its path."""
 
 from __future__ import annotations
 

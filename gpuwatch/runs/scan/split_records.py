@@ -1,7 +1,7 @@
 """Joins a user's words that line feeds split over several lines of a collected kernel log.
 
-The kernel quotes names and mount options with their line feeds, and `dmesg` shows one record as several
-lines: of the same time, or indented. `agent.logs.lines.user_words` does the same within a record.
+The kernel quotes names and mount options with their line feeds, and `dmesg` shows one such record as several
+lines with the same time, or indented. `agent.logs.lines.user_words` does the same within a record.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ _HEAD = re.compile(
     rb" ?(?:\[ {0,8}\d{1,8}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\])?"
     rb"(?:\[ {0,8}[TC]\d{1,8}\])? ?"
 )
-"""Time and writer of a line of the kernel."""
+"""Matches the time and the writer of a kernel line."""
 _EXACT = re.compile(rb"\d\.\d{6}\]|:\d\d[.,]\d{6}")
-"""A time in microseconds, which two records rarely share."""
+"""Matches a time in microseconds, which two records rarely share."""
 _BOOT = re.compile(rb"\[ {0,8}0\.000000\]")
-"""The time of all records before the clock runs; no user process exists then."""
+"""Matches the time of records from before the clock runs; no user process exists then."""
 _FAULT = re.compile(rb"\[\d+\]:? (?:segfault|trap|general|unhandled|bad|potentially) [^\n]* in ([^\n]*)")
 _MAPPING = re.compile(rb"\[[0-9a-f]+[,+][0-9a-f,+]+\](?: likely on CPU .{0,60})?\s*$")
-"""What the kernel writes after the name of a file."""
+"""Matches text that the kernel writes after the name of a file."""
 _QUOTE = re.compile(rb"(?:^|[\s=(])(['\"`])")
 _QUOTE_ENDS = re.compile(rb"(['\"`])(?:: -?\d{1,4}| or missing value)?\s*$")
 _ENDS_NAME = re.compile(
     rb"(.{0,15}?)(?:\[\d+\]:? (?:segfault|trap|general|unhandled|bad|potentially) | ?invoked oom-killer"
     rb"|\) total-vm:| ?(?:Tainted|Not tainted|Kdump)|:\d+ (?:is )?blocked|:\d+\]$)"
 )
-"""What the kernel writes after the name of a process."""
+"""Matches text that the kernel writes after the name of a process."""
 _BETWEEN_WORDS = re.compile(rb"[ \t()'\"`]")
 _DRIVER = (b"NVRM:", b"nvidia-nvswitch")
-"""Prefixes of NVIDIA's driver, the only one that writes several lines at once."""
+"""Prefixes of lines of NVIDIA's driver, the only one that writes several lines at once."""
 MAX_NAME = 15
-"""Bytes of a process's name, with its line feeds."""
+"""Most bytes of a process's name, with its line feeds."""
 MAX_RECORD = 1024
-"""Bytes of a record (the kernel's LOG_LINE_MAX)."""
+"""Most bytes of a record (the kernel's LOG_LINE_MAX)."""
 
 
 def without_split_words(data: bytes) -> bytes:
@@ -49,7 +49,7 @@ def without_split_words(data: bytes) -> bytes:
 
 
 class _Record:
-    """The record of the lines above, while a user's words may continue below."""
+    """The kernel record of the lines above, while a user's words may continue below it."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -61,7 +61,7 @@ class _Record:
         """Index of the line with a quotation."""
 
     def take(self, lines: list[bytes], index: int, line: bytes) -> None:
-        """Process the next line; join its words, or those of lines above, in place."""
+        """Process the next line; join the words that it continues with the lines above, in place."""
         if line[:1] in (b" ", b"\t"):
             if self._may_be_indented:
                 lines[index] = _joined(line, len(line) - len(line.lstrip()))

@@ -26,18 +26,18 @@ STOP_S = 3.0
 OUT_OF_MEMORY = 77
 """Exit status of a process that reached its memory limit."""
 HOW = "fork" if sys.platform == "linux" else "spawn"
-"""Forking takes milliseconds; it happens before any thread is started."""
+"""Start method of the processes; forking takes milliseconds, and happens before any thread is started."""
 
 
 class Dial(Protocol):
-    """A task's connection to its parent: reports progress, and shows whether to stop."""
+    """The connection of a task to its parent: reports progress, and shows whether to stop."""
 
     def read(self, size: int) -> None:
-        """Report that this many more bytes are done."""
+        """Report that `size` more bytes are done."""
 
     @property
     def stopping(self) -> bool:
-        """True if the task should return what it has."""
+        """True if the task should stop and return the result so far."""
 
 
 class Counter:
@@ -48,7 +48,7 @@ class Counter:
         self.stopping = False
 
     def read(self, size: int) -> None:
-        """Report that this many more bytes are done."""
+        """Report that `size` more bytes are done."""
         self.bytes += size
 
 
@@ -59,12 +59,12 @@ class SharedDial:
         self._counts, self._stop, self._number = counts, stop, number
 
     def read(self, size: int) -> None:
-        """Report that this many more bytes are done."""
+        """Report that `size` more bytes are done."""
         self._counts[self._number] += size
 
     @property
     def stopping(self) -> bool:
-        """True if the task should return what it has."""
+        """True if the task should stop and return the result so far."""
         return bool(self._stop.value)
 
 
@@ -102,7 +102,7 @@ class Workers(Generic[Task, Result]):
             start: Runs once in each process and returns the function that does a task there.
             task_cpu_s: Limit of a task's CPU time (seconds); a task that exceeds it fails, and its process
                 ends.
-            memory: Limit of the memory for a process's tasks (bytes); likewise.
+            memory: Limit of the memory for a process's tasks (bytes); exceeding it has the same effect.
         """
         self._task_cpu_s = task_cpu_s
         self._memory = memory
@@ -118,7 +118,7 @@ class Workers(Generic[Task, Result]):
         return sum(self._counts)
 
     def stop(self) -> None:
-        """Start no new tasks; running ones return what they have."""
+        """Start no new tasks; running tasks return their results so far."""
         self._stop.value = 1
 
     def results(
