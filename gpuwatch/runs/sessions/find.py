@@ -1,4 +1,4 @@
-"""Finds the sessions that names mean: folders, ids below a log folder, or all of it."""
+"""Finds the sessions that arguments name: folders, ids below a log folder, or all below it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_DEPTH = 4
 """Depth of folders that are searched."""
 MAX_FOLDERS = 20_000
 MAX_PROBLEMS = 100
-"""Problems listed per session; all are counted."""
+"""Most problems that are listed per session; all are counted."""
 MAX_PROBLEM_CHARS = 1_000
 
 
 @dataclass
 class FoundSessions:
-    """The sessions found, and what could not be found or read."""
+    """The sessions that were found, and the names and folders that could not be found or read."""
 
     sessions: list[TrainingSession] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
 
 
 def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]:
-    """Return the session of a path, else those below it, else what another tool wrote there."""
+    """Return the session at a path, else the sessions below it, else those that another tool wrote there."""
     one = read_path(path)
     if one:
         return [one]

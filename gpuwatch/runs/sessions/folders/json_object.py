@@ -12,7 +12,7 @@ MAX_JSON_BYTES = 64 << 20
 
 
 def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
-    """Return the JSON object in `raw`, sanitized; empty, with a problem, if it is invalid or too large."""
+    """Return the JSON object in `raw`, sanitized; {} and an entry in `problems` if invalid or too large."""
     if len(raw) > MAX_JSON_BYTES:
         problems.append(f"{name}: larger than {limit_text(MAX_JSON_BYTES)}; not read")
         return {}

@@ -16,7 +16,7 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 
 MAX_LOG_BYTES = 256 << 20
-"""Bytes read of one log: about 2.5 million steps."""
+"""Most bytes of one log that are read: about 2.5 million steps."""
 MAX_LINE_CHARS = 4096
 CLOCK = re.compile(r"(?P<clock>\d\d:\d\d:\d\d)\s*\|\s*(?P<level>[A-Z]{4,8})\s*\|\s?(?P<text>.*)")
 """A record of the main log."""
@@ -24,14 +24,14 @@ DATED = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?\s{0,20}\|"
     r"\s{0,20}(?P<level>[A-Z]{4,8})\s{0,20}\|\s{0,20}(?P<process>[^|]{1,40}?)\s{0,20}\|\s?(?P<text>.*)"
 )
-"""A record of the communication and performance logs."""
+"""Matches a record of the communication and performance logs."""
 ID_TIME = re.compile(r"_(\d{8})_(\d{6})")
 HALF_DAY_S = 43_200.0
 DAY_S = 86_400.0
 
 
 class LogRecord(Struct, frozen=True):
-    """One record; `time` in unix seconds, `process` as the record names it."""
+    """A record of a log; `time` in unix seconds, `process` as the record names it."""
 
     time: float | None
     level: str
@@ -92,7 +92,7 @@ def time_of_id(session: str) -> float | None:
 
 @dataclass
 class DayClock:
-    """Adds dates to times of day: each is the first such time not before the previous one."""
+    """Adds dates to times of day: each becomes the first such time that is not before the previous one."""
 
     last: float | None
 

@@ -46,7 +46,7 @@ CURVE_OF = {
 
 @dataclass
 class StepLine:
-    """A step with the values of its line and of the metrics below it."""
+    """A logged step with the values of its line and of the metric lines below it."""
 
     step: int
     values: dict[str, float] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class StepLine:
 
 @dataclass
 class MainLog:
-    """What the main log of a session contains."""
+    """The content of a session's main log."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)
@@ -80,7 +80,7 @@ def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
 
 
 class MainLogReader:
-    """Reads the lines of a main log in order: `take` each, then `close`."""
+    """Reads the lines of a main log in order: call `take` for each line, then `close`."""
 
     def __init__(self, found: MainLog) -> None:
         self.found = found

@@ -41,7 +41,7 @@ def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def joined_facts(facts: Mapping[str, Any], folder: Path, problems: list[str]) -> dict[str, Any]:
-    """Return the data of a summary, with those of parts that it does not include."""
+    """Return the data of a summary, extended by the data of parts that it does not include."""
     named = facts.get("parts")
     known = {str(name) for name in named} if isinstance(named, list) else set()
     late = {name: part for name, part in read_parts(folder, problems).items() if name not in known}

@@ -19,7 +19,7 @@ from gpuwatch.runs.sessions.model.summary import (
 )
 
 BYTES_OF = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-"""1 MB is 10^6 bytes, as defined in `docs/sessions.md`."""
+"""Unit -> bytes; 1 MB is 10^6 bytes, as defined in `docs/sessions.md`."""
 SECONDS_OF = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 OPERATION = re.compile(r"\bCommunication\s*\|\s*(?P<name>[^|]{1,80}?)\s*(?:\||$)")
 RANK = re.compile(r"\bRank\s+(\d{1,7})\b")
@@ -36,7 +36,7 @@ PROFILE = re.compile(
     r"\bProfiler \| step (?P<step>\d{1,15}) \| computation: (?P<computation_ms>[\d.]{1,20}) ms"
     r" \| communication: (?P<communication_ms>[\d.]{1,20}) ms \| other: (?P<other_ms>[\d.]{1,20}) ms"
 )
-"""The line of a profiled step, as `gpuwatch.telemetry` writes it."""
+"""Matches the line of a profiled step, as `gpuwatch.telemetry` writes it."""
 GPU = re.compile(r"\bGPU (?P<index>\d{1,4})\s*\|\s*(?P<rest>.*)")
 GPU_VALUE = re.compile(
     r"(?P<name>Utilization|Memory|Temperature|Power):\s*(?P<value>\d{1,15}(?:\.\d{1,15})?)\s?(?:%|C|W)"
@@ -48,7 +48,7 @@ WARNINGS = (
     ("comm.init_failed", re.compile(r"\bDistributed backend initialization failed\b", re.IGNORECASE)),
     ("comm.timeout", re.compile(r"\bNCCL communication timeout\b", re.IGNORECASE)),
 )
-"""Class of a warning, and its pattern."""
+"""Pairs: class of a warning, and the pattern of its lines."""
 SEVERITY_OF = {"WARN": "warning", "WARNING": "warning", "ERROR": "error", "CRITICAL": "critical"}
 MAX_EXAMPLE_CHARS = 500
 
@@ -67,7 +67,7 @@ class _Operation:
     ranks: set[int] = field(default_factory=set)
 
     def totals(self, name: str) -> CommunicationTotals:
-        """Return the totals as in a summary; the bandwidth uses only lines with size and duration."""
+        """Return the totals as a summary has them; the bandwidth uses only lines with size and duration."""
         return CommunicationTotals(
             operation=name,
             count=self.count,
@@ -87,7 +87,7 @@ class _Samples:
         self.values: dict[str, list[float]] = defaultdict(list)
 
     def facts(self, node: str | None, index: int) -> SessionGpu:
-        """Return averages and peaks."""
+        """Return the averages and peaks of a GPU's samples."""
 
         def mean(name: str) -> float | None:
             values = self.values[name]
@@ -112,7 +112,7 @@ class _Samples:
 
 @dataclass
 class ProcessLogs:
-    """What the communication and performance logs of a session contain."""
+    """The content of a session's communication and performance logs."""
 
     operations: dict[str, _Operation] = field(default_factory=dict)
     samples: dict[tuple[str | None, int], _Samples] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class ProcessLogs:
     end: float | None = None
 
     def communication(self) -> list[CommunicationTotals]:
-        """Return one entry for each operation, in order of first appearance."""
+        """Return the totals of each operation, in order of first appearance."""
         return [operation.totals(name) for name, operation in self.operations.items()]
 
     def gpus(self) -> list[SessionGpu]:
@@ -137,7 +137,7 @@ class ProcessLogs:
         ]
 
     def take(self, record: LogRecord) -> None:
-        """Process one record of either log."""
+        """Process one record of the communication or the performance log."""
         if record.time is not None:
             self.begin = record.time if self.begin is None else min(self.begin, record.time)
             self.end = record.time if self.end is None else max(self.end, record.time)
@@ -218,7 +218,7 @@ class ProcessLogs:
 
 
 def profile_of(text: str) -> SessionProfile | None:
-    """Return the times of a profiled step in a line; None: it has none."""
+    """Return the times of a profiled step in a line; None: the line has no such step."""
     found = PROFILE.search(text)
     if found is None:
         return None
@@ -227,7 +227,7 @@ def profile_of(text: str) -> SessionProfile | None:
 
 
 def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
-    """Add a warning to `known`; one of a known class is counted with it."""
+    """Add a warning to `known`; a warning of a known class is only counted."""
     old = known.get(new.class_id)
     if old is None:
         known[new.class_id] = new

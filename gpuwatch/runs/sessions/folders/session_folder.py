@@ -25,7 +25,7 @@ from gpuwatch.whole_file import read_bounded
 from gpuwatch.whole_number import whole_number
 
 MAX_TIME = 1e11
-"""Largest time in unix seconds (year 5138)."""
+"""Largest time in unix seconds (year 5138) that is accepted."""
 SOURCE = "session folder"
 LOG_KINDS = ("multigpu", "performance")
 
@@ -33,8 +33,8 @@ LOG_KINDS = ("multigpu", "performance")
 def session_id(folder: Path) -> str | None:
     """Return the id in the folder's file names; None: not a session folder, or not readable.
 
-    A renamed folder keeps the id of its files. A folder with parts only has the id of its name: node rank 0
-    has written nothing.
+    A renamed folder keeps the id of its files. If node rank 0 has written nothing, a folder has parts only,
+    and the id of its own name counts.
     """
     try:
         names = sorted(each.name for each in folder.iterdir())
@@ -185,7 +185,7 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
 
 
 def complete_losses(session: TrainingSession) -> None:
-    """Fill in the last values of the curves where the summary has none."""
+    """Fill in final, mean and best values of the summary from the curves, where it has none."""
     summary = session.summary
     logged = [
         each for each in session.curves.by_name.get("loss", {}).values() if each.seen or not each.is_finite

@@ -12,7 +12,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.sessions.model.summary import MAX_NUMBER, SessionSummary
 
 MAX_POINTS = 4_000
-"""Points per curve; at twice as many, every second one is dropped."""
+"""Points kept per curve; at twice as many, every second one is dropped."""
 CURVE_NAMES = (
     "loss",
     "learning_rate",
@@ -29,7 +29,7 @@ CURVE_NAMES = (
 
 
 class CurvePoint(NamedTuple):
-    """A value, with `step` and `time` (unix seconds) if known."""
+    """A value of a curve, with `step` and `time` (unix seconds) if known."""
 
     step: int | None
     time: float | None
@@ -38,7 +38,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass
 class SessionCurve:
-    """Values of one metric of one writer, in order. At most `2 * MAX_POINTS` are kept."""
+    """The values of one metric of one writer, in order; at most `2 * MAX_POINTS` are kept."""
 
     writer: str = ""
     """`rank 3`, `gpu-001 GPU 2`; empty: the whole job."""
@@ -48,10 +48,10 @@ class SessionCurve:
     is_finite: bool = True
     """False if the newest value is NaN or Inf."""
     non_finite_step: int | None = None
-    """First step of the current run of NaN or Inf values, if known."""
+    """First step of the current sequence of NaN or Inf values, if known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
-        """Append a value; a non-finite value is noted but not stored as a point, None is ignored."""
+        """Append a value; for a non-finite value only its step is stored, None is ignored."""
         if value is not None:
             is_first = self.is_finite
             self.is_finite = math.isfinite(value)
@@ -93,7 +93,7 @@ class CurveSet:
                 yield name, curves
 
     def absorb(self, other: CurveSet) -> None:
-        """Add the curves of metrics that are missing here."""
+        """Add the curves of metrics that this set does not have."""
         for name, curves in other.by_name.items():
             if not self.named(name):
                 self.by_name[name] = curves
@@ -105,7 +105,7 @@ class TrainingSession:
 
     path: Path
     source: str
-    """`session folder`, `trainer_state.json`, `TensorBoard`, ..."""
+    """Where the session is from: `session folder`, `trainer_state.json`, `TensorBoard`, ..."""
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)
     problems: list[str] = field(default_factory=list)
@@ -113,5 +113,5 @@ class TrainingSession:
 
     @property
     def name(self) -> str:
-        """Its name in reports: the id, else the folder's name."""
+        """The name of the session in reports: the id, else the folder's name."""
         return plain(self.summary.id or self.path.name or str(self.path))

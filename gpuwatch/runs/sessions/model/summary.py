@@ -17,11 +17,11 @@ VERSION = 1
 Status: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
 Mode: TypeAlias = Literal["single", "multi"]
 MAX_ENTRIES = 100_000
-"""Most entries read of a list or object."""
+"""Most entries of a list or object that are read."""
 MAX_TEXT = 20_000
 MAX_DEPTH = 12
 MAX_NUMBER = 1e18
-"""Larger numbers, NaN and Inf count as invalid."""
+"""Largest valid number; larger ones, NaN and Inf count as invalid."""
 
 
 class SessionModel(msgspec.Struct, kw_only=True):
@@ -57,7 +57,7 @@ class StepTimeStatistics(msgspec.Struct, kw_only=True):
 
     @property
     def steady_steps_per_s(self) -> float | None:
-        """Steps per second from median and mean step time, as `steady_rate` gives them; None: unknown."""
+        """Steps per second from the median and mean step time (see `steady_rate`); None: unknown."""
         return steady_rate(self.p50, self.mean)
 
 
@@ -130,7 +130,7 @@ class SessionRank(msgspec.Struct, kw_only=True):
 
 
 class SessionNode(msgspec.Struct, kw_only=True):
-    """One node of the session, with averages."""
+    """One node of the session, with averages over the session."""
 
     name: str | None = None
     hostname: str | None = None
@@ -141,7 +141,7 @@ class SessionNode(msgspec.Struct, kw_only=True):
 
 
 class SessionSystem(msgspec.Struct, kw_only=True):
-    """The machine and its driver version."""
+    """The machine of the session and its driver version."""
 
     hostname: str | None = None
     os: str | None = None
@@ -212,7 +212,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     mfu_overall: float | None = None
     final_loss: float | None = None
     non_finite_loss_step: int | None = None
-    """The step since which the loss is NaN or Inf, to the end."""
+    """The step since which the loss is NaN or Inf until the end; None: the last loss is finite."""
     best_loss: float | None = None
     final_learning_rate: float | None = None
     final_grad_norm: float | None = None
@@ -233,7 +233,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
 
     @property
     def has_non_finite_loss(self) -> bool:
-        """True if the loss is NaN or Inf up to the end."""
+        """True if the loss is NaN or Inf until the end."""
         named = any(each.class_id == "num.nan_loss" for each in self.warnings or ())
         return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
@@ -294,7 +294,7 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
 
 
 def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
-    """Return the expected type in words, such as `a whole number`."""
+    """Return the expected type as text, such as `a whole number`."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     origin = typing.get_origin(wanted)
     if origin is Literal:

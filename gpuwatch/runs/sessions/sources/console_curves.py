@@ -9,13 +9,13 @@ from gpuwatch.runs.sessions.model.session import SessionCurve, TrainingSession
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 
 MAX_CONSOLE_BYTES = 16 << 20
-"""Logs above this size are of a long run, whose main log has enough steps."""
+"""Size in bytes above which a log is not read: the main log of such a long run has enough steps."""
 
 
 def take_console_curves(session: TrainingSession) -> None:
     """Take the curves of the logs in `ranks/` that have more points than the session's own, and evaluations.
 
-    Nothing is taken where the telemetry library has written the steps.
+    Nothing is taken if the telemetry library has written the steps.
     """
     writer, parts = session.summary.writer or "", session.summary.parts or ()
     if not writer.startswith("gpuwatch run") or any(name.startswith("rank_") for name in parts):

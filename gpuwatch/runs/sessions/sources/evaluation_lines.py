@@ -1,4 +1,4 @@
-"""Reads the results of evaluations that a training printed: dicts of HF Trainer, blocks of document 002."""
+"""Reads the results of evaluations that a training printed: dicts of HF Trainer, and blocks of lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LOGS, MAX_BYTES = 16, 32 << 20
 MAX_LINE = 8_192
 MAX_EVALUATIONS, MAX_RESULTS = 1_000, 100
 MAX_FUTILE = 2_000
-"""Lines with the sign of an evaluation but without a result, after which a log is left."""
+"""Lines that look like an evaluation but have no result, after which the log is not searched further."""
 BLOCK = b"EVALUATION RESULTS"
 SIGN = re.compile(rb"['\"]eval_|" + BLOCK)
 RESULT = re.compile(
@@ -29,7 +29,7 @@ ENDS = (b"\n", b"\r")
 
 
 def evaluations_of(files: Sequence[LogScan]) -> list[EvaluationResults]:
-    """Return the evaluations in the log that has the most, in order; those of all ranks are the same."""
+    """Return the evaluations of the log that has most, in order; all ranks print the same ones."""
     found = [list(evaluations_in(log)) for log in files[:MAX_LOGS]]
     return max(found, key=len, default=[])[-MAX_EVALUATIONS:]
 
@@ -66,19 +66,19 @@ def end_of(path: Path) -> tuple[int, bytes]:
 
 
 def line_around(data: bytes, at: int) -> tuple[int, int]:
-    """Return where the line at this place begins and ends, at most `MAX_LINE` bytes away."""
+    """Return begin and end of the line at an offset, at most `MAX_LINE` bytes away."""
     first = max(data.rfind(end, max(0, at - MAX_LINE), at) for end in ENDS) + 1
     ends = [place for end in ENDS if (place := data.find(end, at, at + MAX_LINE)) >= 0]
     return max(first, at - MAX_LINE), min(ends, default=min(len(data), at + MAX_LINE))
 
 
 def dict_results(line: bytes) -> dict[str, float | None]:
-    """Return the results of a line `{'eval_loss': 1.8765, ...}`; numbers may be quoted."""
+    """Return name -> value from a line `{'eval_loss': 1.8765, ...}`; numbers may be quoted."""
     return dict(result for name, text in RESULT.findall(line)[:MAX_RESULTS] for result in named(name, text))
 
 
 def block_results(data: bytes, at: int) -> dict[str, float | None]:
-    """Return the results of the lines `  * eval_loss: 1.8765` from this place on."""
+    """Return name -> value from lines `  * eval_loss: 1.8765` from an offset on."""
     found: dict[str, float | None] = {}
     for line in data[at : at + MAX_LINE].split(b"\n")[1 : MAX_RESULTS + 1]:
         item = ITEM.match(line.decode(errors="replace"))

@@ -21,7 +21,7 @@ NAME = re.compile(r"events\.out\.tfevents\.")
 RANK_FOLDER = re.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORD_BYTES = 1 << 20
-"""Longer records are images or histograms."""
+"""Largest record in bytes that is read; longer records are images or histograms."""
 HEADER = struct.Struct("<QI")
 EVENT_TIME, EVENT_STEP, EVENT_SUMMARY = 1, 2, 5
 """Field numbers of `Event`."""
@@ -65,7 +65,7 @@ def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, 
 
 
 def scalar(value: bytes) -> float | None:
-    """Return a simple value, or that of a tensor with one float; None for others."""
+    """Return the number in a value: a simple one, or a tensor with one float; None for others."""
     simple = first(value, VALUE_SIMPLE)
     if simple is not None and simple.kind != BYTES:
         return simple.number_value

@@ -28,7 +28,7 @@ CURVES = {
     "val_loss": "eval_loss",
     "communication_s": "communication_s",
 }
-"""Last component of a name -> curve."""
+"""Last component of a metric's name -> curve."""
 PAIRS = {
     ("loss", "train"): "loss",
     ("eval", "loss"): "eval_loss",
@@ -42,7 +42,7 @@ PAIRS = {
     ("throughput", "tokens"): "tokens_per_s",
     ("throughput", "samples"): "samples_per_s",
 }
-"""Last two components of a name -> curve; takes precedence."""
+"""Last two components of a metric's name -> curve; takes precedence over CURVES."""
 MFU = {
     "train_step_mfu": "mfu_step",
     "mfu": "mfu_step",

@@ -28,7 +28,7 @@ SLURM_LOG = re.compile(r"slurm-\d+(?:[._]\d+)?\.out")
 RANK_FILE = re.compile(r"rank[_-]?\d{1,6}(?:\.\w{1,8})?(?:\.\d)?")
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 NOT_LOGS = re.compile(r"requirements\.txt|debug(?:-[\w.]{1,40})?\.log")
-"""Files of W&B runs that are no logs of the training: debug-core.log, debug-internal.log, ..."""
+"""Matches files of W&B runs that are no logs of the training: debug-internal.log, ..."""
 SUMMARY_MIN_FIELDS = {"format", "version", "id", "parts"}
 
 

@@ -19,7 +19,7 @@ class Field(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes; empty for a varint."""
+        """The bytes of the field; empty for a varint."""
         return self.value if isinstance(self.value, bytes) else b""
 
     @property
@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
     @property
     def number_value(self) -> float | None:
-        """The value as float, double or integer; None for other bytes."""
+        """The value as float, double or integer; None for bytes of another size."""
         if isinstance(self.value, int):
             return float(self.value)
         if self.kind == FIXED32:

@@ -32,12 +32,12 @@ SOURCE = "rank logs"
 NO_STEPS = "no line of the logs reports a step of training"
 MAX_EXAMPLE_CHARS, MAX_ERROR_CHARS = 500, 2_000
 MAX_PROFILED_LOGS, MAX_PROFILED_BYTES = 16, 4 << 20
-"""Logs, and bytes of each, that are searched for a profiled step: profiles are made in the first steps."""
+"""Most logs, and bytes of each, in which a profiled step is searched: the first steps are profiled."""
 MAX_STATED_BYTES = 1 << 20
 WORLD_SIZE = re.compile(rb"\b[Ww]orld[ _][Ss]ize: (\d{1,6})\b")
-"""As the telemetry library and document 002 log it."""
+"""Matches the world size as the telemetry library logs it."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Failure|Exit)\b")
-"""The last line of a traceback, at the beginning of a message."""
+"""Matches the last line of a traceback, at the beginning of a message."""
 QUANTITIES = (
     ("loss", "loss"),
     ("grad_norm", "grad_norm"),
@@ -74,7 +74,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]:
-    """Return one series of training steps per writer; of the same steps in several files, the longest."""
+    """Return one series of training steps per writer; the longest if several files have the same steps."""
     best: dict[tuple[int | None, int | None, str], tuple[LogScan, StepSeries]] = {}
     for log in files:
         for one in log.series:
@@ -157,7 +157,7 @@ def stated_world_size(paths: Sequence[Path]) -> int:
 
 
 def first_exception(result: Scan) -> str | None:
-    """Return the line of the earliest exception; one about a peer only if there is no other; None: none."""
+    """Return the line of the earliest exception that is not about a peer, else of the earliest; or None."""
     found: list[tuple[bool, float, str]] = []
     for located in result.located:
         finding = located.finding

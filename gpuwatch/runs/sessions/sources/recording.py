@@ -57,7 +57,7 @@ def read_recording(path: Path) -> TrainingSession:
 
 
 class RecordingFrames:
-    """Fills a session from the frames of a recording: `take` each record, then `finish`."""
+    """Fills a session from the frames of a recording: call `take` for each record, then `finish`."""
 
     def __init__(self, session: TrainingSession, nodes: dict[int, str]) -> None:
         self._session = session
@@ -120,7 +120,7 @@ class RecordingFrames:
         self._session.curves.add("gpu_memory_pct", None, time, memory, writer)
 
     def _take_step(self, frame: Progress, time: float) -> None:
-        """Add a step of the first writer; other writers report the same ones."""
+        """Add a step of the first writer; other writers report the same steps and are ignored."""
         values = {name: value for name, value in frame.fields.items() if isinstance(value, (int, float))}
         if "step" not in values:
             return
@@ -140,7 +140,7 @@ class RecordingFrames:
             self._session.curves.add("steps_per_s", step, time, 1 / values["step_time_s"])
 
     def finish(self) -> None:
-        """Set averages, ranks and times. Only recorded steps count, not earlier ones."""
+        """Set averages, ranks and times. Only steps in the recording count."""
         summary = self._session.summary
         if self._times:
             summary.start, summary.end = self._times[0], self._times[-1]

@@ -21,9 +21,9 @@ NAME = re.compile(
 )
 RANK_KEY = re.compile(r"rank(\d{4,7})")
 STEP_TIMERS = ("steps", "step", "train_step")
-"""Timers of whole steps; the first one present is used."""
+"""Names of timers of whole steps; the first one that exists is used."""
 MIB = 1 << 20
-"""Oumi's `gpu_memory` is in MiB."""
+"""Bytes per MiB, the unit of Oumi's `gpu_memory`."""
 
 
 def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession:

@@ -30,7 +30,7 @@ FULL_RECORD, FIRST_PIECE, MIDDLE_PIECE, LAST_PIECE = 1, 2, 3, 4
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORD_BYTES = 16 << 20
 HISTORY, SUMMARY, CONFIG, RUN, EXIT = 2, 3, 5, 17, 18
-"""Field numbers of `Record`."""
+"""Field numbers of W&B's message `Record`."""
 ITEM_KEY, ITEM_NESTED, ITEM_VALUE = 1, 2, 16
 RUN_CONFIG, RUN_NAME, RUN_HOST = 4, 8, 13
 
@@ -51,17 +51,17 @@ def read_wandb_run(path: Path) -> TrainingSession:
 
 
 class RowSteps:
-    """Tells the training step of each row of the history, in order.
+    """Determines the training step of each row of the history, in order.
 
-    W&B counts the calls of `log` in `_step`. A trainer that logs every few steps adds its own count: HF
-    Trainer `train/global_step`, Lightning `trainer/global_step`.
+    W&B counts the calls of `log` in `_step`. A trainer that logs every few steps adds its own step number:
+    HF Trainer `train/global_step`, Lightning `trainer/global_step`.
     """
 
     def __init__(self) -> None:
         self._global: int | None = None
 
     def of(self, row: Mapping[str, Any]) -> int | None:
-        """Return the row's own count, else that of the last row with one, else `_step`."""
+        """Return the trainer's step number in the row, else that of an earlier row, else `_step`."""
         named = [value for name, value in row.items() if name.rpartition("/")[2] == GLOBAL_STEP]
         found = next((int(value) for value in named if _is_number(value)), None)
         if found is not None:
