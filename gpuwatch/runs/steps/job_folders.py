@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 MAX_JOBS = 32
-"""Most folders that are compared with each other and judged apart: the time is quadratic."""
+"""Most folders that are compared with each other and judged separately: the time is quadratic."""
 
 
 def job_folders(ranks: Mapping[str, Iterable[int | None]]) -> dict[str, set[str]]:
@@ -31,5 +31,5 @@ def job_folders(ranks: Mapping[str, Iterable[int | None]]) -> dict[str, set[str]
 
 
 def folder_of(file: str, folders: Iterable[str]) -> str | None:
-    """Return the folder that a file is in or below; None: it is in none of them."""
+    """Return the one of `folders` that a file is in or below; None: it is in none of them."""
     return next((folder for folder in folders if PurePath(file).is_relative_to(folder)), None)

@@ -18,20 +18,20 @@ BYTES_PER_LINE = 512 << 10
 """Log bytes per parsed line: parsing takes about 100 us, searching 512 KiB for failures 2 ms."""
 MAX_SHAPES = 5_000
 RANK_LINES = 2048
-"""In a file of many ranks, this many lines at the end of a stretch are distinguished by prefix."""
+"""Number of lines at the end of a stretch that are distinguished by rank prefix, in a file of many ranks."""
 RANKS_PARSED = 64
-"""Ranks of a file whose last line in every stretch is parsed.
+"""Number of ranks in a file whose last line in every stretch is parsed.
 
 For more ranks the stretches take turns, and the last line of each rank in the file is parsed, too.
 """
 KNOWN_ENDS = 4
-"""Known kinds of lines whose last line in a block is parsed; a progress bar has dozens."""
+"""Number of known kinds of lines whose last line in a block is parsed; a progress bar has dozens."""
 NEIGHBOUR_LINES = 2
-"""Lines parsed above the last one of a block and of each new kind: they show the step interval."""
+"""Number of lines above the last line of a block or new kind that are parsed: they show the step interval."""
 BARREN_LINES, BARREN_SHARE = 200, 8
 """After this many lines without values in a row for the same dialects, one new kind in eight is parsed."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
-"""Marks a shape whose loss is not finite; `INFO` must not match."""
+"""Matches a shape whose loss is not finite; `INFO` must not match."""
 HEX_LETTERS = b"abcdefABCDEF"
 
 _TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"
@@ -75,7 +75,7 @@ class LineChoice:
         """Return the indexes of the lines to parse, in order, among those whose shape is in `paced`.
 
         Args:
-            lines: A stretch.
+            lines: The lines of a stretch.
             shapes: The same lines without their digits.
             paced: Shape -> the dialects that its lines may be of.
             size: Bytes of the stretch.
@@ -143,7 +143,7 @@ class LineChoice:
         return chosen
 
     def _of_turn(self, of_ranks: dict[RankKind, int]) -> Iterable[int]:
-        """Return the last lines of the ranks if it is this stretch's turn; else defer them."""
+        """Return the last lines of the ranks if it is the current stretch's turn; else defer them."""
         self._stretches += 1
         if self._stretches % max(1, -(-len(of_ranks) // RANKS_PARSED)):
             self.deferred = of_ranks
@@ -165,10 +165,7 @@ class LineChoice:
 def last_of_ranks(
     lines: Sequence[bytes], shapes: Sequence[bytes], kinds: Mapping[bytes, bytes], last: int
 ) -> dict[bytes, int]:
-    """Return each rank's last line among the `RANK_LINES` lines of one kind up to `last`.
-
-    Prefix -> index of the line.
-    """
+    """Return rank prefix -> index of its last line, among `RANK_LINES` lines of one kind up to `last`."""
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
     alike = {shape for shape, each in kinds.items() if each == kind}

@@ -20,9 +20,9 @@ from gpuwatch.runs.model.record import Row, StepsBetween
 from gpuwatch.runs.steps.step_lines import MAX_SHAPES, LineChoice, RankKind
 
 FIRST_LINES, MIN_FIRST_LINES = 1_000, 40
-"""Lines parsed in addition, shared among the files of a scan; small logs are parsed completely."""
+"""Number of lines that are parsed in addition, shared by all files; small logs are parsed completely."""
 LARGE_FILE_BYTES = 8 << 20
-"""Files above this size get the smallest number of first lines; their blocks give enough steps."""
+"""Size in bytes above which a file gets the smallest number of first lines; its blocks give enough steps."""
 KEPT_POINTS = 2_000
 """Points kept per series; at twice as many, every second one is dropped."""
 KEPT_SERIES = 1_024
@@ -33,7 +33,7 @@ MAX_LINE = 8_192
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
 """Keys of `wire.Finding` that distinguish the writers of a file."""
 MAX_DEFERRED = 8_192
-"""Last lines of ranks that wait for the end of the file."""
+"""Most last lines of ranks that wait for the end of the file."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s", "lr")
 
 
@@ -60,14 +60,14 @@ class StepSeries(Struct):
     local_rank: int | None = None
     host: str | None = None
     index: int | None = None
-    """A number after the word `index_of` that may be the rank."""
+    """A number after the word `index_of` that may be the rank; None: no such number."""
     index_of: str | None = None
     dialect: str = ""
     per_epoch: bool = False
     total_steps: int | None = None
     points: list[StepPoint] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
-    """Field of `wire.Progress` -> newest value."""
+    """Field of `wire.Progress` -> its newest value."""
     timings: dict[str, list[float]] = field(default_factory=dict)
     """Timer -> its last values (seconds)."""
     highest_scale: float | None = None
@@ -91,7 +91,10 @@ class StepSeries(Struct):
             self.timings[name] = [*self.timings.get(name, ()), seconds][-KEPT_TIMINGS:]
 
     def thin(self) -> None:
-        """Drop every second step; keep the last one, and those where a loss becomes or stops being finite."""
+        """Drop every second step.
+
+        Keep the last one, and those at which a loss becomes or stops being finite.
+        """
         last = len(self.points) - 1
         self.points = [
             point
@@ -117,7 +120,7 @@ class StepSeries(Struct):
         self.points.sort(key=lambda point: point.offset)
 
     def _of_other_loop(self, step: float, total: float | None, dialect: CompiledDialect) -> bool:
-        """Return True for a bar with another total and a smaller step: an evaluation's."""
+        """Return True for a progress bar with another total and a smaller step: that of an evaluation."""
         if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
             return False
         return int(total) != self.total_steps and (step < self.points[-1].step or total < self.total_steps)
@@ -158,11 +161,11 @@ class StepRecorder:
 
     @property
     def newest(self) -> StepRecorder:
-        """The object that receives the prefilter's lines: this one."""
+        """The object that receives the prefilter's lines: this recorder itself."""
         return self
 
     def take_from(self, backlog: bool) -> None:
-        """No-op: nothing to prepare."""
+        """No-op: a recorder of steps needs no preparation for a backlog."""
 
     def take(
         self,
@@ -198,12 +201,12 @@ class StepRecorder:
         self._found.clear()
 
     def take_deferred(self) -> None:
-        """Queue the last lines of ranks that were deferred: the file, or this worker's part, has ended."""
+        """Queue the deferred last lines of ranks: the file, or this worker's part of it, has ended."""
         self._waiting.extend(sorted(self._deferred.values(), key=itemgetter(0)))
         self._deferred.clear()
 
     def frames(self, local_ranks: bool) -> list[dict[str, Any]]:
-        """Parse the queued lines into the series; return no frames."""
+        """Parse the queued lines into the series; return an empty list, as no frames are sent."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
             readings = self._readings(line, shape, dialects, local_ranks)
@@ -254,7 +257,7 @@ def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSe
 def last_lines(data: bytes, count: int) -> list[str]:
     """Return the last `count` non-blank lines, without launcher prefixes.
 
-    A line of a system program begins with its name: `sshd: Failed password for root`.
+    A line of a system program begins with the program's name: `sshd: Failed password for root`.
     """
     lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
     last = [messages(line)[0][-1] for line in lines[-count:]]
@@ -280,7 +283,7 @@ def _finite(point: StepPoint) -> bool:
 
 
 def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
-    """Return two lines about one step as one point; the newer values count."""
+    """Return two points about one step merged into one; the newer values count."""
     pairs = zip(old, new, strict=True)
     return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]  # the values are those of two points
 

@@ -12,9 +12,9 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.record_rank import read_message
 
 MIN_FINISHED_PEERS = 3
-"""At least this many ranks, and all but one of those that began, must have finished an operation."""
+"""Least number of ranks that must have finished an operation, and all but one of those that began it."""
 MIN_PEERS_OF_COLLECTIVE = 1
-"""The same of a collective, which all ranks call: one other rank suffices."""
+"""Least number for a collective, which all ranks call: one other rank suffices."""
 _MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit|before|after)")
 _COLLECTIVE = (
     r"(?P<{}>(?:all[-_ ]?reduce|all[-_ ]?gather|reduce[-_ ]?scatter|all[-_ ]?to[-_ ]?all|broadcast|barrier)"
@@ -41,14 +41,14 @@ class Unfinished(Struct, frozen=True):
     """An operation that one rank began and did not finish, while the others did."""
 
     what: str
-    """The operation as its line names it: `all-reduce`."""
+    """The operation as the line names it, such as `all-reduce`."""
     rank: int
     peers: int
-    """Number of ranks that finished it."""
+    """Number of ranks that finished the operation."""
     host: str | None
     file: str
     text: str
-    """The line of its beginning."""
+    """The line with which the rank began the operation."""
 
 
 def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | None:
@@ -92,5 +92,5 @@ def _alone(
 
 
 def _key(what: str) -> str:
-    """Return the name normalised: `all-reduce`, `AllReduce` and `all_reduce` are equal."""
+    """Return the name of an operation normalised: `all-reduce`, `AllReduce` and `all_reduce` are equal."""
     return re.sub(r"[^a-z]", "", what.lower())
