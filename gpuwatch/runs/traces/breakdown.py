@@ -1,6 +1,6 @@
 """Splits the time of one rank into compute, communication, memory copy, other and idle.
 
-At each moment the first of these that was running counts, so communication means communication that no
+At each moment the first of these parts that was running counts, so communication means communication that no
 computation hides.
 
 Example: a kernel runs from 0 to 6 ms and an all_reduce from 4 to 9 ms within a span of 10 ms. Compute is 6
@@ -36,22 +36,22 @@ class CollectiveTime(Struct, frozen=True):
     exposed_ms: float
     """Time without concurrent computation."""
     bytes: float | None
-    """The larger of bytes sent and received, over all calls; None: the trace has no sizes."""
+    """The larger of bytes sent and received, summed over all calls; None: the trace has no sizes."""
 
 
 class Breakdown(Struct, frozen=True):
     """The times of one rank in milliseconds; `compute` to `idle` add up to `span`."""
 
     basis: str
-    """`gpu`, or `cpu` if the trace has no GPU events."""
+    """The events that count: `gpu`, or `cpu` if the trace has no GPU events."""
     span_ms: float
-    """From the first to the last counted event."""
+    """Time from the first to the last counted event."""
     compute_ms: float
     communication_ms: float
     memory_copy_ms: float
     other_ms: float
     communication_busy_ms: float
-    """All communication, hidden or not."""
+    """Time of all communication, hidden by computation or not."""
     collectives: tuple[CollectiveTime, ...]
 
     @property
@@ -97,7 +97,7 @@ def _gpu_breakdown(trace: RankTrace) -> Breakdown:
 def _cpu_breakdown(trace: RankTrace) -> Breakdown:
     """Return the breakdown by the operators of all threads.
 
-    An operator that contains a collective does not count as computing during that.
+    An operator that contains a collective does not count as computing during the collective.
     """
     calls = trace.events
     communicates = _by_name(trace, calls, is_communication_call)

@@ -1,4 +1,4 @@
-"""Reads a Chrome trace of torch.profiler, or of a tracer that writes one rank per process, as columns."""
+"""Reads Chrome traces of torch.profiler, or of tracers that write a section per rank, as columns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _RankColumns:
         self.trace = RankTrace("")
 
     def add(self, event: TraceEvent, kind: EventKind) -> None:
-        """Add an event with a duration; one with an impossible time counts as unreadable."""
+        """Add an event with a duration; an event with an impossible time counts as unreadable."""
         if not (abs(event.ts) < MAX_TIME_US and event.dur < MAX_TIME_US):
             self.trace.unreadable += 1
             return
@@ -111,11 +111,11 @@ def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> l
 
     Args:
         pieces: The bytes of the file, unpacked.
-        name: The file, for messages.
+        name: The name of the file, for messages.
         rank: The rank in the file's name, or None; a rank stated in the file takes precedence.
 
     Raises:
-        NoTraceError: it is not a trace, or has too many events.
+        NoTraceError: the file is not a trace, or has too many events.
     """
     stream = EventStream(pieces)
     ranks: dict[int | None, _RankColumns] = {}
@@ -200,7 +200,7 @@ def matrix_flops(name: str, dims: msgspec.Raw) -> float | None:
 
 
 def _joining(number: int | None) -> int:
-    """Return a correlation number reduced to 63 bits, as some traces have unsigned ones.
+    """Return a correlation number reduced to 63 bits, because some traces have unsigned 64-bit numbers.
 
     `NO_VALUE` for None.
     """

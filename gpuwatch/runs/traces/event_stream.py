@@ -25,9 +25,9 @@ from gpuwatch.runs.traces.trace_event import EventWithoutArguments, TraceEvent
 PIECE_BYTES = 4 << 20
 """Bytes decoded at a time; the events take about ten times as much memory."""
 MAX_EVENT_BYTES = 64 << 20
-"""Largest event; the largest in real traces (stacks, shapes) have kilobytes."""
+"""Largest event in bytes; the largest ones in real traces (stacks, shapes) have kilobytes."""
 MAX_METADATA_BYTES = 16 << 20
-"""Largest metadata before and after the list of events."""
+"""Most bytes of metadata before and after the list of events."""
 MAX_CUTS_TRIED = 6
 """Cuts to try before the events are parsed one by one; an event may contain a list of objects."""
 LIST_BEGINS = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -82,7 +82,7 @@ class EventStream:
         """Return the bytes before the list of events (None: the file is the list), and its first bytes.
 
         Raises:
-            NoTraceError: there is no list.
+            NoTraceError: the file has no list of events.
         """
         held = b""
         for piece in self._pieces:
@@ -113,7 +113,7 @@ class EventStream:
     def _cut_by_trial(self, held: bytes) -> tuple[list[TraceEvent], int]:
         """Decode up to the last possible border.
 
-        Return the events and its offset, or ([], 0) if none worked.
+        Return the events and the border's offset, or ([], 0) if no border worked.
         """
         end, tried = len(held), 0
         while tried < MAX_CUTS_TRIED and (end := held.rfind(b"}", 0, end)) >= 0:
@@ -175,7 +175,7 @@ def _complete_events(held: bytes) -> list[tuple[int, int]]:
     """Return start and end of each complete event in the buffer.
 
     Raises:
-        NoTraceError: there is something other than events.
+        NoTraceError: the buffer has something other than events.
     """
     text = held.decode("latin-1")  # one character a byte: positions stay
     at, found = 0, list[tuple[int, int]]()

@@ -23,7 +23,7 @@ class Intervals(Struct, frozen=True):
         return float(np.sum(self.ends - self.starts))
 
     def covered(self, starts: Floats, ends: Floats) -> Floats:
-        """Return the length of the intersection of each given interval with these."""
+        """Return, for each given interval, the length of its intersection with these intervals."""
         return self._before(ends) - self._before(starts)
 
     def _before(self, moments: Floats) -> Floats:
@@ -64,7 +64,7 @@ def union(*parts: Intervals) -> Intervals:
 
 
 def without(these: Intervals, others: Intervals) -> Intervals:
-    """Return the parts of `these` outside of `others`."""
+    """Return the parts of the intervals `these` that are outside of `others`."""
     if not len(others.starts) or not len(these.starts):
         return these
     edges = np.unique(np.concatenate((these.starts, these.ends, others.starts, others.ends)))

@@ -17,7 +17,7 @@ class EventKind(IntEnum):
     """A call of the CUDA runtime or driver on the CPU."""
     KERNEL = 3
     MEMORY_COPY = 4
-    """Copies and fills of device memory."""
+    """A copy or fill of device memory."""
     OTHER_GPU = 5
 
 
@@ -35,7 +35,7 @@ KIND_OF_CATEGORY = {
     "gpu_memset": EventKind.MEMORY_COPY,
     "memset": EventKind.MEMORY_COPY,
 }
-"""Kineto's categories in lower case; torch before 1.11 wrote `Operator`, `Kernel`, ..."""
+"""Kineto's category in lower case -> kind; torch before 1.11 wrote `Operator`, `Kernel`, ..."""
 GPU_KINDS = frozenset((EventKind.KERNEL, EventKind.MEMORY_COPY, EventKind.OTHER_GPU))
 
 _COMMUNICATION_KERNEL = re.compile(
@@ -43,7 +43,7 @@ _COMMUNICATION_KERNEL = re.compile(
     r"|.*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_|deep_ep::)",
     re.IGNORECASE,
 )
-"""Kernels of NCCL and RCCL, and of other libraries: those that name the collective (vLLM), and DeepEP."""
+"""Matches kernels of NCCL and RCCL, and of libraries that name the collective (vLLM) or of DeepEP."""
 _COPY_KERNEL = re.compile(r"Memcpy|Memset|dma")
 _SYNCHRONISATION = re.compile(r".*Sync")
 _COMMUNICATION_CALL = re.compile(r"(_?c10d(_functional)?::|gloo:|nccl:|mpi:|ucc:|record_param_comms)")

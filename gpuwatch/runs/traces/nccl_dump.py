@@ -19,7 +19,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.traces.event_stream import NoTraceError
 
 MAX_XML_BYTES = 32 << 20
-"""Largest dump; one of a node has kilobytes, one of a multi-node NVLink domain a few megabytes."""
+"""Largest dump in bytes; one of a node has kilobytes, one of a multi-node NVLink domain megabytes."""
 MAX_LISTED_CHANNELS = 64
 MAX_DEPTH = 64
 GRAPH_NAMES = {0: "ring", 1: "tree", 2: "collnet chain", 3: "nvls", 4: "collnet direct"}
@@ -33,10 +33,10 @@ class NcclGraph(Struct, frozen=True):
     channels: tuple[tuple[str, ...], ...]
     """Each channel is a path through `GPU 0`, `NET 0`, ...; it continues alike on other nodes."""
     speed_intra: float | None
-    """GB/s of a channel within the node, by NCCL's own model."""
+    """Speed of a channel within the node in GB/s, by NCCL's own model."""
     speed_inter: float | None
     type_intra: str | None
-    """Worst link on the path: NVL, PIX, PXB, PHB, SYS."""
+    """Type of the worst link on the path: NVL, PIX, PXB, PHB, SYS."""
     type_inter: str | None
 
 
@@ -92,7 +92,7 @@ def read_nccl_dump(data: bytes, file: str) -> NcclDump:
     """Return the content of a dump.
 
     Raises:
-        NoTraceError: it is not a dump, is too large, or declares entities.
+        NoTraceError: the data is not a dump, is too large, or declares entities.
     """
     if len(data) > MAX_XML_BYTES:
         raise NoTraceError(f"more than {limit_text(MAX_XML_BYTES)} of XML")
@@ -114,7 +114,7 @@ def read_nccl_dump(data: bytes, file: str) -> NcclDump:
 
 
 def _parsed(data: bytes) -> Element:
-    """Parse the XML with limited depth; return the root."""
+    """Parse the XML with limited depth; return the root element."""
     parser: XMLPullParser[Element] = XMLPullParser(("start", "end"))
     depth, root = 0, None
     try:

@@ -28,11 +28,14 @@ SQLITE_BEGINS = b"SQLite format 3\0"
 ROWS_AT_ONCE = 10_000
 MAX_STRINGS = 2_000_000
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
-"""CUPTI's copy kinds that a training uses."""
+"""CUPTI's number of a copy kind -> its name, for the kinds that a training uses."""
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 FILLS, CALLS, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-"""Launches of CUDA graphs; without `--cuda-graph-trace=node` these replace the rows of their kernels."""
+"""Name of the table of CUDA graph launches.
+
+Without `--cuda-graph-trace=node` these replace the rows of the kernels in the graphs.
+"""
 DEVICES = "TARGET_INFO_CUDA_DEVICE"
 READ_TABLES = frozenset((KERNELS, COPIES, FILLS, GRAPHS, CALLS, RANGES, DEVICES, "StringIds"))
 CUDA_GRAPH = "CUDA graph"
@@ -40,14 +43,14 @@ GRAPHS_NOTE = (
     "CUDA graphs count as computation as a whole; nsys --cuda-graph-trace=node records their kernels"
 )
 MAX_TRACES = 4_096
-"""Processes and GPUs of one report; a node has 16 at most."""
+"""Most processes and GPUs of one report; a node has 16 at most."""
 MAX_VALUE_BYTES = 16 << 20
-"""Of one value; a name of a kernel has a few kilobytes."""
+"""Most bytes of one value; a name of a kernel has a few kilobytes."""
 MINOR_SHARE = 0.01
 """A GPU of a process is left out if its busy time is below this share of the process's busiest GPU."""
 MAX_NOTES = 8
 NVTX_RANGES = (59, 60)
-"""NVTX push-pop and start-end ranges."""
+"""Event types of NVTX push-pop and start-end ranges."""
 
 
 class _Export:
@@ -67,7 +70,7 @@ class _Export:
                 self._strings[number] = self.names.number(plain(str(text))[:300])
 
     def _refuse_computed(self) -> None:
-        """Refuse tables with computed columns, since such a column is a program.
+        """Raise an error if a table has computed columns, since such a column is a program.
 
         Raises:
             NoTraceError: a table has one.
@@ -97,7 +100,7 @@ def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
     """Return the trace of each process and GPU in an export.
 
     Raises:
-        NoTraceError: it is not an export with GPU events, or damaged.
+        NoTraceError: the file is not an export with GPU events, or is damaged.
     """
     uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
@@ -157,7 +160,7 @@ def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
 
 
 def _physical_gpus(export: _Export) -> dict[tuple[int, int], int]:
-    """Return the GPU's number on its node for each (pid, device number inside of the process).
+    """Return (pid, device number in the process) -> number of the GPU on its node.
 
     CUDA_VISIBLE_DEVICES renumbers the GPUs of a process from 0 on. Empty: the export does not list them.
     """
@@ -174,7 +177,7 @@ def _physical_gpus(export: _Export) -> dict[tuple[int, int], int]:
 def _without_minor_gpus(of_device: dict[tuple[int, int], EventColumns]) -> list[str]:
     """Remove the GPUs on which a process did next to nothing; return a note for each.
 
-    A process that opens a context on GPU 0 beside its own leaves a few copies there, which are no rank.
+    A process that opens a context on GPU 0 beside its own GPU leaves a few copies there, which are no rank.
     """
     busy_us = {key: sum(columns.durations) for key, columns in of_device.items()}
     most: dict[int, float] = {}

@@ -14,12 +14,12 @@ from gpuwatch.runs.traces.kinds import EventKind, is_communication_call, is_comm
 from gpuwatch.runs.traces.rank_trace import NO_VALUE, Events, RankTrace
 
 MAX_LISTED_OPERATORS = 20
-"""Rows per table, as in `key_averages().table(row_limit=20)`."""
+"""Most rows per table, as in `key_averages().table(row_limit=20)`."""
 MAX_LISTED_SHAPES = 3
 STEP = re.compile(r"ProfilerStep#\d+")
-"""A profiler step; all steps share one row of the tables, as in torch's."""
+"""Matches a profiler step; all steps share one row of the tables, as in torch's."""
 SLACK_US = 0.002
-"""Kineto rounds to nanoseconds: a child may seem to end this much later than its parent (microseconds)."""
+"""Microseconds by which a child may seem to end later than its parent: Kineto rounds to nanoseconds."""
 
 
 class Operator(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Operator(Struct, frozen=True):
     """CPU time without nested operators, as torch's `Self CPU`."""
     total_cpu_ms: float
     self_gpu_ms: float | None
-    """Time of kernels and copies launched directly; None: the trace has no GPU events."""
+    """Time of the kernels and copies that the calls launched directly; None: no GPU events in the trace."""
     total_gpu_ms: float | None
     flops: float | None
     shapes: tuple[str, ...]
@@ -122,7 +122,7 @@ def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
 def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> Floats:
     """Return the GPU time launched by each row.
 
-    The row is found by the position of the launching call, else by Kineto's operator number.
+    A launch belongs to the row that encloses the launching call, else to the row of Kineto's operator number.
     """
     rows = np.full(len(on_gpu), NO_VALUE, dtype=np.int64)
     runtime = calls.kinds == EventKind.RUNTIME
@@ -137,7 +137,7 @@ def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> 
 
 
 def _rows_with(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the row with each wanted number, or `NO_VALUE`."""
+    """Return the row of each wanted number in `keys`, or `NO_VALUE`."""
     rows = np.flatnonzero(keys >= 0)
     if not len(rows):
         return np.full(len(wanted), NO_VALUE, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What is measured in a trace, without its columns; of a repeating profiler the newest trace of a rank."""
+"""The measured values of a trace, without its columns, and the newest trace of each rank."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RankProfile(Struct, frozen=True):
     """One rank of a job, measured."""
 
     trace: RankTrace
-    """The identity of the rank; its events are dropped."""
+    """The identity of the rank; the events of the trace are dropped."""
     event_count: int
     breakdown: Breakdown
     tables: OperatorTables
@@ -43,7 +43,7 @@ class RankProfile(Struct, frozen=True):
     """Duration of each step, if the program called `prof.step()`."""
     sections: tuple[Section, ...]
     begin_us: float = 0.0
-    """Time of the first event, by the trace's clock."""
+    """Time of the first event in microseconds, by the trace's clock."""
 
     @property
     def label(self) -> str:
@@ -68,7 +68,7 @@ class RankProfile(Struct, frozen=True):
 
     @property
     def waiting_per_step_ms(self) -> float:
-        """Time in collectives per step in ms: the rank that the others wait for has the least."""
+        """Time in collectives per step in ms; the rank that the others wait for has the least."""
         return self.breakdown.communication_busy_ms / max(1, len(self.steps_ms))
 
 
@@ -99,7 +99,7 @@ def _sections(trace: RankTrace) -> tuple[tuple[float, ...], tuple[Section, ...]]
 
 
 HANDLER_NAME = re.compile(r"(.{1,200})\.\d{10,20}\.pt\.trace\.json")
-"""File name of torch.profiler's `tensorboard_trace_handler`: `WORKER.TIME.pt.trace.json`.
+"""Matches the file name of torch.profiler's `tensorboard_trace_handler`: `WORKER.TIME.pt.trace.json`.
 
 WORKER is host and process.
 """
@@ -108,7 +108,7 @@ WORKER is host and process.
 def newest_cycles(profiles: Iterable[RankProfile]) -> tuple[list[RankProfile], list[RankProfile]]:
     """Return the newest trace of each rank, and the older ones, both in the given order.
 
-    A trace without a rank belongs to the process in its file name; without one, it is a newest trace.
+    A trace without a rank belongs to the process in its file name; if the name has none, it counts as newest.
     """
     every = list(profiles)
     newest: dict[Hashable, RankProfile] = {}

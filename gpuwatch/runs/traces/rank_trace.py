@@ -16,20 +16,20 @@ from gpuwatch.runs.traces.intervals import Floats
 from gpuwatch.runs.traces.kinds import EventKind
 
 MAX_EVENTS = 12_000_000
-"""Most events kept of one file (about 0.7 GB). A trace of 500 MB has one to two million."""
+"""Most events that are kept of one file (about 0.7 GB). A trace of 500 MB has one to two million."""
 NO_VALUE = -1
-"""Marks unknown values in integer columns."""
+"""Marks an unknown value in integer columns."""
 
 
 class TextNumbers:
-    """Numbers distinct texts; a trace repeats a few thousand of them."""
+    """Assigns numbers to distinct texts; a trace repeats a few thousand of them."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[Any, int] = {}
 
     def number(self, text: Any) -> int:  # noqa: ANN401 - a name, or the pid and tid of a thread
-        """Return the number of a text (or other hashable value); a new one gets the next number."""
+        """Return the number of a text (or other hashable value); a new text gets the next number."""
         found = self._numbers.get(text)
         if found is None:
             found = self._numbers[text] = len(self.texts)
@@ -120,11 +120,11 @@ class RankTrace:
 
     file: str
     rank: int | None = None
-    """None: neither in the file nor in its name."""
+    """The rank; None: neither the file nor its name states one."""
     device: int | None = None
-    """Number of the GPU on its node, for a file with several GPUs."""
+    """Number of the GPU on its node, for a file with several GPUs; else None."""
     process: int | None = None
-    """Process id, for a file in which several processes use one GPU."""
+    """Process id, for a file in which several processes use one GPU; else None."""
     world_size: int | None = None
     backend: str | None = None
     host: str | None = None
@@ -134,7 +134,7 @@ class RankTrace:
     details: list[Any] = field(default_factory=list)
     events: Events = field(default_factory=lambda: as_events(EventColumns()))
     modules: Counter[str] = field(default_factory=Counter)
-    """Module (`Linear`, `TransformerBlock`) -> number of operators in it."""
+    """Module (`Linear`, `TransformerBlock`) -> number of operators in the module."""
     peak_allocated: dict[str, int] = field(default_factory=dict)
     """Device (`CPU`, `CUDA 0`) -> highest allocation in bytes."""
     peak_reserved: dict[str, int] = field(default_factory=dict)

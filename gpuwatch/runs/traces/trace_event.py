@@ -14,7 +14,7 @@ class EventArguments(msgspec.Struct, gc=False):
     stream: int | None = None
     device: int | None = None
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
-    """Raw JSON; empty if missing."""
+    """The input shapes as raw JSON; empty if missing."""
     module: str | None = msgspec.field(default=None, name="Module Hierarchy")
     flops: float | None = None
     collective: str | None = msgspec.field(default=None, name="Collective name")

@@ -21,7 +21,7 @@ from gpuwatch.runs.traces.rank_profile import RankProfile, measure, newest_cycle
 from gpuwatch.runs.traces.rank_trace import RankTrace
 
 TRACE_NAMES = re.compile(r"\.(json|sqlite|db|xml)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
-"""Names of possible traces in a folder; a file that is named directly is always tried."""
+"""Matches names of possible traces in a folder; a file that is named directly is always tried."""
 RANK_IN_NAME = re.compile(r"(?<![a-z])(?:rank|worker|proc)[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 MAX_TRACE_FILES = 4096
 OTHER_REPORTS = {
@@ -36,11 +36,11 @@ class FoundTraces:
     """The measured ranks, NCCL dumps, and skipped files."""
 
     profiles: list[RankProfile] = field(default_factory=list)
-    """One per rank; of several cycles, the newest."""
+    """One profile per rank; if a rank has several cycles, the newest."""
     older: list[RankProfile] = field(default_factory=list)
     """Earlier cycles of the ranks in `profiles`; not compared."""
     dumps: list[NcclDump] = field(default_factory=list)
-    """NCCL topologies and graphs."""
+    """NCCL's dumps of topologies and graphs."""
     skipped: list[Skipped] = field(default_factory=list)
 
 
