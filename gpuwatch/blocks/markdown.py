@@ -21,7 +21,7 @@ _OPEN_PIPE = re.compile(r"(?<!\\)\|")
 
 
 Trusted: TypeAlias = Literal["nothing", "steps", "all"]
-"""Which texts are gpuwatch's own, with commands between backticks; markup in all others is escaped."""
+"""Kinds of texts that are gpuwatch's own, with commands between backticks; all other texts are escaped."""
 
 
 def markdown(blocks: Iterable[Block], trusted: Trusted = "steps") -> str:

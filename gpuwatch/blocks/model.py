@@ -109,7 +109,7 @@ class TimelineEvent(Struct, frozen=True):
     """Time since the cause, or how the time is bounded: `+30.1s`, `before`."""
     role: str
     text: str
-    """What happened, and how often."""
+    """Text of the event: what happened, and how often."""
     who: str
     sign: SeveritySign = "info"
     about: object = None

@@ -72,9 +72,9 @@ class AlertBook:
 
     def __init__(self, packs: RulePacks, thresholds: Thresholds) -> None:
         self.alerts: dict[str, Alert] = {}
-        """Alert id -> its newest state."""
+        """Alert id -> newest state of the alert."""
         self.incidents: list[Incident] = []
-        """Newest first."""
+        """All incidents, newest first."""
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""

@@ -97,7 +97,7 @@ class Outcomes:
         return self._resumptions.of_job
 
     def begin(self, fleet: Fleet, now: float, wall: float) -> None:
-        """Record what the starting judgement needs of the fleet: ranks' own log files, who logs steps."""
+        """Record the fleet data for the starting judgement: the ranks' own log files, and who logs steps."""
         self._own_files = own_files(fleet.nodes.values())
         self._offset_s = wall - now
         self._writers = list(fleet.progress.writers.values())

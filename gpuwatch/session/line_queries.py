@@ -132,9 +132,9 @@ class LineQueries:
         self._clock = clock
         self._open: dict[Place, _Question] = {}
         self._asked: dict[tuple[str, str, int], _Asked] = {}
-        """Keys: node, file and offset of an error's first line."""
+        """(node, file, offset of an error's first line) -> when its lines were requested."""
         self._silent: dict[Place, str] = {}
-        """The ends of the logs of ranks that took no part, as of a version of the book."""
+        """End of the log of a rank that took no part -> text of the request, as of the last book."""
         self._silent_version = -1
         self._budgets: dict[str, TokenBucket] = {}
         self.waiting = False

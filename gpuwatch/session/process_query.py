@@ -10,7 +10,7 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import ProcessStack, Stacks
 
 MAX_PIDS = 64
-"""Most processes per node; its agent accepts no more."""
+"""Most processes per node that are queried; an agent accepts no more."""
 
 
 def holders(node: Node) -> list[int]:

@@ -76,7 +76,7 @@ class ActionOutcome(Struct, frozen=True):
     """The outcome of a command: exit status, last lines of output, and what went wrong."""
 
     exit_status: int | None
-    """None: unknown; `problem` gives the reason."""
+    """Exit status of the command; None: unknown, and `problem` gives the reason."""
     output: str = ""
     """The last lines that the command printed, without control characters."""
     problem: str = ""

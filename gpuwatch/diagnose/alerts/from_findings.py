@@ -42,7 +42,7 @@ UNKNOWN_FINDING = "unknown_finding"
 EXCEPTION = pattern_of(
     r"(?:\[rank\d{1,6}\]: ?)?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): "
 )
-"""A line as Python prints it for an exception that ends the process: no time and no level in front."""
+"""Matches an exception that ended a process, as Python prints it: without time and level in front."""
 
 
 def alerts_of(

@@ -42,23 +42,24 @@ NEVER_ALERTED = frozenset(
 ROOTS = frozenset(("gpu_lost", "gpu_stuck", "node_lost"))
 """Conditions that can end a job and thus be a root cause; the others are context."""
 MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
-"""One node can have several of these; the evidence names which."""
+"""Codes of conditions of which one node can have several; the evidence names which."""
 
 
 class Held(Struct, frozen=True):
-    """A condition at one place: since when it holds, and when it was last seen."""
+    """The state of a condition at one place: since when it holds, and when it was last seen."""
 
     node: str
     condition: Condition
     since: float
-    """When it was first seen (monotonic seconds).
+    """When the condition was first seen (monotonic seconds).
 
-    A gap resets it: any gap before the condition is reported, and one longer than `clear_s` afterwards.
+    A gap resets this time: any gap before the condition is reported, and one longer than `clear_s`
+    afterwards.
     """
     seen: float
     """When it was last seen."""
     began: float
-    """`since` in unix seconds; for a lost node, the time of its last frame."""
+    """The time `since` as unix seconds; for a lost node, the time of its last frame."""
 
 
 def key(node: str, condition: Condition) -> str:
@@ -103,7 +104,7 @@ class Hysteresis:
         self._held: dict[str, Held] = {}
         self._by_node: dict[str, set[str]] = {}
         self.alerts: dict[str, Alert] = {}
-        """Alert id -> alert, firing or ended."""
+        """Alert id -> alert; firing and ended ones."""
 
     def firing(self, node: str) -> set[str]:
         """Return the codes of the alerts that fire on a node; the eased limits apply to them."""

@@ -11,7 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import Alert, Silence
 
 AHEAD_S = 600.0
-"""An acknowledgement dated further in the future (seconds) is ignored: its cockpit's clock is wrong."""
+"""Seconds in the future beyond which an acknowledgement is ignored: its cockpit's clock is wrong."""
 SAME_S = 5.0
 """Two cockpits' dates of one alert differ by at most this (seconds)."""
 STANDS_S, STARTED_S = 86_400.0, 120.0
@@ -43,7 +43,7 @@ class OperatorMarks:
 
     def __init__(self) -> None:
         self.silences: tuple[Silence, ...] = ()
-        """Plain data, for the session to store."""
+        """The silences as plain data, for the session to store."""
         self._acknowledged: dict[str, _Acknowledged] = {}
         """Alert id -> its acknowledgement."""
         self._began: float | None = None

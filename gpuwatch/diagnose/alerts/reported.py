@@ -61,7 +61,7 @@ class ReportedAlerts:
         self._processes: dict[str, tuple[float | None, int]] = {}
         """Node -> when its processes were listed, and the number of its known GPUs."""
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
-        """(node, log of an ended job) -> the ranks whose lines it holds."""
+        """(node, log of an ended job) -> the ranks whose lines the log contains."""
         self._ended_versions = (-1, -1, 0)
         self._prefixed: set[tuple[str, str, int]] = set()
         """(node, log file, rank) of findings whose lines begin with the rank."""
@@ -100,7 +100,7 @@ class ReportedAlerts:
         return self._take_findings(fleet) or changed
 
     def take_resumed(self, resumed: Resumed) -> None:
-        """Set when each job resumed training, as of `Deduplicator.take_resumed`."""
+        """Store when each job resumed training, in the deduplicator."""
         self._joiner.take_resumed(resumed)
 
     def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:

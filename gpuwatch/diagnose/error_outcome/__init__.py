@@ -1,1 +1,1 @@
-"""What happened after an error (recovery, restart, end), and the resulting severity."""
+"""Determines what happened after an error (recovery, restart, end), and the resulting severity."""

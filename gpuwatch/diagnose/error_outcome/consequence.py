@@ -21,14 +21,14 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER, 
 from gpuwatch.wire import Severity
 
 SAVED_S = 900.0
-"""A time limit this soon after a checkpoint loses no more than these seconds of work."""
+"""Seconds between a checkpoint and a time limit within which the limit is a warning: little work is lost."""
 LAST_LINES = 2
 """Number of last lines of a log; a fallback that is announced there was not followed by work."""
 AFTERMATH_S = 1800.0
 """A fault without a failure in this time (s; torch's longest default timeout) had no effect."""
 
 CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
-"""Class -> the kinds of its errors that the hardware corrected; empty: all."""
+"""Class -> the kinds of its errors that the hardware corrects; empty: all kinds."""
 TIME_LIMIT = of_kinds("time_limit")
 MANY_CORRECTED = 100
 """This many corrected errors in one log suggest a failing part."""

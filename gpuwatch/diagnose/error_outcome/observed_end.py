@@ -11,7 +11,7 @@ from gpuwatch.wire import Event
 RANK_ENDED, LAUNCHER_ENDED = "rank_ended", "launcher_ended"
 """Names of the events."""
 OBSERVED = f"{RANK_ENDED}:"
-"""Prefix of the ids of these alerts."""
+"""Prefix of the ids of alerts about observed ends."""
 TERMINATED = "rank.terminated"
 GENERIC_END = "rank.exit_error"
 ANNOUNCED_BYTES = 1024

@@ -50,9 +50,9 @@ UNSAVED = of_kinds("unsaved")
 
 @dataclass(frozen=True)
 class Refutation:
-    """What follows for one kind of trouble when its rank logs later steps, and when its job finishes.
+    """The severities that are left for one kind of error after later steps, and after the job's end.
 
-    The severities are the highest that is left; None: the alert stays as it is.
+    These are the highest severities; None: the alert stays unchanged.
     """
 
     name: str
@@ -141,7 +141,7 @@ REFUTATIONS = (
         "error that the program outlived", lambda _: True, "info", "info", "skipping a batch", by_words=True
     ),
 )  # fmt: skip
-"""In order: the first row that applies holds."""
+"""The rows of the table; the first row that applies to an alert counts."""
 
 
 def refutation_of(alert: Alert) -> Refutation:

@@ -1,4 +1,4 @@
-"""Which nodes may report how a rank or job went on: one node cannot clear a fault of another. Pure."""
+"""Decides which nodes may report how a rank or job went on: no node can clear another node's fault. Pure."""
 
 from __future__ import annotations
 

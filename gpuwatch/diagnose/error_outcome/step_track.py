@@ -16,9 +16,9 @@ class Mark(NamedTuple):
     at: float | None
     """Unix seconds on our clock; None: the line carries no time."""
     offset: int | None
-    """Offset of its line in the file (bytes)."""
+    """Offset of the step's line in the file (bytes)."""
     finite: bool = True
-    """False: its loss or gradient norm is NaN or Inf."""
+    """False: the loss or gradient norm of the step is NaN or Inf."""
 
 
 class StepTrack(Struct, frozen=True):

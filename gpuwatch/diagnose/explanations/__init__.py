@@ -1,1 +1,1 @@
-"""What `gpuwatch explain` and the key `i` show: topics, rules, conditions and metrics, by id or words."""
+"""The content of `gpuwatch explain` and of the key `i`: topics, rules, conditions and metrics."""

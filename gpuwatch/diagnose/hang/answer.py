@@ -29,7 +29,7 @@ class HangAnswer(Struct, frozen=True):
     hang_check: HangCheck
     """The answer in the form that the incident stores."""
     settles: bool
-    """True if it names ranks by their frames or NCCL's counts, and these do not pause for other work."""
+    """True if the answer names ranks by frames or NCCL's counts, and these do not pause for other work."""
     repeatable: bool = False
     """True if only the confidence is missing: the same answer again would show that the ranks do not move."""
     repeated: bool = False

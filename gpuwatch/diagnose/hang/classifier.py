@@ -49,7 +49,7 @@ class SilentHang(Struct, frozen=True):
 
 
 class Grounds(NamedTuple):
-    """What a verdict rests on, its confidence, and the checks that would confirm it."""
+    """The grounds of a verdict: evidence, confidence, and the checks that would confirm it."""
 
     evidence: tuple[str, ...]
     confidence: Confidence

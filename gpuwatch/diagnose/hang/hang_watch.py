@@ -55,10 +55,10 @@ HOLD_WITHOUT_PACE_S = 20.0
 
 @dataclass
 class JobState:
-    """What `HangWatch` knows of one job: when it last moved, earlier pauses, and the present silence."""
+    """The data about one job: when it last logged something, earlier pauses, and the present silence."""
 
     moved: float
-    """When any of its ranks last wrote (monotonic seconds)."""
+    """When any rank of the job last wrote (monotonic seconds)."""
     seen: float
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class JobState:
     since: float | None = None
     """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
     answer: HangAnswer | None = None
-    """What its ranks answered in the present silence."""
+    """The answer of the job's ranks in the present silence; None: there is none."""
     longest_s: float = 0.0
     """The longest gap between two signs of activity that ended by itself (seconds)."""
     pattern: HangPattern | None = None

@@ -34,7 +34,7 @@ class IdleRanks:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], frozenset[int]] = {}
-        """Job and time of its first timeout (unix seconds) -> ranks."""
+        """Job and time of its first timeout (unix seconds) -> idle ranks."""
 
     def applied(
         self, alerts: Sequence[Alert], where: RankIndex, fleet: Fleet, now: float, wall: float

@@ -33,19 +33,19 @@ def some_are_stopped(states: Iterable[str | None]) -> bool:
 
 
 class RankSigns(Struct, frozen=True):
-    """What is seen of one rank from outside (log, process state, GPU use and power); None: unknown."""
+    """The outside signs of one rank (log, process state, GPU use and power); None: unknown."""
 
     rank: int
     node: str
     job: str
     pid: int
-    """0: the rank ended before its process was seen."""
+    """Process id; 0: the rank ended before its process was seen."""
     gpu: int | None = None
     uuid: str | None = None
     wrote_s: float | None = None
-    """Seconds since its log last grew."""
+    """Seconds since the rank's log last grew."""
     stepped_s: float | None = None
-    """Seconds since it reported a step; None: it never did."""
+    """Seconds since the rank reported a step; None: it never did."""
     state: str | None = None
     """State of the process in /proc; D: waits in the kernel, Z: has ended."""
     busy_pct: float | None = None

@@ -39,7 +39,7 @@ class SilentJob(Struct, frozen=True):
     """A job whose ranks log nothing: for how long, the usual gap, and which ranks are stopped or blocked."""
 
     job: str | None
-    """None: the ranks name no job."""
+    """The job's id; None: the ranks name no job."""
     ranks: int
     """Number of ranks that were seen."""
     nodes: tuple[str, ...]
@@ -59,7 +59,7 @@ class SilentJob(Struct, frozen=True):
     is_starting: bool = False
     """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
     hang_check: HangCheck | None = None
-    """What its ranks answered to a hang query; None: not queried."""
+    """The answer of the job's ranks to a hang query; None: they were not queried."""
 
     @property
     def is_stalled(self) -> bool:

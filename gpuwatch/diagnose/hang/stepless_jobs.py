@@ -25,7 +25,7 @@ class SteplessJob(Struct, frozen=True):
     """A running job that has not logged a step: nothing is known of its training."""
 
     job: str | None
-    """None: the ranks name no job."""
+    """The job's id; None: the ranks name no job."""
     ranks: int
     """Number of ranks that were seen."""
     nodes: tuple[str, ...]
@@ -34,7 +34,7 @@ class SteplessJob(Struct, frozen=True):
     line_s: float | None
     """Seconds since the newest line of its processes; None: they have written none."""
     restarts: int = 0
-    """How often torchrun restarted its ranks."""
+    """Number of times that torchrun restarted the job's ranks."""
 
     @property
     def text(self) -> str:

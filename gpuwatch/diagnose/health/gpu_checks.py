@@ -57,7 +57,7 @@ class GpuCase:
 
 
 ONLY_LOST = "GPU is lost"
-"""What the driver reports of a lost GPU if it knows no more."""
+"""The driver's text for a lost GPU if it reports nothing more specific."""
 
 
 def presence(case: GpuCase) -> Iterator[Condition]:

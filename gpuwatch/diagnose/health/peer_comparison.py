@@ -25,7 +25,7 @@ PARTLY_PCT, ALWAYS_PCT = 5.0, 70.0
 Above the second it always works.
 """
 ALONE_POWER_FACTOR = 1.3
-"""A GPU with this multiple of its peers' power does more work than they do.
+"""Multiple of its peers' power from which a GPU does more work than they do.
 
 A rank that evaluates alone while the others spin in a collective is hotter and, at its power limit, slower
 than they are, and healthy.

@@ -108,7 +108,7 @@ def steps(incident: Incident) -> list[Item]:
 
 
 def meaning(incident: Incident) -> list[Line | Item]:
-    """Return what the class means in general, and where to read more."""
+    """Return text on what the failure class means in general, and where to read more."""
     explained = [Line(incident.explain)] if incident.explain else []
     return [*explained, *(Item(link, style="muted") for link in incident.links)]
 

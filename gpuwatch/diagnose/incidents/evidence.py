@@ -1,4 +1,4 @@
-"""Which lines and values prove an incident, and whether its time is known."""
+"""Selects the lines and values that prove an incident, and determines whether its time is known."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class LastStep(Struct, frozen=True):
     file: str
     rank: int | None
     offset: int | None
-    """Offset of its line (bytes)."""
+    """Offset of the step's line (bytes)."""
     at: float
     """Unix seconds on our clock."""
 
@@ -141,7 +141,7 @@ class JobAttempts(Struct, frozen=True):
     """The attempts of all jobs."""
 
     running: Mapping[str, Attempt] = {}
-    """Job -> its living attempt."""
+    """Job -> the living attempt of the job."""
     last: Mapping[str, int] = {}
     """Ended job -> number of its last attempt that trained."""
     resumed: Resumed = {}

@@ -72,7 +72,7 @@ def _fold_key(alert: Alert) -> str | None:
 
 
 def _bound(alert: Alert) -> TimeBound | None:
-    """Return how the shown time bounds an alert's time; None: it is that time, to within a minute."""
+    """Return how the shown time bounds an alert's time; None: the shown time is exact to a minute."""
     precise = alert.not_before is not None and alert.first - alert.not_before <= PRECISE_WITHIN_S
     return None if alert.timed or (precise and alert.bound == "before") else alert.bound
 

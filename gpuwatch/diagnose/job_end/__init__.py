@@ -1,1 +1,1 @@
-"""How a job ended, from the steps that its ranks logged."""
+"""Determines how a job ended, from the steps that its ranks logged."""

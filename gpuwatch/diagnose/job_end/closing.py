@@ -41,7 +41,7 @@ SIGNALS = {
         r"(?i)\bSIGTERM\b|\bsignal[ :=#]{1,3}15\b|\bCANCELLED AT \d|\bCANCELLED AT \S{1,40} \*|\bscancel\b"
     ),
 }
-"""Signal -> what a log holds below the last step when a user or scheduler sent it."""
+"""Signal -> pattern of the lines below the last step when a user or scheduler sent it."""
 NOT_RECEIVED = pattern_of(
     r"(?i)\b(?:send\w*|closing signal|ignor\w{1,5}|handlers?|install\w*|regist\w*|will|press|use"
     r"|to (?:stop|abort|quit|exit)|DUE TO)\b"
@@ -64,7 +64,7 @@ class LogEnd(NamedTuple):
     """Time of the last line, else of the file's last change (unix seconds)."""
     lines: Sequence[str]
     epochs: EpochSpan | None = None
-    """The epochs that its lines name; None: none, or not searched."""
+    """The epochs that the log's lines name; None: none, or not searched."""
     elsewhere: bool = False
     """True if a saved stack of its rank differs from the stacks of all other ranks."""
 

@@ -74,11 +74,11 @@ class JobEnd(Struct, frozen=True):
     """The highest step."""
     total_steps: int | None = None
     ranks: tuple[RankEnd, ...] = ()
-    """The last step of every rank that logs its own."""
+    """The last step of every rank that logs its own steps."""
     behind: tuple[int, ...] = ()
     """Ranks that ended before all others."""
     early: bool = False
-    """True if a rule of the training (early stopping) ended it before the announced end."""
+    """True if a rule of the training (early stopping) ended the job before its announced end."""
     epoch: tuple[int, int] | None = None
     """The last epoch that the logs name and the number of epochs; None if it is the last one or unknown."""
     place: tuple[int, int, int | None] | None = None
@@ -88,7 +88,7 @@ class JobEnd(Struct, frozen=True):
     nodes: tuple[tuple[str, int], ...] = ()
     """Node and last step of each log of unknown rank that stopped while another node's log finished."""
     signal: str | None = None
-    """SIGINT (Ctrl-C) or SIGTERM, if the log shows that it ended the job, and no failure."""
+    """The signal that ended the job without a failure, if the log shows it: SIGINT (Ctrl-C) or SIGTERM."""
     orderly: bool = False
     """True if the job saved its state on a signal and then stated a good end."""
 

@@ -19,7 +19,7 @@ PEERS, MAX_SHORT_SHARE = 3, 0.125
 """Ranks that must finish if few steps are logged, and the share of ranks (or one) that may stop short."""
 SPREADS = 4
 APART_STEPS = 16
-"""Logged steps by which ranks of one job must differ; they wait for each other, so less is due to logging."""
+"""Least difference in logged steps that counts; ranks of one job wait for each other."""
 RECENT_MARKS, SPARSER = 10, 4
 """A rank logs only occasionally if its last 10 steps are 4 times farther apart than another rank's."""
 PAUSE_S, PAUSE_STEPS = 10.0, 10

@@ -1,1 +1,1 @@
-"""What the last lines of a log state: a good end, ordinary work, or a failure in any words."""
+"""Reads what the last lines of a log state: a good end, ordinary work, or a failure in any words."""

@@ -57,7 +57,7 @@ MACHINE = re.compile(
 QUIET_HEAD = re.compile(r"\W{0,2}[DIVW](?: |\d{3,4}\b)")
 """Matches the head of a log record that states its level by a letter."""
 QUIET_LEVELS = ("debug", "info", "warning")
-"""Log levels of lines that end nothing; errors are found where they stand."""
+"""Log levels of lines that end nothing; lines of graver levels are alerts already."""
 
 
 def states_failure(line: str, *, quiet: bool = False) -> bool:

@@ -20,7 +20,7 @@ MAX_LOCAL_RANKS = 1024
 The number is limited since any process may state it.
 """
 STARTED_S = 30.0
-"""If one rank of a job is younger than this, the others may still be starting (seconds)."""
+"""Age in seconds of one rank of a job below which the others may still be starting."""
 STEPS_NOW_S = 15.0
 """Seconds after a logged step in which a job counts as complete: it has all its ranks."""
 
@@ -33,9 +33,9 @@ class MissingRank(Struct, frozen=True):
     rank: int
     world_size: int
     last_line: str | None
-    """The last line of its own log, if known."""
+    """The last line of the rank's own log, if known."""
     logged_at: float | None = None
-    """When its own log last grew (unix seconds on our clock), if it has one."""
+    """When the rank's own log last grew (unix seconds on our clock), if it has one."""
     file: str | None = None
     """Its own log."""
 

@@ -28,7 +28,7 @@ class UnendedRanks(Struct, frozen=True):
     ranks: tuple[int, ...]
     world_size: int
     node: Node
-    """The node of the lowest of these ranks."""
+    """The node of the lowest rank that still runs."""
     silent_s: float
     code: str = CODE
     title: str = "Ranks not ended"

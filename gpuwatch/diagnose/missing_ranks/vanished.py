@@ -22,7 +22,7 @@ EVERY_S = 2.0
 SIBLINGS_S = 30.0
 """Seconds within which siblings are also gone at a normal end, or when a launcher ends all ranks."""
 STEPPED_S = 10.0
-"""Seconds after a process was last listed; a step that is logged later than this was made without it."""
+"""Seconds after a process was last listed beyond which a logged step was made without the process."""
 STARTED_S = 1.0
 """Seconds by which start times of different nodes may differ; ranks of one attempt start closer together."""
 
@@ -48,7 +48,7 @@ class VanishedWatch(PeriodicWatch):
         super().__init__(EVERY_S)
         self._listed = ListedRanks()
         self._seen: dict[tuple[RankKey, str], Seen] = {}
-        """(rank, node) -> newest record."""
+        """(rank, node) -> newest record of the rank's process."""
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}

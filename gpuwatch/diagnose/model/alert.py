@@ -37,7 +37,7 @@ class Proof(msgspec.Struct, frozen=True):
     at: float | None = None
     """Unix seconds on our clock; None: unknown."""
     timed: bool = True
-    """False: `at` is when it was first seen; it may be older."""
+    """False: `at` is when the proof was first seen; the proof may be older."""
     node: str | None = None
     file: str | None = None
     offset: int | None = None

@@ -28,7 +28,7 @@ class Activity(msgspec.Struct, frozen=True):
     """The rank that logged the line; None: the line is in a file of several ranks and names none."""
     file: str | None = None
     line: str = ""
-    """The line as it is in the file."""
+    """The line unchanged, as it is in the file."""
 
 
 def last_activity(

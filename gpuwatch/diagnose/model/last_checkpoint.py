@@ -18,7 +18,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     step: int | None
     at: float | None
-    """When it was written (unix seconds on our clock); None: no nearby line has a time."""
+    """When the checkpoint was written (unix seconds on our clock); None: no nearby line has a time."""
     path: str | None = None
     complete: bool | None = None
     """True if all files exist, none grows, and the size matches the previous one; None: unknown."""

@@ -23,7 +23,7 @@ from gpuwatch.wire import SLURM_TASK
 STARTED_S = 5.0
 """Seconds by which a job's report may be dated before its processes start, by another clock."""
 UNKNOWN_START_S = 2400.0
-"""If only the end of a rank's log is dated, the rank counts as running for this long before it (seconds).
+"""Seconds before the end of a rank's log for which the rank counts as running, if only the end is dated.
 
 Longer than the time-outs of collectives (600 to 1,800 s).
 """
@@ -48,7 +48,7 @@ class RankIndex:
             believed = tuple(place for place in places.ranks if not self.claimants.is_outweighed(place))
             places = replace(places, ranks=believed)
         self.places = places
-        """Without ranks claimed by nodes that others outweigh."""
+        """All placements, without those claimed by nodes that other nodes outweigh."""
         self._rank: dict[int, list[RankPlace]] = defaultdict(list)
         self._node: dict[str, list[RankPlace]] = defaultdict(list)
         self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
@@ -174,7 +174,7 @@ class RankIndex:
         return _only([place for place in found if place.node == node] or found, job)
 
     def reach(self, node: str | None, file: str | None) -> Reach:
-        """Return which jobs may write a log file whose job is unknown."""
+        """Return which jobs may write a log file of unknown job: those of its node, or of the whole fleet."""
         return self.places.loose.get((node or "", file or ""), "node")
 
     def running(self, at: float | None, node: str | None = None) -> set[str]:

@@ -42,7 +42,7 @@ NAMES = frozenset(
 
 
 def what(code: str, title: str, fields: Fields, stated: FailureClass | None = None) -> str:
-    """Return what happened, for a headline: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
+    """Return what happened as text for a headline: `Xid 79, GPU fell off the bus`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)

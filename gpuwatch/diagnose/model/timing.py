@@ -22,7 +22,7 @@ from gpuwatch.diagnose.model.text import waited_s
 WAITED = TIMEOUTS | of_kinds("gives_wait")
 """Classes that are logged after a wait whose length the line gives."""
 PRECISE_WITHIN_S = 60.0
-"""A line between two timed lines of its file that are at most this far apart counts as timed (seconds)."""
+"""Largest distance (seconds) of two timed lines of a file for a line between them to count as timed."""
 
 AFTER_S = 7200.0
 """Seconds for which lines may follow the last timestamp of a file: some logs have times only at first."""
@@ -43,9 +43,12 @@ class Resumption(NamedTuple):
     """An attempt of a job: when it began, and when it had proved that it trains."""
 
     began: float
-    """Start of its first rank (unix seconds); the end of the attempt before where no process was seen."""
+    """Start of the attempt's first rank (unix seconds).
+
+    If no process was seen, the end of the attempt before.
+    """
     proved: float = math.inf
-    """When it logged the step that proves that it trains (unix seconds); infinity: it did not."""
+    """When the attempt logged the step that proves that it trains (unix seconds); infinity: it did not."""
 
     @property
     def trained(self) -> bool:

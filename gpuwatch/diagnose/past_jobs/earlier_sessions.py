@@ -43,7 +43,7 @@ class EarlierJobsWatch:
         self.jobs = jobs
         self.alerts: dict[str, Alert] = {}
         self.names: frozenset[str] = frozenset()
-        """Names of the jobs with such alerts."""
+        """Names of the jobs with alerts of the earlier session."""
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> the last checkpoint that the earlier session knew."""
         placed = [
@@ -53,12 +53,12 @@ class EarlierJobsWatch:
             if alert.rank is not None and alert.rank_from == "process" and RANK_INFERRED not in alert.fields
         ]
         self._placed = {alert.id: alert for alert in placed}
-        """Alerts whose rank that session knew by a process, by id."""
+        """Id -> alert, for alerts whose rank the earlier session knew by a process."""
         self._placed_lines = {line: alert for alert in placed if (line := _line(alert)) is not None}
         self._interval = CheckInterval(EVERY_S)
         self._logs_version = -1
         self._over: set[str] = set()
-        """Jobs that ran again, or whose users started other jobs since."""
+        """Names of jobs that ran again, or whose users started other jobs since."""
 
     def go(self, fleet: Fleet, ended: Sequence[EndedJob], now: float, wall: float) -> bool:
         """Check at intervals and when log files were listed; return True if the alerts changed.

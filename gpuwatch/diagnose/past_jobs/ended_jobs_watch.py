@@ -19,11 +19,11 @@ class EndedJobsWatch:
 
     def __init__(self) -> None:
         self.jobs: tuple[EndedJob, ...] = ()
-        """Newest first."""
+        """The ended jobs, newest first."""
         self.alerts: dict[str, Alert] = {}
         """Alert id -> alert of a job that stopped early without a line that explains it."""
         self.names: frozenset[str] = frozenset()
-        """Names of all of them."""
+        """Names of all ended jobs."""
         self.superseded: frozenset[str] = frozenset()
         """Names of jobs after which their user started another one."""
         self.last_attempts: dict[str, int] = {}

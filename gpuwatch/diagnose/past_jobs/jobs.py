@@ -42,7 +42,7 @@ class EndedJob(Struct, frozen=True):
     """Time of the last line of the job's logs (unix seconds on our clock)."""
     end: JobEnd
     searched: bool
-    """True if all of its logs have been searched."""
+    """True if all logs of the job have been searched."""
     attempt: int | None = None
     """Number of the last attempt that logged steps, where log folders show it."""
     superseded: bool = False

@@ -63,7 +63,7 @@ class PreflightData(Struct, frozen=True):
     reported: Mapping[str, NodeSettings]
     """Node -> its settings; a node that could not be queried is not a key."""
     conditions: Sequence[tuple[str, Condition]]
-    """(node, condition), including those of GPUs."""
+    """Pairs of node and condition; conditions of GPUs are included."""
     ranks: Sequence[PreflightRank]
     alerts: Sequence[Alert]
     incidents: Sequence[Incident]

@@ -19,9 +19,9 @@ class HotFrame(Struct, frozen=True):
     """The time that a thread spent in one function, summed over all callers."""
 
     code: CodeLine
-    """The function with its most frequent line."""
+    """The function, with the line in it that was most often executed."""
     own_pct: float
-    """Percent of the thread's samples in which it was the innermost Python frame."""
+    """Percent of the thread's samples in which the function was the innermost Python frame."""
     total_pct: float
     """Percent of the samples in which the function was anywhere on the stack."""
     caller: CodeLine | None

@@ -11,7 +11,7 @@ from gpuwatch.wire import ProcessKernels, ProcessProfile
 
 
 class RankPace(Struct, frozen=True):
-    """How fast a rank runs: median step time, and its CPU use. None: unknown."""
+    """The speed of a rank: median step time, and its CPU use. None: unknown."""
 
     step_s: float | None = None
     """Median duration of a step in seconds."""

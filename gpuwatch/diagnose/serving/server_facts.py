@@ -43,7 +43,7 @@ class ServerFacts(Struct, frozen=True):
     requests: float | None = None
     """Requests that ended within the window."""
     error_pct: float | None = None
-    """Percent of those requests that failed."""
+    """Percent of the ended requests that failed."""
     latency: Latencies = Latencies()
     first_token: Latencies = Latencies()
 

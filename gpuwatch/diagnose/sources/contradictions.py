@@ -32,7 +32,7 @@ OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
 
 
 class Doubt(NamedTuple):
-    """What contradicts a line, as text ("" if nothing does), and whether the line is refuted."""
+    """The doubt on a line: what contradicts it, as text ("" if nothing does), and whether it is refuted."""
 
     text: str
     """Empty: no doubt."""

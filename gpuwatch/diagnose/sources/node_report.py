@@ -12,7 +12,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 
 class NodeReport(Struct, frozen=True):
-    """What a node's own agent shows about it: its log files, its jobs, whether it is live, its boot time."""
+    """The report of a node's own agent about the node: log files, jobs, whether it is live, boot time."""
 
     processes_at: float | None = None
     """When the node last listed its processes, unix seconds on our clock."""

@@ -185,7 +185,7 @@ OF_KIND: dict[Kind, str] = {
     "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
     "same": "data.samples_lost",
 }  # fmt: skip
-"""Kind of predicate -> failure class, for kinds that alone decide it."""
+"""Kind of predicate -> failure class, for kinds that alone determine the class."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
 _SAVED_STATE = re.compile(r"(?i)\b(?:optimi[sz]ers?|checkpoints?|ckpts?|moments|master weights)\b")
 BREAKING = (

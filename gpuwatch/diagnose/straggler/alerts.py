@@ -37,9 +37,9 @@ class Suspect(Struct, frozen=True):
     job: str
     rank: int
     load: GpuLoad | None
-    """Load of its GPU, if known."""
+    """Load of the rank's GPU, if known."""
     usual: Usual | None
-    """Medians over its job and GPU model."""
+    """Medians over the rank's job and GPU model."""
     signs: tuple[Outlier, ...]
     hold_s: float
     """Seconds that a sign must last; `throttled` need not last: the slow steps have lasted already."""

@@ -119,7 +119,7 @@ def slow_jobs(alerts: Mapping[str, Alert]) -> set[str]:
 
 
 _PREFIX = "sampled "
-"""Prefix of these alerts' ids."""
+"""Prefix of the ids of alerts about sampled ranks."""
 
 
 def _alert(job: str, one: LaggingRank, wall: float) -> Alert:

@@ -25,7 +25,7 @@ class SteppingPace(Struct, frozen=True):
     """The pace of a job that steps now: seconds since its last step, and the limit for a pause."""
 
     stepped_s: float
-    """Seconds since its last logged step."""
+    """Seconds since the job's last logged step."""
     limit_s: float
     """Seconds without a step after which the job counts as paused."""
 

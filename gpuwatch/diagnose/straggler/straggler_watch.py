@@ -42,7 +42,7 @@ class StragglerWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._window_s = max(EVERY_S, min(MAX_WINDOW_S, thresholds.hold_s))
-        """Seconds of the means: long enough that no single moment within a step decides."""
+        """Seconds over which means are taken: long enough that no single moment within a step decides."""
         self._interval = CheckInterval(EVERY_S)
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()

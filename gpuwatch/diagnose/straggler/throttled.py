@@ -39,7 +39,7 @@ TEXTS = {
     "power_brake": "power brake",
     "hw_slowdown": "hardware slowdown",
 }
-"""Clock-event reason that slows a GPU below its settings -> its name in the alert."""
+"""Clock-event reason that slows a GPU below its settings -> name of the reason in the alert."""
 
 
 class SlowedJob(Struct, frozen=True):

@@ -54,12 +54,12 @@ class MemoryLines:
         self._found: dict[tuple[str, int | None, int | None], RankMemory] = {}
         self._zero: list[str] = []
         self.partitions: dict[int, ZeroPartition] = {}
-        """By rank: the newest."""
+        """Rank -> its newest partitions."""
         self._summaries: dict[int | None, RankMemory] = {}
-        """By the rank prefix of the line; several ranks may write into one log."""
+        """Rank in the line's prefix -> its newest memory summary; several ranks may write into one log."""
         self._table = False
         self._messages: dict[int | None, str] = {}
-        """By the rank prefix: what DeepSpeed announced for its next line of sizes."""
+        """Rank in the line's prefix -> what DeepSpeed announced for the rank's next line of sizes."""
 
     def read(self, lines: Iterable[str]) -> None:
         """Process lines of the log."""

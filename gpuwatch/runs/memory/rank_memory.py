@@ -17,7 +17,7 @@ class MemoryHolder(Struct, frozen=True):
 
 
 class ZeroPartition(Struct, frozen=True):
-    """How one rank's optimizer state is partitioned by ZeRO, as DeepSpeed logs it."""
+    """The partitions of one rank's optimizer state (ZeRO), as DeepSpeed logs them."""
 
     file: str
     rank: int
@@ -58,7 +58,7 @@ class RankMemory:
     is_whole_history: bool = True
     """False: the snapshot's history begins after its first allocations, so the peak may be earlier."""
     host_used: int | None = None
-    """Used memory of the node, as DeepSpeed logs it."""
+    """Used memory of the node in bytes, as DeepSpeed logs it."""
     zero: list[str] = field(default_factory=list)
     """ZeRO settings in the log: stage, partitions, optimizer states, offload."""
 

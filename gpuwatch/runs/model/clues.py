@@ -67,7 +67,7 @@ MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 
 class Clue(Struct, frozen=True):
-    """What one line states about where a rank or process runs; None: not stated."""
+    """The facts of one line about where a rank or process runs; None: not stated."""
 
     file: str
     how: str

@@ -66,7 +66,7 @@ class Recorder:
     def __init__(self) -> None:
         self.own = True
         self.events: list[Match | RecoveryLine] = []
-        """In file order."""
+        """The recorded events, in file order."""
         self.clues: list[Row] = []
         self.left_out = 0
         self._of_rule: Counter[tuple[object, ...]] = Counter()

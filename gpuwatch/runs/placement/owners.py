@@ -150,7 +150,7 @@ class PathPlaces(Struct, frozen=True):
 
 @lru_cache(maxsize=1 << 14)
 def path_places(path: str) -> PathPlaces:
-    """Return what a path below the named folder shows, read from the file name outwards."""
+    """Return the possible hosts and the attempt that a path shows, and whether it is of a kernel log."""
     found = ATTEMPT.search(path)
     attempt = None if found is None else int(found.group(1) or found.group(2))
     parts = PurePath(RUN.sub("", path)).parts

@@ -168,7 +168,7 @@ def _is_table_row(found: Census, file: str, text: str) -> bool:
 
 
 def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
-    """Record what a line shows about the process that writes it."""
+    """Record the facts of a line about the process that writes it."""
     rank = by.rank if by.rank is not None else reading.rank
     if reading.index is not None and reading.word is not None:
         found.numbers[reading.word].add(reading.index)

@@ -63,7 +63,7 @@ class Census(Struct):
     ray_train: bool = False
     """True if lines are of Ray Train's worker table."""
     working: dict[str, bool] = field(default_factory=lambda: defaultdict(bool))
-    """Files in which a rank logs regular lines -> whether they carry its rank (`rank=3`)."""
+    """File in which a rank logs regular lines -> whether these lines name the rank (`rank=3`)."""
     anonymous: set[str] = field(default_factory=set)
     """Files with steps of unknown ranks."""
     launchers: set[str] = field(default_factory=set)

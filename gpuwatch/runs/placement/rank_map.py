@@ -30,7 +30,7 @@ TABLE, HEAD = "torchrun's table", "the log's head"
 
 
 class FileOwner(Struct, frozen=True):
-    """What the path of a log file shows."""
+    """The facts that a log file's path shows: rank, possible hosts, folder of its launcher's ranks."""
 
     file: str
     rank: int | None = None
@@ -66,7 +66,7 @@ class _Rank:
 
 
 class RankMap(Struct, frozen=True):
-    """Where the ranks ran, and file -> node, as far as known."""
+    """The places of the ranks, and file -> node, as far as known."""
 
     places: Places
     nodes: Mapping[str, str]

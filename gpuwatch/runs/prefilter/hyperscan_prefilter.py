@@ -61,11 +61,11 @@ class HyperscanPrefilter(PiecePrefilter):
         self._ruleset = ruleset
         self._expressions: list[Expression] = []
         self._led_to: list[list[tuple[ShapePattern | None, list[Phrase]]]] = []
-        """For each expression the patterns that it stands for, with their phrases; None: a phrase itself."""
+        """For each expression: the patterns that it finds, with their phrases; None: a phrase itself."""
         self._databases: list[Any] = []
-        """Each of the next `MAX_EXPRESSIONS` expressions."""
+        """The databases, each of up to `MAX_EXPRESSIONS` expressions; empty: none are loaded."""
         self._looked, self._ask_at = 0, MANY_BYTES
-        """Bytes of new shapes so far, while there are no databases, and at how many it is asked for next."""
+        """Bytes of new shapes seen while no database was loaded, and the number at which to look for one."""
 
     def prepare(self) -> None:
         """Load or compile the databases if enough new shapes were looked up; it may take seconds."""
@@ -122,7 +122,7 @@ class HyperscanPrefilter(PiecePrefilter):
         return {shapes[index]: self._led(shapes[index], list(numbers)) for index, numbers in held.items()}
 
     def _led(self, shape: bytes, numbers: Sequence[int]) -> list[Phrase]:
-        """Return the phrases of a shape that these expressions, which were found in it, lead to."""
+        """Return the phrases in a shape to which the found expressions (`numbers`) lead."""
         lowered = shape.lower()
         phrases: dict[Phrase, None] = {}
         for number in numbers:

@@ -28,7 +28,7 @@ class PiecePrefilter(Prefilter):
         self._distinct: frozenset[bytes] = frozenset()
         self._filter = ShapeFilter(ruleset)
         self._escaped: set[bytes] = set()
-        """Shapes of the piece's lines with escapes of JSON, which are blanks and a character in them."""
+        """Shapes of the piece's lines with JSON escapes, after these are replaced by their characters."""
 
     def prepare(self) -> None:
         """Do the slow preparations for the next piece; call this outside of any time limit."""
@@ -51,7 +51,7 @@ class PiecePrefilter(Prefilter):
         newest: Any = None,  # noqa: ANN401 - the agent's type
         known: set[int] | None = None,
     ) -> list[tuple[int, Phrase]]:
-        """Return (offset, phrase) where a phrase occurs in a line that its rules may match."""
+        """Return (offset, phrase) for each phrase in the data whose rules may match its line."""
         self._escaped.clear()
         if has_escapes(data):
             lines = [line for line in data.replace(b"\r", b"\n").split(b"\n") if _OTHER_ESCAPE.search(line)]

@@ -92,7 +92,7 @@ class ShapeFilter:
         return found
 
     def _kept(self, phrases: Sequence[Phrase], shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        """Return the phrases of each shape that are kept; all these shapes have the same `phrases`."""
+        """Return shape -> the phrases of it whose rules may match; all `shapes` have these `phrases`."""
         lowered = b"\n".join(shapes).lower().split(b"\n")
         every = range(len(shapes))
         suspended = self._ruleset.suspended

@@ -122,7 +122,7 @@ class ToolSections:
         """PCI address as of `bus_key` -> GPU index, as listed by tools."""
         self._report: BugReport | None = None
         self._open: dict[str, _Output] = {}
-        """By line prefix."""
+        """Line prefix -> the tool output that is being read."""
         self._pods = 0
         self._prompt: str | None = None
         """Host of the last shell prompt."""

@@ -48,7 +48,7 @@ class BoundedScan:
         self._failed: list[tuple[int, int]] = []
         """Byte ranges of lines that raised an error."""
         self._faults: dict[str, None] = {}
-        """The errors."""
+        """The distinct errors that lines raised, in order."""
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
         """Scan bytes for findings and progress. `offset`: of the first byte.

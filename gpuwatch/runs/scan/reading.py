@@ -193,7 +193,10 @@ def read_part(
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Return the content of a part; a read error is stated in it, and what was read before counts."""
+    """Read a part and return its matches, steps, times and last lines.
+
+    A read error is stated in the result, and what was read before the error counts.
+    """
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None

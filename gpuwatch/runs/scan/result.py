@@ -74,7 +74,7 @@ class Scan(Struct, frozen=True):
     stopped: bool = False
     """True if the scan was stopped early."""
     unfinished: Unfinished | None = None
-    """An operation that one rank began and did not finish, by its lines."""
+    """The operation that one rank began and did not finish, by its lines; None: there is none."""
     folders: dict[str, Scan] = field(default_factory=dict)
     """Folder -> the result for its files and files outside of such folders, if each has steps of one rank.
 

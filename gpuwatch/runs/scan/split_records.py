@@ -53,12 +53,12 @@ class _Record:
 
     def __init__(self) -> None:
         self._head = b""
-        """Head of its first line."""
+        """Head (time and writer) of the record's first line."""
         self._may_be_indented = False
         self._left = -1
         """Bytes left in the record if a user's words continue below; negative: they do not."""
         self._first = -1
-        """Index of the line with a quotation."""
+        """Index of the line in which an open quotation began; -1: none."""
 
     def take(self, lines: list[bytes], index: int, line: bytes) -> None:
         """Process the next line; join the words that it continues with the lines above, in place."""

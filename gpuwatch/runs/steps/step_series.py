@@ -41,7 +41,7 @@ class StepPoint(NamedTuple):
     """One logged step. None: the line does not have the value."""
 
     offset: int
-    """Offset of the line in its file (bytes)."""
+    """Offset of the step's line in its file (bytes)."""
     at: float | None
     """The line's own time (unix seconds)."""
     step: int
@@ -69,7 +69,7 @@ class StepSeries(Struct):
     values: dict[str, float] = field(default_factory=dict)
     """Field of `wire.Progress` -> its newest value."""
     timings: dict[str, list[float]] = field(default_factory=dict)
-    """Timer -> its last values (seconds)."""
+    """Timer -> the last values that it logged (seconds)."""
     highest_scale: float | None = None
 
     def take(self, offset: int, at: float | None, reading: ProgressReading) -> None:

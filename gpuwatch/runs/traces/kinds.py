@@ -60,7 +60,7 @@ _SPELLINGS = {
     "sendrecv": "send_recv",
 }
 UNNAMED_COLLECTIVE = "collective"
-"""Name for kernels without a collective in their name, such as `ncclDevKernel_Generic`."""
+"""Name for a collective whose kernel does not name it, such as `ncclDevKernel_Generic`."""
 
 
 @lru_cache(maxsize=65536)

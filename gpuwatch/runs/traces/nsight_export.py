@@ -47,7 +47,7 @@ MAX_TRACES = 4_096
 MAX_VALUE_BYTES = 16 << 20
 """Most bytes of one value; a name of a kernel has a few kilobytes."""
 MINOR_SHARE = 0.01
-"""A GPU of a process is left out if its busy time is below this share of the process's busiest GPU."""
+"""Busy time of a GPU, as a share of the process's busiest GPU, below which the GPU is left out."""
 MAX_NOTES = 8
 NVTX_RANGES = (59, 60)
 """Event types of NVTX push-pop and start-end ranges."""

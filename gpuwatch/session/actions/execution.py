@@ -34,7 +34,7 @@ class ActionRun:
         """
         self.action = action
         self.outcome: ActionOutcome | None = None
-        """None while it runs."""
+        """The outcome of the command; None while it runs."""
         self._opened, self._limit_s = opened, limit_s
         self._thread = threading.Thread(target=self._run, name=f"action {action.kind}", daemon=True)
 

@@ -66,12 +66,12 @@ class ArtifactFetch:
         self._session, self._spool, self._clock = session, spool, clock
         self.files = [fetched(each, spool) for each in found]
         self.bytes = sum(each.artifact.size for each in found)
-        """Total size."""
+        """Total size of the artifacts in bytes."""
         self._asked: dict[str, tuple[ArtifactFetched, Asked]] = {}
         """Node -> the open request."""
         self._asked_at: dict[str, float] = {}
         self._moved_at: dict[str, float] = {}
-        """Node -> when it was asked first, or its last piece arrived."""
+        """Node -> when its first piece was requested, or its last one arrived (monotonic seconds)."""
 
     @property
     def over(self) -> bool:

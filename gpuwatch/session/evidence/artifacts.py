@@ -25,7 +25,7 @@ _FOLDERS: dict[str, ArtifactKind] = {
     "nsys": "profiler",
     "telemetry": "telemetry",
 }
-"""Folder name -> kind of its files."""
+"""Folder name -> kind of the files in the folder."""
 _TRACES = (".pt.trace.json", ".pt.trace.json.gz", ".nsys-rep", ".qdrep", ".ncu-rep")
 _CONFIGS = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".json", ".sbatch", ".slurm")
 _WEIGHTS = (

@@ -76,7 +76,7 @@ class DumpCollection:
         self._transfers: list[DumpTransfer] = []
         self._cases: list[DumpTargets] = []
         self._judges: list[IsolatedAnalysis | None] = []
-        """One analysis per job."""
+        """The running analyses, one per job; None: it has ended."""
         self._spool: tempfile.TemporaryDirectory[str] | None = None
         by_node: dict[str, list[int]] = {}
         for node, pid in sorted(self._targets):

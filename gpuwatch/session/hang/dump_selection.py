@@ -37,9 +37,9 @@ class DumpTargets(Struct):
     """World size; 0: unknown."""
     transfers: dict[int, DumpFileTransfer] = field(default_factory=dict)
     none: dict[int, str] = field(default_factory=dict)
-    """Rank -> why it left no dump; that may be the rank's fault."""
+    """Rank -> why it left no dump; the rank itself may be the reason."""
     unread: dict[int, str] = field(default_factory=dict)
-    """Rank -> why its dump, which may exist, cannot be fetched."""
+    """Rank -> why the dump, which may exist, cannot be fetched."""
 
 
 class Listed(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Listed(Struct, frozen=True):
     places: Mapping[str, DumpPlaces]
     """Node -> its list."""
     silent: Mapping[str, str]
-    """Node -> why it sent no list."""
+    """Node -> why the node sent no list of dumps."""
     whole: bool
     """True if every node of the session was queried and its processes are known."""
     at: float

@@ -53,7 +53,7 @@ class Writing:
         self.places: dict[str, DumpPlaces] = dict(before)
         self.refused: dict[Key, str] = {}
         self.written: set[File] = set()
-        """New dumps that did not change between two checks."""
+        """New dumps that are complete: they did not change between two checks."""
         self._session, self._targets, self._clock = session, targets, clock
         self._pids = {node: sorted(pid for name, pid in targets if name == node) for node in pids}
         self._ranks = {

@@ -31,7 +31,7 @@ MAX_QUERY_S = 20.0
 PY_SPY_SHARE = 0.6
 """Share of a node's time for py-spy; the rest is for kernel stacks and the transfer."""
 MAX_QUERIED_PROCESSES = 64
-"""Most processes per node; its agent accepts no more."""
+"""Most processes per node that are queried; an agent accepts no more."""
 TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are queried"
 RAS_NODES = 2
 """Nodes per job whose RAS is queried: one answer covers the job, but the first node may be faulty."""

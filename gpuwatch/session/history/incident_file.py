@@ -23,7 +23,7 @@ VERSION = 1
 MAX_ROWS = 20_000
 MAX_ROW_AGE_S = 400 * 86_400.0
 BUSY_S = 5.0
-"""Seconds to wait while another cockpit holds the lock; it holds the lock for milliseconds."""
+"""Seconds to wait while another cockpit holds the lock, which takes milliseconds normally."""
 _COLUMNS = SeenIncident.__struct_fields__
 _TYPES = {"gpu": "INTEGER", "first": "REAL", "last": "REAL", "timed": "INTEGER"}
 _TABLE = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)

@@ -49,7 +49,7 @@ class IncidentMemory:
         self._known: dict[str, list[SeenIncident]] | None = None
         """Class -> incidents of earlier sessions, as of the start; None: not read yet."""
         self._kept: dict[str, SeenIncident] = {}
-        """Incident -> its newest record handed to the writer."""
+        """Incident id -> its newest record that was passed to the writer thread."""
         self._stated: dict[str, Recurrence] = {}
         self._waiting: list[SeenIncident] = []
         self._changed = threading.Condition()

@@ -33,7 +33,7 @@ class SeenIncident(msgspec.Struct, frozen=True):
     cause: str
     """Id of the cause's alert; for a log line it is the same in every session (rule, file and offset)."""
     source: str
-    """The source that was watched, as the user gave it."""
+    """The watched source (such as a hosts file), as the user gave it."""
 
 
 def seen(incident: Incident, fleet: Fleet) -> SeenIncident:

@@ -43,7 +43,7 @@ class FolderTask(Struct, frozen=True):
     paths: tuple[Path, ...]
     packs: Packs
     job: str
-    """Name of the job: its folder."""
+    """Name of the job: that of its folder."""
 
 
 def report_of(

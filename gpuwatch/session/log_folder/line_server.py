@@ -56,7 +56,7 @@ class _RunningTail:
         self.tail = tail
         self.offset = offset
         self.inode = inode
-        """Device and inode of the file that is followed; None: of a packed one, which is not."""
+        """Device and inode of the file that is followed; None: a packed file, which is not followed."""
 
 
 class LineServer:
@@ -70,7 +70,7 @@ class LineServer:
         self._files: dict[str, _OpenFile] = {}
         self._tails: dict[int, _RunningTail] = {}
         self._cancelled: deque[int] = deque(maxlen=MAX_CANCELLED)
-        """Requests that were cancelled (before or after the answer)."""
+        """Numbers of requests that were cancelled (before or after the answer)."""
         self._lock = threading.Lock()
 
     def take_files(self, logs: Iterable[LogPath]) -> None:

@@ -18,7 +18,7 @@ UNNAMED_NODE = "unknown node"
 
 
 class ReadSoFar(Struct, frozen=True):
-    """How much of the files is read and judged: a message of the judging process."""
+    """A message of the judging process: how much of the files is read and judged."""
 
     bytes: int
     files: int

@@ -38,7 +38,7 @@ class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
     order: tuple[str, ...] = ()
     """Ids of all incidents, in order."""
     alert_order: tuple[str, ...] | None = None
-    """Ids of all alerts, if their order differs from that of their arrival."""
+    """Ids of all alerts in order, if that is not the order of their arrival."""
     checkpoints: tuple[tuple[str | None, Checkpoint], ...] | None = None
     ended: tuple[EndedJob, ...] | None = None
 

@@ -52,11 +52,11 @@ class ViewerChannel:
         self._pending_bytes = 0
         self._nodes = opening.nodes
         self._is_open = False
-        """True after `begin`."""
+        """True after `begin` was called, which starts the stream."""
         self._begun = False
-        """True once it has a key frame; earlier blocks are useless."""
+        """True once the stream has a key frame; blocks before it are useless."""
         self.is_behind = False
-        """True if it did not read for so long that parts of the stream were dropped."""
+        """True if the viewer did not read for so long that parts of the stream were dropped."""
         self.closed = False
         self.budget = TokenBucket(REQUESTS_PER_S, REQUESTS_AT_ONCE)
         self.numbers: OrderedDict[tuple[str, int], int] = OrderedDict()

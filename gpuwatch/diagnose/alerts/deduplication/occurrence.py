@@ -25,7 +25,10 @@ SAME_S = 120.0
 CHAIN_S = 2.0
 """Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
 LOST_SAME_S = 180.0
-"""Seconds within which a GPU that fell off the bus is reported: by the next driver call, or a blocked one."""
+"""Seconds between two reports of a lost GPU that count as one event.
+
+The next driver call, or one that was blocked, may report the loss so much later.
+"""
 STILL_LOST_S = 3600.0
 """Seconds within which a lost GPU that gpuwatch observes is merged with the line that reported the loss.
 
@@ -37,7 +40,10 @@ MAX_PROOFS = 12
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 Value = TypeVar("Value")
 Attempt: TypeAlias = tuple[int, int | None]
-"""How often launchers had restarted, and how often the job had resumed; None: the job is not known."""
+"""The attempt of a job: how often launchers had restarted it, and how often it had resumed.
+
+None: the job is unknown.
+"""
 
 
 class Occurrence:

@@ -32,7 +32,7 @@ from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
 NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
-"""The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
+"""Matches the `host:pid:tid [device]` head of an NCCL line; the device is the rank's number on its node."""
 _PIDS = re.compile(
     r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
     r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
@@ -48,12 +48,12 @@ class LocatedFinding(Struct, frozen=True):
     """A finding and the file and node that it comes from."""
 
     node: str | None
-    """The node whose agent reported it; in a scan, the node of the file if it is known."""
+    """The node whose agent reported the finding; in a scan, the node of the file if it is known."""
     finding: Finding
     offset_s: float = 0.0
     """Clock of the node minus the clock of this machine, in seconds."""
     error_s: float = 0.0
-    """How far `offset_s` may be off."""
+    """Largest error of `offset_s`, in seconds."""
     foreign: bool = False
     """True if another node may have written the file; `writer` is then the node of lines that name none."""
     writer: str | None = None
@@ -64,7 +64,7 @@ class LocatedFinding(Struct, frozen=True):
 
 
 class FindingPlace(NamedTuple):
-    """Where a finding belongs; None: unknown."""
+    """The place of a finding: node, rank and GPU; None: unknown."""
 
     node: str | None = None
     rank: RankPlace | None = None
@@ -77,7 +77,7 @@ ELSEWHERE = FindingPlace()
 
 
 def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool) -> FindingPlace:
-    """Return where a finding belongs.
+    """Return the node, rank and GPU that a finding is about.
 
     `kernel`: the finding is of a kernel rule. `at`: unix seconds.
     """

@@ -13,7 +13,7 @@ _LABEL = (
     r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
     r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine)s?(?:_?name)?"
 )
-"""Words that label a node. `server` is left out: it is mostly a file server."""
+"""Pattern of words that label a node. `server` is left out: it is mostly a file server."""
 _NAME = r"[\"'`\[(]?(?P<name>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 _IS = r"[\"']?[ :=]{1,2}" + _NAME
 _LABELLED = r"\w{0,20}(?:node|host|machine|server)(?:_?name)?[\"']?[ :=]{1,3}"
@@ -57,7 +57,7 @@ _LOST_ON = pattern_of(
 )
 """Matches the report of Spark or YARN that a process on a node was lost."""
 _ON_IT = pattern_of(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
-"""Wording in which the fault is on the node; its reporter may run there."""
+"""Matches wording in which the fault is on the node; the reporting rank may run there."""
 _FIELD = pattern_of(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
 _ELSEWHERE = pattern_of(
     r"(?i)\b(?:(?:re)?(?:start|launch|schedul|submit|spawn|run|try|mov|migrat|fall)\w{0,4}(?: (?:over|back))?"

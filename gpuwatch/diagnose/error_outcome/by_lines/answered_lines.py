@@ -38,9 +38,9 @@ class Place(NamedTuple):
     """Node whose agent reads the file."""
     file: str
     first: int
-    """Offset of its first line (bytes)."""
+    """Offset of the error's first line (bytes)."""
     last: int
-    """Offset of the newest line like it (bytes)."""
+    """Offset of the newest line with the same text as the error (bytes)."""
 
 
 def place_of(alert: Alert) -> Place | None:

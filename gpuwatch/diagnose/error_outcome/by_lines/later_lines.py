@@ -23,11 +23,11 @@ MIN_LINES_ABOVE = 2
 MIN_LINES_OF_SURVIVOR = 2
 """Lines below an error for a program that has outlived others."""
 MIN_COUNTED_LINES = 3
-"""Lines of a counter that reached its total (`epoch 40/40`)."""
+"""Least lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
-"""Lines at the end of a log in which a program reports that it is done."""
+"""Number of lines at the end of a log in which a program reports that it is done."""
 NOTICE_LINES = 3
-"""Lines right above and below an error in which a program reports how it goes on."""
+"""Number of lines right above and below an error in which a program announces how it continues."""
 FORM_CHARS = 120
 RECENT_LINES = 10
 """Lines directly above an error that show the work in progress."""
@@ -52,7 +52,7 @@ _NUMBER = pattern_of(r"\d[\d,]*(?:\.\d+)?")
 _TOTAL = pattern_of(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
 _MARK = pattern_of(r"\d ?(?:/|of ?\d)")
 _RANK = pattern_of(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
-"""A rank prefix, also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
+"""Matches a rank prefix, also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
 _NO_WORK = pattern_of(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
@@ -66,7 +66,7 @@ _COMMAND = pattern_of(
     r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
     r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
 )
-"""A command after a shell prompt, or as `set -x` prints it."""
+"""Matches a command after a shell prompt, or as `set -x` prints it."""
 _FINISHED = pattern_of(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
     r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
@@ -100,7 +100,7 @@ _TRIAL_FAILED = pattern_of(
     r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
 )
 _TRIAL_DONE = pattern_of(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
-"""The report of a finished trial in a hyperparameter search (Optuna, Ray Tune, Keras Tuner); its name."""
+"""Matches a finished trial of a hyperparameter search (Optuna, Ray Tune, Keras Tuner), with its name."""
 _HANDLER = pattern_of(
     r"(?i)\bException (?:in ASGI application|on \S{1,200} \[[A-Z]{3,7}\]|calling application|while serving)"
     r"|\bError (?:handling|processing|in) (?:the |preprocessing |generating |parsing )?"
@@ -303,7 +303,7 @@ def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
-    """Return the forms of the last RECENT_LINES lines of regular work, oldest first."""
+    """Return the forms (`_form`) of the last RECENT_LINES lines of regular work, oldest first."""
     return [form for line in lines if (form := _form(line)) in forms][-RECENT_LINES:]
 
 

@@ -23,7 +23,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, U
 from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_ERRORS = 100
-"""With more errors than this, many ranks failed, and none of the errors is examined."""
+"""Most errors that are examined; with more, many ranks failed, and none is examined."""
 PASSABLE = (
     "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "peer.",
 )  # fmt: skip

@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal[
     "stalled",  # all are in it and it does not end
 ]
 WINDOW_COLLECTIVES = 16
-"""Collectives before the last common one that are compared; extended while they differ."""
+"""Number of collectives before the last common one that are compared; more while these differ."""
 NO_HISTORY = GroupHistory({}, 0, None, has_states=False, p2p=())
 SURE_MAJORITY = 2 / 3
 """Share of a group that a majority needs for full confidence."""

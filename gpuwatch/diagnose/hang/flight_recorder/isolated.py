@@ -46,7 +46,7 @@ class AnalysisResult(msgspec.Struct, frozen=True):
     ranks: list[int]
     """Ranks whose dumps were read."""
     unread: dict[int, str]
-    """Rank -> why its dump could not be used."""
+    """Rank -> why the rank's dump could not be used."""
 
 
 class IsolatedAnalysis:

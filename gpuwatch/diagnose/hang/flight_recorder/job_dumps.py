@@ -41,7 +41,7 @@ class JobDumps(Struct, frozen=True):
     """Number of ranks of the job, as far as is known."""
     read: tuple[DumpRead, ...]
     without: Mapping[int, str]
-    """Rank -> why no dump of it was read."""
+    """Rank -> why no dump of the rank was read."""
     asked: bool = False
     """True if gpuwatch triggered the dumps."""
     verdict: Verdict | None = None

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.runs.flight.rank_dump import Op, elements
 
 SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
-"""`send 0->1` on rank 0, `recv 1<-0` on rank 1; ranks are those within the group."""
+"""Matches `send 0->1` on rank 0, or `recv 1<-0` on rank 1; ranks are those within the group."""
 
 
 def p2p_problems(process_group: ProcessGroup) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import Op, RankDump
 
 Newest = Mapping[int, Op]
-"""Rank -> the last entry of its dump."""
+"""Rank -> the last entry of the rank's dump."""
 
 MAX_SHOWN_RANKS = 8
 """Ranks that the evidence lists individually."""

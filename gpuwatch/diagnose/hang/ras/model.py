@@ -62,7 +62,7 @@ class Ras(Struct, frozen=True):
     timeouts: int = 0
     """Processes that did not answer each other while RAS gathered the report."""
     dead: tuple[RasRank, ...] = ()
-    """Dead processes that the text lists without a communicator; their rank is -1."""
+    """Dead processes that the text lists without a communicator; the rank is given as -1."""
     jobs: frozenset[str | None] = frozenset()
     """Jobs of the ranks that use the address; empty: unknown."""
 

@@ -25,7 +25,7 @@ class RankStack(Struct, frozen=True):
     job: str | None = None
     gpu: int | None = None
     world: int | None = None
-    """Size of the job, if all of its ranks should be among the queried ones."""
+    """Number of ranks of the job, if all of them should be among the queried ones."""
     stack: ProcessStack | None = None
     missing: str | None = None
     """Why there is no stack."""
@@ -42,9 +42,9 @@ class StackGroup(Struct, frozen=True):
     """Frames of one of the ranks, innermost first; empty without Python stacks."""
     ranks: tuple[RankStack, ...]
     waits: bool
-    """True if they wait for other ranks, as far as can be seen."""
+    """True if the group's ranks wait for other ranks, as far as can be seen."""
     call: str | None = None
-    """The torch collective or send in which they wait, if the frames show it."""
+    """The torch collective or send in which the group's ranks wait, if the frames show it."""
 
 
 class JobStacks(Struct, frozen=True):

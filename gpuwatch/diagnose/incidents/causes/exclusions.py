@@ -43,10 +43,10 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 BARRIER = of_kinds("monitored_barrier")
 ALIVE_S = 60.0
-"""A rank with errors of its own this long after another error survived that error (seconds)."""
+"""Seconds after another error; a rank with own errors later than this survived that error."""
 
 UNDATED_S = 30.0
-"""A line without a time may be read this much later than it was written (seconds)."""
+"""Seconds by which a line without a time may be read later than it was written."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Candidates:
     """All alerts of the group."""
     left: Sequence[Alert]
     limits: Mapping[str, tuple[float, float]]
-    """Alert id -> earliest and latest time of its first line (unix seconds)."""
+    """Alert id -> earliest and latest time of the alert's first line (unix seconds)."""
 
     @cached_property
     def timeouts(self) -> list[Alert]:

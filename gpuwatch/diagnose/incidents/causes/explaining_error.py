@@ -1,4 +1,4 @@
-"""Which error caused another error or the end of a process.
+"""Finds the error that caused another error or the end of a process.
 
 Example: torchrun reports that rank 3 exited with 1, rank 3's traceback ends in `NCCL error: unhandled cuda
 error`, and the kernel logs an Xid 79 of rank 3's GPU. From the exit the row "class that explains it" leads to
@@ -328,7 +328,7 @@ class CausalLink(Struct, frozen=True):
     find: Callable[[Sequence[Alert], Alert], list[Alert]]
     """Returns the causes among the alerts of the group."""
     ends_at_rank: bool = False
-    """True if the cause of a rank's end has no rank of its own: it is that rank's, and the search ends."""
+    """True if the search ends: the cause of a rank's end has no rank, and is then that rank's."""
     may_be_of_another: Callable[[Alert, Sequence[Alert]], bool] = lambda _ended, _alerts: False
     """Returns True if the cause may be another rank's, and thus stays without one."""
 

@@ -1,1 +1,1 @@
-"""Which rank, node or GPU an incident names: by its cause, by the hang, by the ranks that took no part."""
+"""Selects the rank, node or GPU that an incident names: by cause, by hang, or by absent ranks."""

@@ -27,20 +27,23 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EXIT_S = 600.0
-"""A rank's end later than this after a cause is no consequence of it (seconds)."""
+"""Seconds after a cause within which a rank's end may be its consequence."""
 SUFFERS_S = 120.0
-"""A rank's error later than this after a fault is no consequence of it (seconds)."""
+"""Seconds after a fault within which a rank's error may be its consequence."""
 SAME_MOMENT_S = 2.0
 KILLS = of_kinds("killed")
 MIN_FOLLOWERS = 3
-"""With this many ranks timed out, the only one that did not is significant."""
+"""Least number of timed-out ranks for which the only other rank is significant."""
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
 MAX_READ_CHARACTERS = 2000
 """Characters of a line that are searched."""
 VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
 """Classes that ranks log which waited for another rank or lost it."""
 TOGETHER_S = 0.3
-"""Two kills within this time have one cause outside of the job; their order is no evidence (seconds)."""
+"""Seconds between two kills within which both have one cause outside of the job.
+
+Their order is no evidence.
+"""
 TERMINATED_WEIGHT = 3
 """The `end_weight` of ranks that the launcher terminated."""
 

@@ -44,13 +44,13 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{signal}",),
     ("iteration {iteration}", "epoch {epoch}"),
 )  # fmt: skip
-"""Texts by group: of each group, the first form whose fields are all known is used."""
+"""Text forms by group; of each group, the first form whose fields are all known is used."""
 FIELD = pattern_of(r"\{(\w+)\}")
 EPOCH = pattern_of(r"(?i)\bepoch[ :=#\[(]{1,3}(\d{1,6})\b(?!\.\d)")
 MAX_FORMS = 3
 _ONE = pattern_of(r"^1 (process|error)(?:es|s)\b")
 PORT = pattern_of(r"<\d+>$")
-"""The port in an address as NCCL prints it; it is random and thus omitted."""
+"""Matches the port in an address as NCCL prints it; the port is random and thus omitted."""
 
 MAX_REPORTED = TIMEOUTS | GENERIC_EXCEPTIONS | SCHEDULER | EXITS
 """Classes whose details other functions put into the headline."""

@@ -1,4 +1,4 @@
-"""For a job whose ranks all reached the last step, lowers what its scheduler still reports. Pure."""
+"""Lowers what a scheduler still reports of a job whose ranks all reached the last step. Pure."""
 
 from __future__ import annotations
 

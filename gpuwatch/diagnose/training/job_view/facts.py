@@ -29,7 +29,7 @@ class Fact(Struct, frozen=True):
     value: float
     at: float
     computed: bool = False
-    """True if gpuwatch computed it instead of reading it from the log."""
+    """True if gpuwatch computed the value instead of reading it from the log."""
 
     def age_s(self, now: float) -> float:
         """Return the age of the value in seconds."""
@@ -178,7 +178,7 @@ class JobFacts:
     ranks_alive: int = 0
     """Number of ranks whose process was in its node's last list."""
     world: int | None = None
-    """World size, if the ranks report it."""
+    """World size of the job, if its ranks report it."""
     nodes: int = 0
     gpus: int = 0
     """Number of the job's GPUs; 0: none, or not known of all ranks."""

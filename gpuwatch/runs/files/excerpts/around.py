@@ -22,7 +22,7 @@ class Around(NamedTuple):
 
     above: Sequence[str]
     below: Sequence[str]
-    """The lines below its last occurrence."""
+    """The lines below the last occurrence of the error."""
     last: Sequence[str]
     """The last lines of the file that are below the error; in a short file equal to the end of `below`."""
     below_bytes: int = 0

@@ -104,7 +104,7 @@ def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def _read_in_vain(error: ValueError, length: int) -> int:
-    """Return the offset up to which the decoder read; it reads an open string to the end of the text."""
+    """Return the offset up to which the decoder has read; an open string counts up to the text's end."""
     if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Unterminated"):
         return length
     return error.pos

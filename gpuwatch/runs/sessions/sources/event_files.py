@@ -65,7 +65,7 @@ def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, 
 
 
 def scalar(value: bytes) -> float | None:
-    """Return the number in a value: a simple one, or a tensor with one float; None for others."""
+    """Return the number in a protobuf `Value`: a simple one, or a tensor with one float; else None."""
     simple = first(value, VALUE_SIMPLE)
     if simple is not None and simple.kind != BYTES:
         return simple.number_value
