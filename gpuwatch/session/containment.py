@@ -115,6 +115,6 @@ def _raises(fleet: Fleet, book: AlertBook, now: float, wall: float) -> bool:
                 book.update(fleet, now + later, wall + later)
                 if not book.behind:
                     break
-    except Exception:  # the same one, in all likelihood: it is counted where it came first
+    except Exception:  # probably the same fault, which is already counted
         return True
     return False

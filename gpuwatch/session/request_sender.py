@@ -82,7 +82,7 @@ class LineRequester:
         return self._asked
 
     def _keep(self, stream: LogStream) -> None:
-        """Remember an open stream, to which answers will be delivered."""
+        """Store an open stream, to which later answers are added."""
         raise NotImplementedError
 
     def _send(self, stream: LogStream, request: AnyRequest) -> None:

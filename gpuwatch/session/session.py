@@ -302,7 +302,7 @@ class Session(RequestSender):
 
         def give_way() -> None:
             for each in earlier:
-                each.close()  # its ranks are kept for retests no more: they would look like a job
+                each.close()  # its ranks no longer wait for retests: they would look like a job
 
         conductor = Conductor(lines, request, baseline=baseline)
         self.probes.append(conductor)
@@ -318,7 +318,7 @@ class Session(RequestSender):
     def close(self) -> None:
         """Stop every probe and close every link; nothing of gpuwatch keeps running on any node."""
         for conductor in self.probes:
-            conductor.cancel()  # they end while the links do
+            conductor.cancel()  # the probes end while the links close
         self._links.close()
         self._serving.close()
         self._followed.write()

@@ -124,7 +124,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
         return
     stated = fleet.scheduler.jobs.get(ident, allocation)
     if stated is None or not is_of_user(fleet, job, stated.user):
-        return  # ranks that carry an id that Slurm does not know, was not asked for, or gives to another user
+        return  # ranks have an id that Slurm does not know, was not queried for, or gives to another user
     hits = (*job_hits(fleet, job), *slurm_words(stated))
     for kind, program, first in JOB_COMMANDS:
         argv = (*program, ident)
@@ -161,8 +161,8 @@ def _reset(node: Node, gpu: int) -> Iterator[Action]:
     if known is None or uuid is None or name is None or not _carries_commands(node):
         return
     if "kube_node" in node.spec.labels:
-        return  # a container may not reset
-    argv = ("nvidia-smi", "--gpu-reset", "-i", uuid)  # an index may be another GPU's by then
+        return  # a container cannot reset a GPU
+    argv = ("nvidia-smi", "--gpu-reset", "-i", uuid)  # the index may belong to another GPU by then
     yield Action(
         "reset_gpu", f"reset GPU {gpu} of {name}", argv, on_node(node.spec, argv), name, "node", node.name,
         hits=gpu_hits(node, known),

@@ -18,7 +18,7 @@ class DurationTracker:
     """
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:
-        """Start empty.
+        """Create an empty tracker.
 
         Args:
             clear_s: An alert ends when its symptom was not seen for this many seconds.

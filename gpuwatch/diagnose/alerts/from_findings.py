@@ -81,7 +81,9 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     if kernel and not by_driver:
         claim = kernel_claim(finding, node or found.node, where.places, at if finding.timed else None)
     gpu = None if place is None else place.gpu
-    is_elsewhere = (kernel and where.places.live) or rank_from == "field"  # not of the rank that logs it
+    is_elsewhere = (
+        kernel and where.places.live
+    ) or rank_from == "field"  # the GPU is not that of the rank that logs the line
     if gpu is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)
     if gpu is None and _sees_all_gpus(finding, place):
@@ -127,7 +129,7 @@ def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding,
     """Return the alert about a message of a rank's child process: a warning at the rank that logs it."""
     finding = found.finding
     fields = {name: value for name, value in alert.fields.items() if name != "rank"}
-    if finding.rank_from == "field":  # the number is that of the child
+    if finding.rank_from == "field":  # the line's rank number is that of the child
         own = where.of_file(found.node, finding.file, finding.job)
         node, rank, gpu = (found.node, None, None) if own is None else (own.node, own.rank, own.gpu)
         alert = structs.replace(

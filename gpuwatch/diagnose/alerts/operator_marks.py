@@ -73,7 +73,7 @@ class OperatorMarks:
         earlier, self._acknowledged = self._acknowledged, {}
         for mark in marks:
             if mark.at > wall + AHEAD_S:
-                continue  # it would cover every later alert of this id
+                continue  # a mark from the future would cover every later alert of this id
             known = earlier.get(mark.alert)
             count = known.count if known is not None and known.mark.at == mark.at else None
             self._acknowledged[mark.alert] = _Acknowledged(mark, count)

@@ -133,7 +133,7 @@ class ReportedAlerts:
             alert = self._alerts[name]
             if None in (alert.rank, alert.node, alert.gpu, alert.job):
                 self._take(source, fleet.nodes[source.node])
-        return bool(self._sources)  # where the ranks run decides which node's word counts
+        return bool(self._sources)  # which node is trusted depends on where the ranks run
 
     def _take_ended_files(self, fleet: Fleet, offset_s: float) -> bool:
         """Read the logs of ended jobs again; return True if there are other files, or other ranks in them.

@@ -68,7 +68,7 @@ class LastingIds:
                 for each in (name, *(one for one, _ in votes))
                 if each in self._hang_checks
             ]
-            # of several that became one, the newest
+            # if several incidents became one, its newest id
             hang_check = max(reported, key=lambda each: each.at, default=None)
             kept.append(structs.replace(incident, id=name, number=number, hang_check=hang_check))
         self._incidents = numbers

@@ -1,4 +1,4 @@
-"""Errors that a later attempt of the job made good, or after which a rank stepped on and failed anew."""
+"""Lowers errors after which a later attempt finished, or after which the rank stepped on and failed again."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
     if recovery.staged:
         return "info"
     if refutation_of(alert).lasts:
-        return "info"  # not by its steps: the caller knows another end of it
+        return "info"  # steps never resolve such an alert: the caller knows how it ended
     return left_after(alert, finished=recovery.finished)
 
 

@@ -1,4 +1,4 @@
-"""What the later steps of a rank prove about an error, by the kind of the error.
+"""States what the later steps of a rank prove about an error, by the kind of the error.
 
 Steps prove that the rank lives and computes. That refutes an error which a program retries, catches or
 skips. It does not refute a lost GPU that the rank does not use, a checkpoint that nobody wrote, samples that

@@ -278,7 +278,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
     """
     working = [rank for rank in ranks if computes(rank)]
     if 2 * len(working) > len(ranks):
-        return None  # they only print seldom
+        return None  # the ranks compute and only print seldom
     stuck = [rank for rank in ranks if rank.state == "D"]
     odd = next((few for few in (stuck, working) if len(few) == 1), [])
     evidence: tuple[str, ...] = (silent, f"all {len(ranks)} ranks are running, and none has a GPU")

@@ -100,7 +100,7 @@ class JobState:
         self.answer = None
         self.moved = at
         self.members.clear()
-        self.usual_w.clear()  # it works: its power draw is read again when it falls silent
+        self.usual_w.clear()  # the job works: its training power is read again at the next silence
 
 
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
@@ -184,7 +184,7 @@ class HangWatch(PeriodicWatch):
             job.is_unreachable, job.since = True, None
             return False
         if job.is_unreachable and self._firing(name) is None:
-            job.moved = now  # what was stated meanwhile is still on its way
+            job.moved = now  # answers to queries of that time are still on their way
         job.is_unreachable = False
         if at > job.moved + CHECK_EVERY_S / 2:
             job.wake(at)
@@ -222,7 +222,7 @@ class HangWatch(PeriodicWatch):
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
         stood_s = now - job.since
         if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit_s, known_s):
-            self.suspected.add(name)  # one that was silent already when the session began is asked at once
+            self.suspected.add(name)  # a job that was silent when the session began is queried at once
         settled = _settles(job.answer, ranks)
         if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False

@@ -61,7 +61,7 @@ def commands(
     ]
     received = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
     if any(each is not None and pauses(each) for each in received):
-        return reported[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
+        return reported[:8]  # the rank saves or evaluates for all and will continue: end nothing
     slurm = slurm_job(fleet, job)
     if slurm is not None:
         listed = ",".join(nodes)

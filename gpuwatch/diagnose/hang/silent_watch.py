@@ -50,7 +50,7 @@ class SilentWatch(PeriodicWatch):
 
     def _is_reported(self, job: SilentJob) -> bool:
         if job.job is None or not job.is_stalled or job.is_starting or job.stopped:
-            return False  # a job that never began, and one with stopped ranks, has an alert of its own
+            return False  # other alerts report a job that never began, or whose ranks are stopped
         return not self._hangs.is_firing(job.job) and job.seconds > PAUSES * self._hangs.longest_pause_s(
             job.job
         )

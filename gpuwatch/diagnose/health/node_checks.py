@@ -82,9 +82,9 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
     else:
         expected = node.gpus_expected()
     if expected and len(node.gpus) < expected:
-        found = f"{len(node.gpus)} of {expected} GPUs"
+        found = f"the driver lists {len(node.gpus)} of {expected} GPUs"
         evidence = Evidence("GPUs listed by the driver", len(node.gpus), "", expected)
-        yield Condition("gpu_missing", "critical", f"{found}: the driver does not list the others", evidence)
+        yield Condition("gpu_missing", "critical", found, evidence)
 
 
 def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:

@@ -169,7 +169,7 @@ def _root_cause(
     found, stuck = root_cause_of(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
-        # seen from outside no rank stood out; time-outs that came since may show who did not take part
+        # no rank stood out by outside signs; later time-outs may show which one did not take part
         found = found if stuck is None or not stuck.suspects else RootCause()
     return found, stuck
 
@@ -262,7 +262,7 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
 def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> tuple[float, str | None] | None:
     """Return when the last relevant alert was acknowledged (unix seconds), and by whom.
 
-    None: not all of them are.
+    None: not all relevant alerts are acknowledged.
 
     Only the cause is relevant, if there is one.
     """

@@ -123,7 +123,7 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
             since = began[writer.job] - wall + now
             reported = sum(
                 step.at >= since for step in writer.curve()[-PROOF_STEPS:]
-            )  # also those from before we came
+            )  # also attempts from before the session began
             steps[writer.job] = max(reported, steps.get(writer.job, 0))
             newest[writer.job] = max(writer.stepped_at - now + wall, newest.get(writer.job, 0.0))
             end = writer.curve()[-1:]

@@ -53,7 +53,7 @@ class ListedRanks:
         for key, members in listed.items():
             if len(members) == 1 and key not in self._beside:
                 ((name, (node, _)),) = members.items()
-                if key[1] not in node.rivals:  # nearly all: nothing of it is disputed
+                if key[1] not in node.rivals:  # the usual case: no rank is disputed
                     self._undisputed[key[0], name] += 1
                     continue
             others = {node.rivals.get(key[1]) for node, _ in members.values()} - {None}

@@ -113,7 +113,7 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
         return False
     size = next(iter(sizes))
     if size is not None and any(rank is not None and rank >= size for rank in counts):
-        return False  # what they state contradicts itself
+        return False  # a rank number is not below the stated world size
     if not any(process.state != "Z" for _, process in members):
         return False
     nodes = {node.name: node for node, _ in members}.values()

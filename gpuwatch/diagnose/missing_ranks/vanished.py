@@ -92,7 +92,7 @@ class VanishedWatch(PeriodicWatch):
             if not seen.missing or known is not None or wall - seen.at < SIBLINGS_S:
                 continue
             if has_status(fleet.nodes.get(seen.node), seen.process):
-                continue  # an alert of its own states how it ended
+                continue  # another alert states how the rank ended
             left = [
                 key
                 for key, members in running.items()

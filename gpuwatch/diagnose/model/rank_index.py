@@ -156,7 +156,7 @@ class RankIndex:
         """
         known = self.places.ranks if job is None else [each for each in self.places.ranks if each.job == job]
         if not known and not (job is None and self.places.live) and not has_own_id(file):
-            return RankPlace(number, node or "", job)  # no other word on ranks: one parent started them all
+            return RankPlace(number, node or "", job)  # no line names ranks: one parent started all of them
         here = [place for place in self._file.get(file, []) if place.job == job]
         ranks = sorted({place.rank for place in here if place.node in ("", node)})
         if not ranks or len(ranks) < len({place.rank for place in here}) or has_own_id(file):

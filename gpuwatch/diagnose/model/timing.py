@@ -143,7 +143,7 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
         if number is not None:
             folders[number] = max(alert.first, folders.get(number, alert.first))
     last = max(folders, default=0)
-    # files that were copied have one time, which reports no order
+    # copied files have one time, which shows no order
     reported += [
         ended for number, ended in folders.items() if number < last and ended < folders[last] - LAST_OUTPUT_S
     ]

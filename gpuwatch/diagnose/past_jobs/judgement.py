@@ -104,7 +104,7 @@ def judge(
         by_end = {alert.id for alert in stepped if alert.recovered and alert.recovered_step is None}
         again = [alert for alert in placed if alert.id in by_end and alert.rank in (None, *end.behind)]
         not_over = {alert.id: alert for alert in with_later_lines(again, around_in(scan.files), own, tracks)}
-        alerts = [not_over.get(alert.id, alert) for alert in alerts]  # that end is not true of all ranks
+        alerts = [not_over.get(alert.id, alert) for alert in alerts]  # other ranks did not end like this
     judged_tracks = jobs[0].tracks if jobs else tracks
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end, judged_tracks)
     saved_last = saved_at_end(main_tracks(tracks), closings)

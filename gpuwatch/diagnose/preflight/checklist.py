@@ -114,7 +114,7 @@ def why(node: Node, now: float) -> str:
     if node.state(now) == "live":
         return "no answer from the agent yet"
     if (age := node.age(now)) is not None:
-        return node.link.reason or node.bye or f"it answered, and has been silent for {duration(age)}"
+        return node.link.reason or node.bye or f"it last answered {duration(age)} ago"
     return node.link.reason or node.bye or "no answer yet"
 
 

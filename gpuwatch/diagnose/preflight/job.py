@@ -316,7 +316,7 @@ def port(case: PreflightData) -> Check:
     ours |= {
         (rank.node, rank.reported.parent) for rank in case.ranks if rank.reported and rank.reported.parent
     }
-    # whose process it is may not be seen: where the ranks' own rendezvous has that port, it is theirs
+    # the owner of the process may be unreadable: if the ranks' rendezvous has that port, it is theirs
     ours |= {
         (rank.node, 0) for rank in case.ranks if (rank.process.master or "").endswith(f":{RENDEZVOUS_PORT}")
     }

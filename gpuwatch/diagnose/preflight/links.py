@@ -20,7 +20,7 @@ def links(results: Results) -> Iterator[Check]:
     """Yield two checks: whether collectives compute correct results, and whether a link or node is slow."""
     if results.phase == "refused":
         for id_ in ("probe.collectives", "probe.links"):
-            # the probe's own command has an option for what is refused here
+            # `gpuwatch probe` has an option for the cases that are refused here
             yield skipped(
                 id_, results.reason.replace("with --allow-busy", "with gpuwatch probe SOURCE --allow-busy")
             )

@@ -19,7 +19,7 @@ MAX_NAME = 300
 MAIN = "MainThread"
 THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
-"""Parts of the paths of library code, by which it is told from the user's code."""
+"""Parts of the paths of library code, which distinguish it from the user's code."""
 
 
 class ProfileError(ValueError):

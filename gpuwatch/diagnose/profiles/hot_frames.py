@@ -56,7 +56,9 @@ def hot_frames(tree: ThreadTree) -> list[HotFrame]:
     callers: dict[tuple[str, str], dict[CodeLine | None, int]] = {}
     for call, above in tree.walk():
         key = (call.code.function, call.code.file)
-        if key not in {(each.function, each.file) for each in above}:  # of a recursion the outermost counts
+        if key not in {
+            (each.function, each.file) for each in above
+        }:  # in a recursion, the outermost call counts
             total[key] = total.get(key, 0) + call.samples
         own[key] = own.get(key, 0) + call.own_samples
         seen = lines.setdefault(key, {})

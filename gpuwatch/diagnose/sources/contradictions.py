@@ -114,7 +114,7 @@ def contradiction(
         if doubt.text:
             return doubt
     if place is not None and _came_later(alert, place):
-        place = None  # what the line is about ran elsewhere
+        place = None  # the line's subject ran elsewhere
     if place is not None and place.node and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports, confirmed)
     if (twice := _claimed_twice(alert, senders, where)).text:

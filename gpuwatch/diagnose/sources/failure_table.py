@@ -44,7 +44,7 @@ def table_place(
         place = by_pid if by_pid.rank == rank else None
     node = node if host is None else where.node_named(host)
     if place is not None and where.places.live and finding.job is None and not lived(place, at):
-        place = None  # of a job that was started since
+        place = None  # the rank is of a job that was started later
     if place is not None and _is_elsewhere(finding, file_node, place, node or file_node, where):
         place, node = None, node or file_node
     if place is None:

@@ -62,7 +62,7 @@ class TrainingWatch(SymptomWatch):
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
-                alert = _alert(job, writer, sign, now, wall, of_one=False)  # it only logs for the job
+                alert = _alert(job, writer, sign, now, wall, of_one=False)  # the rank only logs for the job
                 moved |= self._see(alert, sign, writer, now, wall)
         nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
         for job, nan in nans.items():

@@ -99,7 +99,7 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
     if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
         return True
     if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
-        return True  # no such file is text: whoever wrote it chose the name
+        return True  # such files are binary: a text file's writer only chose the name
     dated = DATED_RECORDS.match(head) is not None and TROUBLE.search(head) is not None
     records = dated or RECORDS.match(head) is not None or holds_records(head, columns)
     return kind in PASTED_INTO and (

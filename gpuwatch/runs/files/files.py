@@ -87,12 +87,12 @@ def gather(
     seen: set[tuple[int, int]] = set()
     for path, root in walked(paths, gathered.skipped, seen):
         if root is not None and os.path.islink(path):  # noqa: PTH114 - of Path raises where nothing may be looked at
-            links.append((path, root))  # a name of its own states more than a link to it: those come last
+            links.append((path, root))  # a file's own name states more than a link to it: links come last
         else:
             take(path, root, gathered, seen)
     for path, root in links:
         take(path, root, gathered, seen)
-    if not gathered.files:  # beside logs, a notebook is the person's own work
+    if not gathered.files:  # beside logs, a notebook is not the job's output
         take_notebooks(gathered, seen)
     leave_out_older_states(gathered)
     if whole_files:

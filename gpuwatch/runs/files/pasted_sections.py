@@ -78,9 +78,9 @@ def sections_of(log: LogPath) -> list[LogPath]:
         with open_file(log.path) as file:
             data = file.read(MAX_BYTES)
     except OSError:
-        return [log]  # who reads it shows why
+        return [log]  # the reader of the file reports the reason
     if bug_report.MARK.encode() in data[:BEGIN_BYTES]:
-        return [log]  # its headings are of the one machine, and its own reader knows them
+        return [log]  # a bug report: all headings are of one machine, and it has its own reader
     found = list(headings(data)) if any(start in data for start in _STARTS) else []
     if not is_pasted(found, data, log):
         return [log]

@@ -125,7 +125,7 @@ def _history(ops: list[Op]) -> GroupHistory:
             before = collectives.get(op.seq)
             collectives[op.seq] = op if before is None else _merged(before, op)
         elif op.name != COALESCED and batches.get(op.p2p_seq, op.state) != "completed":
-            # the halves of a batch carry no state of their own
+            # the parts of a batch have no state
             p2p.append(replace(op, state=batches.get(op.p2p_seq, op.state)))
     states = any(op.state != "scheduled" for op in ops)
     unfinished = (seq for seq, op in collectives.items() if op.state != "completed")

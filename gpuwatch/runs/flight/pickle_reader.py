@@ -76,7 +76,7 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401 - whatever the dump holds
         raise
     except MemoryError as error:
         raise UnreadableDumpError("asks for more memory than a dump needs: refused") from error
-    except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
+    except Exception as error:  # a damaged stream can make the unpickler raise anything
         if data[-1:] == b".":
             raise UnreadableDumpError(f"a damaged pickle: {plain(str(error)[:MAX_NAME])}") from error
         raise NoDumpError("truncated: the rank was terminated while writing it") from error

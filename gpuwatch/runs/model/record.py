@@ -82,7 +82,7 @@ class Recorder:
         """Record a match and return it as open; None if it is only counted."""
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:
-            return Open(finding, None)  # its block must be read past, but it is another part's
+            return Open(finding, None)  # the block must be read to its end, but belongs to another part
         if is_clue(finding):
             return self._clue(rule, finding)
         key = (rule.id, *signature(finding, message))

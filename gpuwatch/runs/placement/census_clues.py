@@ -36,7 +36,7 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     if word in WORLD_NEEDED:
         return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
     if word == "bare" and not interleaved and not found.numbered[word]:
-        return most == world  # it may as well count steps
+        return most == world  # the number may also count steps
     return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
 
 

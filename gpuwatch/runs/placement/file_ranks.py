@@ -43,7 +43,7 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
     if len(stated) > 1 and _is_run(list(stated.values())):
         own |= {file: rank for file, rank in stated.items() if file not in several and file not in own}
     if 0 in own.values() and len(files) > 1 and len(own) < 2:
-        own = {}  # of a shared log, in which rank 0 logs for all
+        own = {}  # a shared log, in which rank 0 logs for all
     own = {**_only_speakers(found), **own}
     named = ranks_of_names(files, found)
     return {**named, **_by_index(found, words), **own}
@@ -57,7 +57,7 @@ def _only_speakers(found: Census) -> dict[str, int]:
     """
     alone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
     if len(alone) > 1 and not _is_run(list(alone.values())):
-        alone = {}  # of the first process of each node
+        alone = {}  # logs of the first process of each node
     counted = {file: next(iter(each)) for file, each in found.processes.items() if len(each) == 1}
     counted = {file: each for file, each in counted.items() if file not in found.ranks and each > 0}
     return {file: each for file, each in counted.items() if file not in found.launchers} | {
@@ -103,7 +103,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
     for (folder, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
         if folders[shape, word] > 1:
-            continue  # the same names in the folder of each node: they count its own processes
+            continue  # the same names in each node's folder count the node's processes
         numbers = set(members.values())
         whole = numbers == set(range(len(members))) and len(members) > 1
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())

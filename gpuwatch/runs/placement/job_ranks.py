@@ -67,7 +67,7 @@ def merged(parts: Iterable[Census]) -> Census:
             else:
                 for key, value in theirs.items():
                     if isinstance(value, set):
-                        mine[key] |= value  # in place: a copy for each of many files would grow with all
+                        mine[key] |= value  # in place: a copy per file would take quadratic time
                     else:
                         mine[key] = _joined(mine, key, value)
     return whole

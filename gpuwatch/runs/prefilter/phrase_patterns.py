@@ -26,7 +26,7 @@ class LiteralOwners:
         for phrase in ruleset.phrases:
             key = (phrase.text, phrase.fold)
             for rule in phrase.rules:
-                if not rule.fallback:  # of one, the same text may lead to the rule by several words
+                if not rule.fallback:  # one text may lead to the rule by several words
                     self._owned.setdefault(rule.id, {})[key] = phrase
             for dialect in phrase.dialects:
                 self._owned.setdefault(dialect.id, {})[key] = phrase

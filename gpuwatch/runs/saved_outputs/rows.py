@@ -31,7 +31,7 @@ def _row(reported: Reported, rule: CompiledRule, file: str, arrived: float) -> d
     found = reported.finding
     lines = [plain(text[:MAX_LINE]) for text in (*found.above, found.line.text)]
     at = arrived if reported.at is None else reported.at
-    role = "first" if rule.role == "echo" else rule.role  # a state that is read stands for itself
+    role = "first" if rule.role == "echo" else rule.role  # a state needs no merging with other lines
     fields = {"tool" if found.by_driver else "told_by": reported.tool, **found.fields}
     if found.host is not None:
         fields["node"] = plain(found.host)

@@ -113,7 +113,7 @@ def stored_parts(log: LogPath) -> list[int]:
                 starts.append(at // PART_BYTES * PART_BYTES)
                 at = starts[-1] + PART_BYTES
     except OSError:
-        return [0]  # who reads it shows why it cannot be read
+        return [0]  # the reader of its lines reports the reason
     return starts
 
 

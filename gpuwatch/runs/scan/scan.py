@@ -104,9 +104,7 @@ class FolderScan:
             )
             for part in self._parts
         ]
-        parts.sort(
-            key=lambda part: part.log.packing is None
-        )  # packed ones cannot be shared out: they go first
+        parts.sort(key=lambda part: part.log.packing is None)  # packed files cannot be split: they go first
         for part in parts:
             self._files[part.log.name].left += 1
         through = FilesRead()

@@ -77,7 +77,7 @@ class MarksFile:
         except FileNotFoundError:
             return None
         try:
-            found = os.fstat(number)  # of an open file: NFS asks the server
+            found = os.fstat(number)  # stat of an open file: NFS then asks the server
             return found.st_ino, found.st_mtime_ns, found.st_size
         finally:
             os.close(number)

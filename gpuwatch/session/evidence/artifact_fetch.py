@@ -129,7 +129,7 @@ class ArtifactFetch:
             file.end("an answer that cannot be read")
             return
         if piece.size_bytes < size or (piece.size_bytes == size and piece.mtime != file.found.mtime):
-            file.end(CHANGED)  # one that only grew is read up to the size in the listing
+            file.end(CHANGED)  # a file that only grew is read up to the size in the listing
             return
         data = data[: size - taken]
         done = taken + len(data) >= size

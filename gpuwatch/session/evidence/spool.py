@@ -84,7 +84,7 @@ class Spool:
         entry = self._known.get(log.path.name)
         usable = entry is not None and part.whole and entry.identity == part.identity
         if entry is not None and usable and log.path.is_file() and log.path.stat().st_size >= entry.written:
-            os.truncate(log.path, entry.written)  # what was written behind the last line of the journal
+            os.truncate(log.path, entry.written)  # drop text that the journal does not list
             log.next, log.written, log.done = entry.next, entry.written, entry.done
         else:
             _write(log.path, b"", os.O_TRUNC)
@@ -117,7 +117,7 @@ class Spool:
             try:
                 entry = _decoder.decode(line)
             except DECODE_ERRORS:
-                continue  # the last one, cut in the middle
+                continue  # the last line may be cut off
             found[entry.log] = entry
         return found
 

@@ -32,7 +32,7 @@ from gpuwatch.wire import DumpPlaces
 
 Phase: TypeAlias = Literal["listing", "writing", "fetching", "judging", "over"]
 FETCH_S = 120.0
-NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of the request"
+NOT_WRITTEN = f"no dump was written within {WRITE_S:.0f} s of the request"
 
 
 class DumpCollection:
@@ -83,7 +83,7 @@ class DumpCollection:
             by_node.setdefault(node, []).append(pid)
         self._asked: list[Asked] = [session.ask_dump_files(node, pids) for node, pids in by_node.items()]
 
-    # ---- what is seen from outside
+    # ---- public state
 
     @property
     def over(self) -> bool:

@@ -137,14 +137,17 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
     trouble = next((place for place in places if place.error or place.left_out), None)
     if shared is not None:
         jobs = _jobs(node, shared, listed)
-        named = ", ".join([*sorted(filter(None, jobs)), *["one without an id"] * (None in jobs)])
-        prefix = shared.prefix
-        case.unread[rank] = f"jobs {named} write dumps to {prefix}: which job wrote which one is unknown"
+        named = [
+            *(f"job {job}" for job in sorted(filter(None, jobs))),
+            *["a job without an id"] * (None in jobs),
+        ]
+        writers = f"{', '.join(named[:-1])} and {named[-1]}"
+        case.unread[rank] = f"{writers} write their dumps to {shared.prefix}: the job of each dump is unknown"
     elif trouble is not None:
         why = trouble.error or f"{plural(trouble.left_out, 'file')} over the limit of files that are listed"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
     elif listed.only is not None:
-        case.unread[rank] = listed.late  # it may only be slow: that shows nothing of it
+        case.unread[rank] = listed.late  # the rank may only be slow: no dump shows nothing
     else:
         case.none[rank] = NONE_LEFT + _before(places)
 

@@ -80,7 +80,7 @@ class HangQueries:
         if not suspected and not self._queries:
             return
         for job in [job for job in self._queries if job not in suspected]:
-            del self._queries[job]  # it moved on: its next silence is another hang
+            del self._queries[job]  # the job moved on: its next silence is another hang
         for job in suspected - self._queries.keys():
             self._queries[job] = AutomaticQuery(self._inquiry(job), self._clock.wall())
         for job, query in self._queries.items():

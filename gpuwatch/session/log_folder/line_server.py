@@ -98,7 +98,7 @@ class LineServer:
                     self._tail(request, file) if isinstance(request, Tail) else self._read(request, file)
         except OSError as error:
             self._end(request.id, request.file, reason(error))
-        except Exception as error:  # of a thread: whoever asked would wait for ever
+        except Exception as error:  # an exception in a thread: the requester would wait forever
             self._end(request.id, request.file, f"internal error, please report it: {error!r}")
 
     def cancel(self, number: int) -> None:

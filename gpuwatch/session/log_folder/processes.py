@@ -101,7 +101,7 @@ def serve_lines(pipe: Connection, parent: int) -> None:
                 followed = now
                 pool.submit(server.follow, now, time.time())
     except (EOFError, OSError):
-        os._exit(0)  # whoever asked is gone; a thread may be deep in a file
+        os._exit(0)  # the parent is gone; a thread may still read a file
 
 
 def serve_searches(pipe: Connection, parent: int) -> None:

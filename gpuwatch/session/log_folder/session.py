@@ -190,7 +190,7 @@ class FolderSession(LineRequester):
     def _process_of(self, stream: LogStream) -> FolderProcess:
         return self._searches if stream.kind == "search" else self._lines
 
-    # ---- what the person marks
+    # ---- marks of the operator
 
     def note(self, _incident: str, _text: str) -> str | None:
         """Return the reason why notes on log files are not stored."""
@@ -218,7 +218,7 @@ class FolderSession(LineRequester):
         self.book.unsilence(Silence(code, node, gpu, rank))
         return None
 
-    # ---- what needs a living node
+    # ---- requests that need a live node
 
     def enter(self, node: str) -> None:
         """No-op: no node is connected."""

@@ -26,7 +26,9 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
     """
     so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
     homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}
-    jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
+    jobs = tuple(
+        each._replace(tracks=()) for each in judgement.jobs
+    )  # these fields are long, and no screen shows them
     found = msgspec.convert(sanitized_value(msgspec.to_builtins(replace(judgement, jobs=jobs))), Judgement)
     folders = {None, *(each.name for each in found.jobs)}  # the screens list one job: the headline names them
     incidents = tuple(

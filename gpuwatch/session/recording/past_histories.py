@@ -101,7 +101,7 @@ class PastHistories:
                 node = self._past.nodes[name]
                 node.interval_s = max(node.interval_s, self._apart_s + BLOCK_SLACK_S)
         except (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError):
-            return  # the session counts it when it is played
+            return  # the session counts a bad record when it is played
 
     def _give(self, fleet: Fleet) -> None:
         for name, node in fleet.nodes.items():

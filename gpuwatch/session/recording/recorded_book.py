@@ -104,7 +104,7 @@ class RecordedBook(AlertBook):
         own = self._marks.applied(alert, self._wall)
         if own is alert or (own.acknowledged >= alert.acknowledged and own.silenced >= alert.silenced):
             return own
-        return alert  # what was acknowledged or silenced then stays so
+        return alert  # alerts that were acknowledged or silenced then stay so
 
     def _whole(self, one: RecordedIncident) -> Incident:
         alerts = tuple(

@@ -85,14 +85,14 @@ class Occurrence:
         if len(reported) == 1:
             return reported[0]
         reported = [alert for alert in self.reported if not alert.doubt] or self.reported
-        lead = max(reported, key=_states)  # the earliest of equals
+        lead = max(reported, key=_states)  # of equally specific alerts, the earliest
         if lead in GENERIC_EXCEPTIONS:
             lead = _chained(reported)
         bounded = [alert for alert in reported if alert.bound != "undated"] or reported
         timed = [alert for alert in reported if alert.timed] or bounded
         earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
-        if lead not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
+        if lead not in GENERIC_EXCEPTIONS:  # the texts of two exceptions are not merged
             for alert in reported:
                 fields = {**alert.fields, **fields}
         line = lead.proof[0].kind == "line"

@@ -119,7 +119,7 @@ MARKS = (
         lambda a: {"node": a.node, "rank": a.rank, "exitcode": a.fields.get("exitcode")},
     ),
     EventMark("recovery", lambda _: True, lambda a: {"recovered": a.recovered}),
-    # of a PCIe error the port above the device reports it too
+    # the port above the device reports a PCIe error, too
     EventMark("bus", lambda a: _is_of_no_rank(a) and not a.code.startswith("pcie."), _bus),
     EventMark(
         "subject field",

@@ -82,7 +82,7 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
     `kernel`: the finding is of a kernel rule. `at`: unix seconds.
     """
     finding = found.finding
-    if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
+    if finding.file == KERNEL_LOG and found.node is not None:  # the host that a finding names does not matter
         return _kernel_place(finding, found.node, where, _dated(finding, at))
     node = found.writer if found.foreign else found.node
     named = table_entry(finding)
@@ -102,11 +102,13 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
     if elsewhere is not None:
         return elsewhere
     place, known = _rank_place(found, node, where, at, kernel=kernel)
-    if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
+    if place is not None and _is_older(
+        found, place, at
+    ):  # the line is of another job, which had ended before
         place = None if finding.rank is None else RankPlace(finding.rank, node or "")
     if place is not None:
         named_here = node is not None and (host is not None or at_fault is not None)
-        if named_here and place.node != node and not where.places.live:  # the line names both
+        if named_here and place.node != node and not where.places.live:  # the line names both node and rank
             place = RankPlace(place.rank, node or "", place.job)
         return FindingPlace(place.node or node, place, known)
     return FindingPlace(node, None, finding.rank_from)
@@ -132,7 +134,7 @@ def _of_other_node(
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
     if OTHERS_ENDS.has(finding.rule, found.stated) and at_fault is None and host is None:
-        return ELSEWHERE  # a node that no longer answers does not report it
+        return ELSEWHERE  # a node that no longer answers cannot have written the line
     if at_fault is not None and NODES_ENDED.has(finding.rule, found.stated):
         ran = {place.rank: place for place in where.on(node, finding.job)}
         if len(ran) == 1:
@@ -142,7 +144,9 @@ def _of_other_node(
         task = None if node is None else _task(finding, node, where, at)
         return FindingPlace(node, task or _of_pod(pod, where, finding.job), "field")
     if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
-        return FindingPlace(known="field") if scheduler else ELSEWHERE  # the scheduler's output goes wherever
+        return (
+            FindingPlace(known="field") if scheduler else ELSEWHERE
+        )  # the scheduler's output may be in any log
     there = {place.rank: place for place in where.on(node, finding.job)}
     if host is None or where.places.live or not others or not there:
         return None
@@ -257,7 +261,7 @@ def _rank_place(
     place = _by_pid(finding, node, where, job, kernel=kernel)
     if place is not None:
         return place, "process"
-    if kernel:  # in a rank's own file a process prints what its driver reported it
+    if kernel:  # in a rank's own file, a process prints what its driver reported to it
         unknown = where.places.live or bus is not None
         own = None if unknown else where.of_file(found.node, finding.file, job)
         return own, None if own is None else "path"

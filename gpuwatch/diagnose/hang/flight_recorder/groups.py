@@ -26,12 +26,12 @@ from gpuwatch.runs.flight.rank_dump import (
 
 Kind: TypeAlias = Literal[
     "mismatch",  # members called different collectives
-    "missing",  # some never came
-    "behind",  # some called it, but their GPU has not begun it
+    "missing",  # some members never called the collective
+    "behind",  # some members called it, but their GPU has not started it
     "p2p",  # a send without its receive, or the other way round
-    "late",  # some came after the others had given up
-    "absent",  # all that left a dump are together, and some left none
-    "stalled",  # all are in it and it does not end
+    "late",  # some members called it after the others had timed out
+    "absent",  # all members with a dump are in one collective; some members have no dump
+    "stalled",  # all members are in the collective, and it does not complete
 ]
 WINDOW_COLLECTIVES = 16
 """Number of collectives before the last common one that are compared; more while these differ."""
@@ -141,7 +141,7 @@ def _process_group(
 ) -> ProcessGroup:
     if config is not None and config.ranks:
         return ProcessGroup(name, config.desc, config.ranks, known=True)
-    if name == "0":  # gloo does not write its groups down; the first one is that of all ranks
+    if name == "0":  # gloo does not record its groups; the first one has all ranks
         return ProcessGroup(name, DEFAULT_GROUP, everyone, known=counted)
     return ProcessGroup(name, config.desc if config is not None else "", (), known=False)
 
@@ -287,7 +287,7 @@ def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
 def _missing(process_group: ProcessGroup, lasts: Mapping[int, int], seq: int) -> Problem:
     there = process_group.at(seq)
     missing = sorted(rank for rank, last in lasts.items() if last < seq)
-    if not there:  # overwritten meanwhile: those who went on are further
+    if not there:  # overwritten: members without the entry have passed the collective
         there = {
             rank: history.collectives[history.last]
             for rank, history in process_group.histories.items()

@@ -108,10 +108,10 @@ def _charges(each: Communicator) -> list[_Charge]:
             found.append(_Charge(weight, tuple(peers), what, confidence, each, size))
 
     many = size > 2
-    charge(0, each.dead, "is dead according to the others: its process cannot be reached", "high")
+    charge(0, each.dead, "is reported dead by the other ranks: its process cannot be reached", "high")
     charge(1, each.silent, "does not answer: its process is stopped, or its node is unreachable", "medium")
     for words in dict.fromkeys(words for _, words in each.failed):
-        noticed = words == REMOTE  # its own process is well: it met the end of another process
+        noticed = words == REMOTE  # the process itself is healthy: it reports the end of another one
         weight = 5 if noticed else 2
         confidence: Confidence = "low" if noticed else "medium"
         charge(

@@ -202,8 +202,8 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
         confidence="medium",
         evidence=tuple(evidence),
         settle=(
-            f"the order of sends and receives on {_named(ranks)}: which sends only after it has received, "
-            "and whether another rank left its send out",
+            f"check on {_named(ranks)} which rank receives before it sends, "
+            "and whether another rank never sends",
             AGAIN,
         ),
     )

@@ -81,7 +81,9 @@ def stack_groups(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup
             continue
         key = place_of(thread.frames)
         below = kernel_thread(each)
-        if below is not None and below.state in HELD_STATES:  # it does nothing there, whatever its frames are
+        if (
+            below is not None and below.state in HELD_STATES
+        ):  # a stopped rank does nothing, whatever its frames are
             key = (f"{kernel_wait(below)[0]} {key[0]}", False, None)
         found.setdefault(key, []).append(each)
     spots = []

@@ -29,7 +29,7 @@ def own_job(alert: Alert, where: RankIndex) -> str | None:
     if OF_ENDED_JOB in alert.fields:
         return None
     if alert.job is not None:
-        weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
+        weighed = line or alert.code.startswith("rank.")  # by the nodes' lists, the job runs elsewhere
         return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
     if line and _reach(alert, where) == "none":
         return None
@@ -37,7 +37,7 @@ def own_job(alert: Alert, where: RankIndex) -> str | None:
         place = where.of(alert.rank, None, alert.first)
         return None if place is None or _is_apart(alert, place, where) else place.job
     if line and _reach(alert, where) == "fleet" and len(where.running(alert.first)) > 1:
-        return None  # whoever follows the file: it may be that of any job
+        return None  # whichever node follows the file, it may be of any job
     able = [
         place
         for place in where.on(alert.node, at=when(alert))

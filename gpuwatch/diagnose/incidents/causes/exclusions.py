@@ -119,7 +119,7 @@ class Candidates:
 
     @cached_property
     def spoke(self) -> set[int | None]:
-        """Ranks with a line that may say why they ended."""
+        """Ranks that logged a line which may give the reason for their end."""
         consequences = EXITS | TIMEOUTS | PEER_CONNECTION_ERRORS
         return {a.rank for a in self.alerts if a.severity in GRAVE and a not in consequences}
 

@@ -130,7 +130,9 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
         and alert.role != "hint"
         and not is_precursor(alert)
         and alert not in QUIET_ALONE
-        and not (alert.kernel and alert.rank is None and alert.code.startswith("proc."))  # anybody's process
+        and not (
+            alert.kernel and alert.rank is None and alert.code.startswith("proc.")
+        )  # the process may be of any user
         and (alert.code not in ("node_lost", REBOOTED) or len(group.alerts) > 1 or bool(where.on(alert.node)))
         for alert in group.alerts
     )

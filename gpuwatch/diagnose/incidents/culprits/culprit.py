@@ -169,7 +169,7 @@ def _rank_of_node(
     suspects = set(stuck.suspects if stuck is not None else ())
     stated = [alert for alert in alerts if not is_milder(alert, cause)]
     ended = {alert.rank for alert in stated if alert in EXITS and end_weight(alert) < 2}
-    if cause.kernel and cause in MEMORY_KILLS:  # whoever runs on was not killed
+    if cause.kernel and cause in MEMORY_KILLS:  # ranks that still run were not killed
         there = {rank: place for rank, place in there.items() if rank in ended or place.until is not None}
     suffering = {
         alert.rank
@@ -266,7 +266,7 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
     votes = nodes_at_fault(alerts, where)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
-    if world == spoke and len(spoke) > 1:  # of a rank that is missing among the numbers no log was found
+    if world == spoke and len(spoke) > 1:  # no log was found for a rank whose number is missing
         world = world | set(range(max(spoke) + 1))
     enough = len(spoke) > 1 or any(
         alert.rank in spoke and alert in PEER_CONNECTION_ERRORS for alert in alerts

@@ -77,7 +77,7 @@ CUDA = pattern_of(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """Return the cause's text with its detail. `gpu`: the GPU that the headline names already, or None."""
     if SIGN in cause.fields:
-        return cause.text  # it quotes the line
+        return cause.text  # the text already quotes the line
     address = pci_address(cause) if gpu is None else ""
     stated = "pod" in cause.fields or (cause in SCHEDULER and "signal" in cause.fields)
     if (cause in MAX_REPORTED and not stated) or "xid" in cause.fields or "(" in cause.title:

@@ -25,7 +25,7 @@ def fill_size(made: JobFacts, fleet: Fleet, members: Iterable[PlacedRank]) -> No
     made.nodes = len({row.node for row in made.rows})
     uuids = {row.uuid: row for row in made.rows if row.uuid is not None}
     placed_ranks = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
-    if uuids and len(uuids) == len(placed_ranks):  # a rank a GPU, those included that only a log reports
+    if uuids and len(uuids) == len(placed_ranks):  # one GPU per rank, including ranks that only a log reports
         made.gpus = max(made.world or 0, made.ranks_seen)
     else:
         made.gpus = len(uuids) if len(placed_ranks) == made.ranks_seen else 0

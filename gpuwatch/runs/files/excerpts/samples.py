@@ -36,7 +36,7 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
     Empty if the log is unreadable.
     """
     share = max(MIN_LINES, MAX_LINES // max(1, files))
-    with contextlib.suppress(OSError):  # the scan itself has stated why
+    with contextlib.suppress(OSError):  # the scan itself reports the reason
         return sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
     return []
 

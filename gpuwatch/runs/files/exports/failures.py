@@ -80,13 +80,13 @@ def _walk(
     own = _taken(record, place)
     good = own is None and _is_good(record, state)
     if good and not words.ENDED.match(state):
-        return  # what failed within it is over
+        return  # failures inside a good record are over
     below = (report for each in _inner(record, ended=good) for report in _walk(each, place, depth + 1, left))
     inner = list(islice(below, MAX_REPORTS))
     if good:
         yield from (each for each in inner if words.FAILED.match(each.state) and each.exit_code)
         return
-    if any(each.exit_code for each in inner):  # the end of a container is more specific than that it waits
+    if any(each.exit_code for each in inner):  # a container's end is more specific than its wait
         inner = [each for each in inner if each.exit_code or not _is_crash_loop(each)]
     own = own or _report(record, place, state)
     if own is not None and not _is_repeated(own, inner):

@@ -30,5 +30,5 @@ def export_packing(head: bytes, read: Callable[[int], bytes], *, log: bool = Fal
     try:
         data = read(MAX_BYTES + 1)
     except OSError:
-        return None  # who reads it shows why
+        return None  # the reader of the file reports the reason
     return STATUS if len(data) <= MAX_BYTES and is_status_document(data, log=log) else None

@@ -180,4 +180,4 @@ def sentence(report: StatedFailure) -> str:
     if report.oom_killed:
         parts.append("OOMKilled")
     line = f"{head}{', '.join(parts)}{': ' if report.reasons else ''}{'; '.join(report.reasons)}"
-    return " ".join(line.split())  # a value of several lines makes no line of its own
+    return " ".join(line.split())  # a value of several lines becomes one line
