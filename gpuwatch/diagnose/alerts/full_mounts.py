@@ -14,7 +14,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Disk
 
 FULL_PCT = 99.0
-"""Fill level at which a file system counts as full: large writes fail before the last byte."""
+"""Fill level in percent at which a file system is full: large writes fail before the last byte."""
 ABOUT_DISKS = of_kinds("disk_full")
 PATH = re.compile(r"(?<![\w.])/[\w.@+%-]+(?:/[\w.@+%=-]+)*")
 NO_SPACE = re.compile(r"No space left|Errno 28|ENOSPC|(?:disk|file ?system|volume) is full", re.IGNORECASE)

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.text import ranks_text, what
 from gpuwatch.wire import Event
 
 SHELL_SIGNAL = 128
-"""A shell reports an exit by signal N as 128 + N."""
+"""The number that a shell adds to a signal's number for its exit status."""
 _INTERRUPTED = frozenset((signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
 """Signals that a person, a closed terminal or a launcher sends."""
 _BY_SIGNAL = {

@@ -32,7 +32,7 @@ from gpuwatch.wire import Finding
 
 MAX_ALERTS = 20_000
 MAX_FINDINGS_PER_UPDATE = 1000
-"""Findings taken in per update; the rest of a flood follows with the next updates."""
+"""Most findings that one update processes; the rest of a flood follows with the next updates."""
 MAX_UNPLACED = 512
 PLACES_S = 2.0
 """Shortest interval between two placements of the ranks (seconds)."""

@@ -25,13 +25,16 @@ SAVED_S = 900.0
 LAST_LINES = 2
 """Number of last lines of a log; a fallback that is announced there was not followed by work."""
 AFTERMATH_S = 1800.0
-"""A fault without a failure in this time (s; torch's longest default timeout) had no effect."""
+"""Seconds after a fault without a failure, after which the fault had no effect.
+
+It is torch's longest default timeout.
+"""
 
 CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
 """Class -> the kinds of its errors that the hardware corrects; empty: all kinds."""
 TIME_LIMIT = of_kinds("time_limit")
 MANY_CORRECTED = 100
-"""This many corrected errors in one log suggest a failing part."""
+"""Number of corrected errors in one log from which they suggest a failing part."""
 
 GOES_ON = pattern_of(
     r"(?i)\b(?:fall(?:s|ing|en)?[ -]?back (?:to|on)|fell back|using .{1,60} instead|ignoring (?:it|this)"

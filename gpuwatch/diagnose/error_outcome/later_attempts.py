@@ -29,7 +29,7 @@ RESTARTED = of_kinds("restart_heals")
 JOB_FILE = re.compile(
     r"(?P<name>slurm-|\S{1,120}?(?:\.o|[-_.](?:job[-_]?)?(?=\d{5})))(?P<id>\d{2,12})(?P<rest>(?:\.(?:out|err|log|txt))?)"
 )
-"""The output file of a batch job, with the scheduler's job number: `slurm-101.out`, `vit.o88123`."""
+"""Matches a batch job's output file with the scheduler's job number: `slurm-101.out`, `vit.o88123`."""
 
 
 def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:

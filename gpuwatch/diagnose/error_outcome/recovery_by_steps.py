@@ -24,9 +24,9 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED, LAUNCHER
 from gpuwatch.wire import Severity
 
 PROOF_STEPS = 2
-"""Later steps that prove recovery: a single one may come from the output buffer of a dead rank."""
+"""Least later steps that prove recovery: one alone may come from the output buffer of a dead rank."""
 BUFFER_BYTES = 8192
-"""Python writes its output to a file in blocks of this size. Lines printed before an exception can
+"""Size of the blocks in which Python writes its output to a file. Lines printed before an exception can
 therefore stand below it; steps that carry no time prove nothing within this distance below a traceback."""
 CLOCK_S = 1.0
 """Steps and errors closer than this (seconds) are not ordered by time."""

@@ -39,7 +39,7 @@ _READ_ELSEWHERE = re.compile(
     r"(?i)\bread\w{0,4}\b.{0,200}\b(?:replica|mirror|other copy|another copy|instead|attempt|retry\w*)\b"
 )
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Warning)\b")
-"""The name of an exception: what a program caught."""
+"""Matches the name of an exception, which a program caught."""
 DIFFER = of_kinds("compares_replicas")
 STAYS_LOST, TRANSIENT, CORRUPT = (of_kinds(each) for each in ("stays_lost", "transient_fault", "corrupt"))
 LOSSES = of_kinds("stated_loss")

@@ -20,7 +20,7 @@ PAUSING = re.compile(
     r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",
     re.IGNORECASE,
 )
-"""Function names of work that one rank may do for all, and that ends by itself."""
+"""Matches names of functions for work that one rank may do for all, and that ends by itself."""
 
 
 class HangAnswer(Struct, frozen=True):

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.fleet.fleet import Fleet
 
 HangPattern: TypeAlias = tuple[str, tuple[int, ...]]
-"""The reading of a silence and its suspects."""
+"""What identifies a kind of silence: its `Reading` (such as `spin`), and the ranks of its suspects."""
 
 TRAINED_S = 600.0
 POWER_POINTS = 60
@@ -22,9 +22,9 @@ PAUSE_WINDOWS = 5.0
 Where all GPUs are idle, the time is also at least twice the longest pause so far.
 """
 GUESSED_WINDOWS = 2.0
-"""Windows to wait where waiting GPUs are inferred from their power limit alone."""
+"""Number of windows to wait where waiting GPUs are inferred from their power limit alone."""
 BLIND_WINDOWS = 10.0
-"""Windows to wait where nothing shows what the busy GPUs do."""
+"""Number of windows to wait where nothing shows what the busy GPUs do."""
 COMPUTING_FACTOR = 4.0
 """Factor on the threshold where the ranks of idle GPUs use the CPU (a compiler, a tokeniser)."""
 KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0

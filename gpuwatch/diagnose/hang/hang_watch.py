@@ -43,7 +43,7 @@ CHECK_EVERY_S = 2.0
 SILENT_GAPS = 5.0
 """Multiple of its usual gap after which a job is silent."""
 MIN_GAPS = 4
-"""Gaps that are needed for a median."""
+"""Least number of gaps between signs of activity that a median needs."""
 GAPS_KEPT = 64
 GONE_S = 60.0
 """Seconds after which a job whose ranks have all ended is forgotten."""
@@ -152,7 +152,10 @@ class HangWatch(PeriodicWatch):
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:
-        """Check all jobs with these signs now; return True if an alert changed. `wall`: unix seconds."""
+        """Check all jobs, given the signs of their ranks; return True if an alert changed.
+
+        `wall`: unix seconds.
+        """
         moved = False
         for name, ranks in jobs.items():
             moved |= self._check_job(name, ranks, usual, now, wall)

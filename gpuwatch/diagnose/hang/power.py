@@ -9,7 +9,7 @@ from gpuwatch.diagnose.hang.rank_signs import RankSigns
 
 BUSY_PCT = 95.0
 POWER_SHARE = 0.5
-"""A GPU that waits in a collective draws less than half of its power in training."""
+"""Share of its training power below which a busy GPU waits in a collective."""
 TENSOR_PCT = 1.0
 LIMIT_SHARE = 1 / 3
 """Share of the power limit below which a GPU waits, if its power in training is unknown.

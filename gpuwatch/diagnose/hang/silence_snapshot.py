@@ -20,11 +20,11 @@ from gpuwatch.number_text import duration, plural
 from gpuwatch.wire import Process
 
 SILENT_WINDOWS = 2
-"""Silence in hang windows (`Thresholds.hang_s`); a training normally reports a step more often."""
+"""Hang windows (`Thresholds.hang_s`) after which a silence counts; a training steps more often."""
 STALLED_GAPS = 20.0
-"""A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
+"""Number of usual gaps between logged steps from which a silence is unusual: an evaluation or a hang."""
 LONG_GAPS = 100.0
-"""A silence of this many usual gaps is reported after one window, as a possible hang only."""
+"""Number of usual gaps from which a silence is reported after one window, as a possible hang only."""
 MAX_SILENCE_S = 1800.0
 """Seconds of silence after which a job of unknown pace is not healthy: the default timeout of gloo."""
 BLOCKED = "D"
@@ -32,7 +32,7 @@ MAX_NAMED = 8
 START_S = 3.0
 """Seconds after the start of its ranks in which a launcher may write; its banner is no sign of the ranks."""
 MIN_GAPS = 4
-"""Gaps that are needed for a median."""
+"""Least number of gaps that a median needs."""
 
 
 class SilentJob(Struct, frozen=True):

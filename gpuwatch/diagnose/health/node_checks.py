@@ -18,7 +18,10 @@ CLOCK_S = 1.0
 AGENT_STARTS_S = 20.0
 """Seconds in which a new agent lists processes and searches existing logs; its load then is not lasting."""
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
-"""Far above the agent's budget (1 % of a core, 40 MB), so that a short peak does not count."""
+"""Percent of a core and bytes from which the agent's use is reported.
+
+They are far above its budget (1 % of a core, 40 MB), so that a short peak does not count.
+"""
 HOST_FRESH_S = 15.0
 FRAMES_LOST_S = 300.0
 """Seconds after which lost frames are no longer reported."""

@@ -13,7 +13,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast
 
 MIN_PEERS = 4
-"""GPUs that are needed for a meaningful median."""
+"""Least number of GPUs that a meaningful median needs."""
 WORKING_PCT = 50.0
 EQUAL_PCT = 20.0
 """Utilizations that differ by less (percentage points) count as equal."""

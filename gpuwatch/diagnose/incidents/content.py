@@ -53,7 +53,7 @@ def facts(incident: Incident) -> list[Property]:
 
 
 def first_seen(incident: Incident) -> str:
-    """Return the start with date and zone, marked if it is only a bound."""
+    """Return the start of an incident as text with date and zone, marked if it is only a bound."""
     cause = incident.cause
     if not incident.first or undated_incident(incident):
         return "undated: no timestamp near this line"

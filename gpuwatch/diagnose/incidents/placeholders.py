@@ -25,7 +25,7 @@ NAMED_PLACEHOLDER = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(nod
 COMMAND = re.compile(r"(?P<lead>[,:] )?`(?P<command>[^`]+)`")
 ONE_GPU = re.compile(r" (?:-i|--id)[ =]\{gpu\}")
 CHANGES = re.compile(r" (?:-r\b|--gpu-reset\b|-pm\b|-pl\b|-c\b|-mig\b|-e \d)")
-"""Options of nvidia-smi that change state; without an index they would affect all GPUs."""
+"""Matches options of nvidia-smi that change state; without an index they would affect all GPUs."""
 
 
 def filled(text: str, values: Values) -> str:
@@ -83,7 +83,10 @@ def _in_words(text: str) -> str:
 
 
 def _command(found: re.Match[str], before: list[str]) -> str:
-    """Return the command, or how to find its first missing value. `before`: the pieces in front of it."""
+    """Return the command with its values, or text on how to find its first missing value.
+
+    `before`: the pieces of the command in front of it.
+    """
     lead, command = found["lead"] or "", found["command"]
     if not CHANGES.search(command):
         command = ONE_GPU.sub("", command)

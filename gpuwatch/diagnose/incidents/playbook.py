@@ -1,4 +1,4 @@
-"""Next steps of an incident: the playbook of its rule with the place filled in, and how to confirm it."""
+"""Next steps of an incident: its rule's playbook with the place filled in, and checks of the verdict."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 MAX_WRITERS = 256
 KEPT_STEPS = 200
-"""Newest steps kept per rank; those after an error are among them."""
+"""Most steps that are kept per rank, the newest ones; those after an error are among them."""
 
 
 def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:

@@ -94,7 +94,7 @@ class JobEnd(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return `stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`, by the outcome."""
+        """Return the outcome: `stopped at step 41,342 of 100,000: rank 5 first, the others at 41,344`."""
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
         if self.epoch is not None:
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"

@@ -24,7 +24,7 @@ PART = re.compile(
 )
 """Matches names of parts of an experiment, each of which has to finish."""
 FIRST_STEPS = 2
-"""A job that starts from scratch logs its first step within this many logged steps."""
+"""Number of logged steps within which a job that starts from scratch logs its first step."""
 
 SAME_STEP_S, ZONE_S = 10.0, 1800.0
 """Seconds within which a rank logs one step into several files, and the unit of time zones (seconds)."""

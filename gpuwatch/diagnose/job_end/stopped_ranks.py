@@ -11,7 +11,7 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 MIN_MARKS = 20
-"""Logged steps that show that a rank stopped; with fewer, it may only log less than rank 0.
+"""Least logged steps that show that a rank stopped; with fewer, it may only log less than rank 0.
 
 If a single rank of several stops while its peers continue to log, fewer are enough.
 """

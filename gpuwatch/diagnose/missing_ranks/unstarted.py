@@ -55,7 +55,7 @@ class UnstartedRanks(Struct, frozen=True):
     spinning: int = 0
     """Number of running ranks whose GPU is busy at low power: they wait in a collective."""
     idle: tuple[str, ...] = ()
-    """The other running ranks, if some spin."""
+    """Names of the other running ranks, which idle, if some ranks spin."""
 
     @property
     def code(self) -> str:

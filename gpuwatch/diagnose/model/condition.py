@@ -30,7 +30,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the value with its limit, without its age."""
+        """Return the value with its unit and limit as text, without its age."""
         found = self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"
         if self.threshold is None:
             return found

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 MAX_READ_CHARACTERS = 1000
-"""Characters of a line that are searched."""
+"""Most characters of a line that are searched."""
 
 
 class DeviceKind(Struct, frozen=True):

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_EVENT_CHARS = 1000
-"""Characters of a line that are searched."""
+"""Most characters of a line that are searched."""
 _AGE = r"(?P<age>(?:\d{1,6}[dhms]){1,4})?(?: \(x\d{1,6} over [\dhmsd]{2,16}\))?"
 _OBJECT = r"(?P<object>[a-z]{2,20}/[\w.-]{1,253})"
 _NOT_STARTED = pattern_of(

@@ -28,9 +28,9 @@ SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
 """Number of steps without times that are needed to show more than a short disturbance."""
 HALVED = 0.5
-"""Share of every step; a rank that costs its job this share is an error."""
+"""Share of each step that a rank must cost its job for the alert to be an error."""
 END_BYTES = 2048
-"""Bytes before the end of a log that count as its end."""
+"""Number of bytes before the end of a log that count as its end."""
 
 
 class LoggedWriter(Struct, frozen=True):

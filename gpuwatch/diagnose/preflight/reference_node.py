@@ -20,7 +20,7 @@ Profile: TypeAlias = Mapping[str, str]
 NO_DEVICE = "none"
 """Value of an adapter's or interface's setting on a node that has none."""
 MAX_UNKNOWN = 6
-"""Settings without a value that are listed by name."""
+"""Most settings without a value that are listed by name."""
 
 _GPU: tuple[tuple[str, Callable[[Gpu], object]], ...] = (
     ("gpu.name", lambda gpu: gpu.info.name or None),

@@ -34,7 +34,7 @@ class FlameCell(Struct, frozen=True):
     own: bool | None = None
     """True for the user's own code, False for libraries; None: a gap."""
     shade: int = 0
-    """0 or 1: adjacent boxes differ."""
+    """Shade of the cell, 0 or 1, by which adjacent boxes differ."""
 
 
 def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:

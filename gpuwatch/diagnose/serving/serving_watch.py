@@ -18,7 +18,7 @@ EVERY_S = 5.0
 ERROR_PCT, MANY_ERRORS_PCT = 1.0, 5.0
 """Percent of failed requests from which a warning (an objective of 99 %) and an error are raised."""
 MIN_REQUESTS = 20.0
-"""Requests in the window that are needed for an error rate."""
+"""Least requests in the window that an error rate needs."""
 GROWTH, MIN_GROWTH = 1.5, 10.0
 """Factor and number of requests by which the median queue of the last third must exceed that of the first.
 

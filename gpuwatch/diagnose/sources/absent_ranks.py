@@ -37,7 +37,7 @@ _LOST_TASK = pattern_of(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to E
 
 
 SEARCHED_CHARS = 4096
-"""Characters of a line that are searched, as in agents (`agent/logs/matching/matcher.py`)."""
+"""Most characters of a line that are searched, as in agents (`agent/logs/matching/matcher.py`)."""
 
 
 def absent_ranks(alert: Alert) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from gpuwatch.wire import Finding
 CHILD_END = "proc.child_end"
 NOT_SAVED = "ckpt.write_fail"
 MAX_READ_CHARACTERS = 2000
-"""Characters of a line that are searched."""
+"""Most characters of a line that are searched."""
 
 _CHILD = pattern_of(
     r"(?i)\b(?:sub-?process|child(?: process)?|helper(?: process)?|(?:tokeni[sz]\w{1,6}|(?:data[ _-]?)?loader"

@@ -23,7 +23,7 @@ from gpuwatch.fleet.logs.step_timers import COMMUNICATION
 from gpuwatch.number_text import duration
 
 MIN_VALUES = 3
-"""Logged values of a timer that a median needs; one of them may be a hiccup of the data loader."""
+"""Least logged values of a timer that a median needs; one may be a hiccup of the data loader."""
 TIMERS_STALE_S, LATE_GAPS = 30.0, 3.0
 """Seconds, and number of usual gaps, without a report after which a rank's timers are stale."""
 WAITS = (*COMMUNICATION, "barrier", "wait")

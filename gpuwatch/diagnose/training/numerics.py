@@ -17,7 +17,7 @@ from gpuwatch.telemetry.training.gradients import EXPLOSION_FACTOR, VANISHED_GRA
 
 WINDOW_STEPS = 64
 MIN_STEPS = 16
-"""Logged steps that a median needs."""
+"""Least logged steps that a median needs."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
 """A spike is above SPIKE times the running median, and SPIKE_SPREADS spreads above it.
 

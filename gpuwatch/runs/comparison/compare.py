@@ -183,7 +183,7 @@ def differences(sessions: Sequence[TrainingSession]) -> Iterable[Difference]:
 
 
 def timed(writer: str | None) -> str | None:
-    """Return what the duration of a session covers, by its writer; None: unknown."""
+    """Return text on what the duration of a session covers, by its writer; None: unknown."""
     named = ((name, what) for name, what in TIMED.items() if writer and writer.startswith(name))
     return next((what for _, what in named), None)
 

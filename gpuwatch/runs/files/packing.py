@@ -109,7 +109,7 @@ BROKEN = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, Va
 
 
 def packing_of(head: bytes) -> str | None:
-    """Return how a file is packed (compressed, or UTF-16) by its first bytes; None: plain.
+    """Return the name of a file's packing (a compression, or UTF-16) by its first bytes; None: plain.
 
     Zero bytes before a packed member are skipped (preallocated files).
     """
@@ -119,7 +119,7 @@ def packing_of(head: bytes) -> str | None:
 
 
 def _member_packing(data: bytes) -> str | None:
-    """Return the compression of a file by its first bytes, or None.
+    """Return the name of a file's compression by its first bytes, or None.
 
     Names are unreliable (a `dmesg.gz` may be plain).
     """

@@ -26,7 +26,7 @@ MAX_SECTIONS = 512
 MIN_LINES = 2
 """Median number of lines per section; shorter sections come from banners."""
 NEAR_LINES = 40
-"""Lines next to a section border that are searched for a time."""
+"""Number of lines next to a section border that are searched for a time."""
 _STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
 """Beginnings of headings; each heading has one, except at the start of the file."""
 _TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")

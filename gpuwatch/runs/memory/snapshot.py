@@ -198,7 +198,7 @@ Example: `torch::autograd::generated::AddmmBackward0::apply`.
 
 
 def _place(frames: list[SnapshotFrame], category: str | None) -> str:
-    """Return the place of an allocation: a frame of the program, else of a library, else any.
+    """Return the place of an allocation as text: a frame of the program, else of a library, else any.
 
     With CUDA, torch also records C++ frames, those of its recorder first. A backward function comes after
     library frames.

@@ -157,7 +157,7 @@ class RepeatedLines:
         self._forms: dict[tuple[int, bytes], _Form] = {}
 
     def holds(self, raw: bytes) -> bool:
-        """Return True if a line adds nothing."""
+        """Return True if a line need not be read, as lines of its form added nothing to the census."""
         form = self._forms.get(_form_of(raw))
         if form is None or not form.adds_nothing or form.alike < ALIKE_LINES:
             return False

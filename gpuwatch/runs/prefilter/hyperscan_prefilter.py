@@ -31,7 +31,7 @@ Loading takes as long as that search.
 WORTH_BYTES = 16 << 20
 """Bytes of new shapes that are searched by words before a database is compiled and cached."""
 AGAIN_BYTES = 1 << 20
-"""Bytes of new shapes after which a database that another process compiles is looked for again."""
+"""Bytes of new shapes between two attempts to load a database that another process compiles."""
 MAX_EXPRESSIONS = 500
 r"""Most expressions in one database.
 

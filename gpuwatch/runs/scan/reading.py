@@ -42,7 +42,7 @@ from gpuwatch.runs.scan.workers import Dial
 from gpuwatch.runs.steps.step_series import StepRecorder, StepSeries, last_lines
 
 PART_BYTES = 16 << 20
-"""Bytes of a plain file that one worker reads at a time."""
+"""Number of bytes of a plain file that one worker reads at a time."""
 AROUND_BYTES = 1 << 18
 """Bytes read before a part (context of its first lines) and after it (rest of its last block)."""
 FEED_BYTES = 1 << 19
@@ -50,7 +50,7 @@ FIRST_BYTES = 1 << 16
 """Bytes of the first piece: it shows the forms of ordinary lines, which later pieces need not search."""
 TAIL_BYTES = 1 << 16
 MAX_DATED_BYTES = 1 << 20
-"""Bytes read at a time to date findings."""
+"""Number of bytes that are read at a time to find the timestamps of findings."""
 LAST_LINES = 12
 
 

@@ -13,7 +13,7 @@ from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, s
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
 MAX_DEPTH = 4
-"""Depth of folders that are searched."""
+"""Largest depth of folders that are searched for sessions."""
 MAX_FOLDERS = 20_000
 MAX_PROBLEMS = 100
 """Most problems that are listed per session; all are counted."""

@@ -29,7 +29,10 @@ KNOWN_ENDS = 4
 NEIGHBOUR_LINES = 2
 """Number of lines above the last line of a block or new kind that are parsed: they show the step interval."""
 BARREN_LINES, BARREN_SHARE = 200, 8
-"""After this many lines without values in a row for the same dialects, one new kind in eight is parsed."""
+"""Lines in a row without values after which one new kind of line in BARREN_SHARE is parsed.
+
+They are counted per set of dialects.
+"""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """Matches a shape whose loss is not finite; `INFO` must not match."""
 HEX_LETTERS = b"abcdefABCDEF"

@@ -27,7 +27,7 @@ KEPT_POINTS = 2_000
 """Points kept per series; at twice as many, every second one is dropped."""
 KEPT_SERIES = 1_024
 KEPT_IN_ALL = 50_000
-"""Points kept over all series of one part of a file."""
+"""Most points that are kept over all series of one part of a file."""
 KEPT_TIMINGS = 5
 MAX_LINE = 8_192
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")

@@ -27,7 +27,7 @@ from gpuwatch.runs.traces.rank_trace import (
 from gpuwatch.runs.traces.trace_event import EventArguments, TraceEvent
 
 RANK_CATEGORY = re.compile(r"rank_(\d{1,7})")
-"""The category that tracers with one section per rank use."""
+"""Matches the category that tracers with one section per rank use."""
 MAX_DETAIL_BYTES = 400
 MAX_TIME_US = 1e17
 """Largest time in microseconds (about 3,000 years); current unix time is 1.8e15."""

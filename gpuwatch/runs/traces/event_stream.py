@@ -23,13 +23,16 @@ from gpuwatch.number_text import limit_text
 from gpuwatch.runs.traces.trace_event import EventWithoutArguments, TraceEvent
 
 PIECE_BYTES = 4 << 20
-"""Bytes decoded at a time; the events take about ten times as much memory."""
+"""Number of bytes that are decoded at a time; the events take about ten times as much memory."""
 MAX_EVENT_BYTES = 64 << 20
 """Largest event in bytes; the largest ones in real traces (stacks, shapes) have kilobytes."""
 MAX_METADATA_BYTES = 16 << 20
 """Most bytes of metadata before and after the list of events."""
 MAX_CUTS_TRIED = 6
-"""Cuts to try before the events are parsed one by one; an event may contain a list of objects."""
+"""Most cuts that are tried before the events are parsed one by one.
+
+An event may contain a list of objects, which looks like a border.
+"""
 LIST_BEGINS = re.compile(rb'"traceEvents"\s*:\s*\[')
 BETWEEN = b" \t\r\n,"
 BETWEEN_EVENTS = re.compile(rb"\}\s*,\s*\{")

@@ -137,7 +137,7 @@ def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> 
 
 
 def _rows_with(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the row of each wanted number in `keys`, or `NO_VALUE`."""
+    """Return, for each number of `wanted`, its row in `keys`; `NO_VALUE` if it has none."""
     rows = np.flatnonzero(keys >= 0)
     if not len(rows):
         return np.full(len(wanted), NO_VALUE, dtype=np.int64)

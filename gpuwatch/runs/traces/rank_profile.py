@@ -32,7 +32,7 @@ class Section(Struct, frozen=True):
 
 
 class RankProfile(Struct, frozen=True):
-    """One rank of a job, measured."""
+    """The measured values of one rank of a job."""
 
     trace: RankTrace
     """The identity of the rank; the events of the trace are dropped."""

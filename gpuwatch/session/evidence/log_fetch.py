@@ -26,7 +26,7 @@ MAX_ANSWER_S = 30.0
 """Seconds to wait for a page; it is then requested once more, after which its log is given up."""
 MAX_ATTEMPTS = 3
 MAX_SILENT = 3
-"""Logs of a node without an answer, one after another, after which its other logs are given up as well."""
+"""Logs of one node in a row without an answer, after which the node's other logs are given up, too."""
 MAX_NODE_BYTES = 4 << 30
 """Most bytes of text from one node, because the node itself states the sizes of its logs."""
 MAX_NODE_S = 1800.0

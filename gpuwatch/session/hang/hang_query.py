@@ -34,7 +34,7 @@ MAX_QUERIED_PROCESSES = 64
 """Most processes per node that are queried; an agent accepts no more."""
 TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are queried"
 RAS_NODES = 2
-"""Nodes per job whose RAS is queried: one answer covers the job, but the first node may be faulty."""
+"""Number of nodes per job that are queried for RAS: one answer suffices, but a node may be faulty."""
 
 
 class HangSources(NamedTuple):

@@ -26,7 +26,7 @@ from gpuwatch.diagnose.model.failure_classes import NEW_ATTEMPT
 from gpuwatch.diagnose.model.timing import ATTEMPT_S, Resumed, attempt_of, batches, number_at
 
 LOOKED_BACK = 64
-"""The newest occurrences of a bucket that a new alert is compared with."""
+"""Number of newest occurrences in a bucket that a new alert is compared with."""
 
 
 def joined(alerts: Iterable[Alert]) -> list[Alert]:

@@ -23,7 +23,7 @@ from gpuwatch.diagnose.model.text import what
 SAME_S = 120.0
 """Lines of one failure of a rank are at most this far apart (s): a watchdog's dumps take up to a minute."""
 CHAIN_S = 2.0
-"""Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
+"""Seconds within which the tracebacks of one exception chain are printed; later ones are separate."""
 LOST_SAME_S = 180.0
 """Seconds between two reports of a lost GPU that count as one event.
 
@@ -35,7 +35,7 @@ STILL_LOST_S = 3600.0
 A session may begin long after that line of the kernel log.
 """
 WORDING_CHARS = 1000
-"""Characters of a line that are compared; hostile lines have 16 kB."""
+"""Most characters of a line that are compared; hostile lines have 16 kB."""
 MAX_PROOFS = 12
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 Value = TypeVar("Value")

@@ -27,7 +27,10 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 
 NEAR_BYTES = 8192
-"""A known error explains unknown error lines within this distance: traceback and shutdown output."""
+"""Bytes around a known error within which unknown error lines are explained by it.
+
+They are then lines of its traceback or of the shutdown.
+"""
 BESIDE_BYTES = 512
 """Distance (bytes) within which a known warning explains an error line: both are lines of one message."""
 SAME_ERROR_S = 10.0
@@ -38,10 +41,10 @@ _CONNECTION = ("ConnectionError", "ConnectionResetError", "ConnectionAbortedErro
 WAITS = frozenset((*_CONNECTION, "BrokenPipeError", "EOFError", "TimeoutError", "timeout"))
 """Exceptions of a socket, which a collective's error wraps (`raise RuntimeError(...) from error`)."""
 MAX_QUOTED = 80
-"""Characters of a line that a headline quotes."""
+"""Most characters of a line that a headline quotes."""
 
 MAX_HEAD = 10
-"""Parts of a line's head that are removed."""
+"""Most parts that are removed from the head of a line."""
 _HEAD = re.compile(
     r"\[?\d{4}[-/.]\d\d[-/.]\d\d(?:[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)?(?:Z"
     r"|[+-]\d\d:?\d\d)?(?: UTC)?\]?[:,]?(?=[\s\[|:]|$)"

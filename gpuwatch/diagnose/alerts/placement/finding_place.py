@@ -38,10 +38,10 @@ _PIDS = re.compile(
     r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
     re.IGNORECASE,
 )
-"""A pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
+"""Matches a pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
 MAX_READ_CHARACTERS = 2000
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
-"""The beginning of a line from a Slurm daemon or from srun."""
+"""Matches the beginning of a line from a Slurm daemon or from srun."""
 
 
 class LocatedFinding(Struct, frozen=True):

@@ -8,7 +8,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.runs.placement.owners import ENDINGS, WEAK, may_be_host
 
 MAX_READ_CHARACTERS = 600
-"""Characters of a line that are searched."""
+"""Most characters of a line that are searched."""
 _LABEL = (
     r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
     r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine)s?(?:_?name)?"
@@ -43,7 +43,7 @@ _OF_IT = pattern_of(
     r"|(?:does|did|do|is|has)(?: not|n't) (?:respond|answer|repl(?:y|ied)|responded|answered|reached?)\b"
     r"|" + _BAD_STATE + r"(?=[,.;:!)]|$))"
 )
-"""Wording in which the node itself is at fault; `on node X` names a part of the node."""
+"""Matches wording in which the node itself is at fault; `on node X` names a part of the node."""
 _FROM_IT = pattern_of(
     r"(?i)\b(?:(?:lost|no|missed|missing|late) (?:\d{1,6} )?(?:the )?(?:heartbeats?|contact|connections?"
     r"|responses?|answers?|repl(?:y|ies)|signal|data) (?:to|with|from|of)"
@@ -65,7 +65,7 @@ _ELSEWHERE = pattern_of(
     r"|replac\w{2,6}|connect\w{0,4}|listen\w{0,4}|storage|nfs|mounted|stored|cached|saved|written|coordinator)"
     r"(?: \w{1,12}){0,2} $|\b(?:not|while) $"
 )
-"""Words before `on node X` by which X is not the place of the fault."""
+"""Matches words before `on node X` by which X is not the place of the fault."""
 _PORT = pattern_of(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
 
 

@@ -14,7 +14,7 @@ _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,1
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
 """Matches the node on which Ray's memory monitor killed a task, as the driver's exception states it."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
-"""The node of an actor (`ip:`), in the lines below a Ray actor error."""
+"""Matches the node of an actor (`ip:`), in the lines below a Ray actor error."""
 
 
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:

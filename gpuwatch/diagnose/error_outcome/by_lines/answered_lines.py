@@ -19,13 +19,13 @@ from gpuwatch.runs.files.excerpts.around import ABOVE_BYTES, BELOW_BYTES, LAST_B
 from gpuwatch.wire import KERNEL_LOG, LogLine
 
 SAME_CHARS = 60
-"""Characters of a line that must match for the file to still hold it at its offset."""
+"""Number of characters of a line that must match for the file to still contain the line there."""
 MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
 """Arguments of `outlived`: class, rank, least, own_file, stopped."""
 
 
 END = -1
-"""Offset of a place that stands for the end of a file."""
+"""The offset in a `Place` that stands for the end of the file."""
 
 
 class Place(NamedTuple):

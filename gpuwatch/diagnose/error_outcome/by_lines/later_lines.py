@@ -17,11 +17,11 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.excerpts.around import Around
 
 MIN_LINES_BELOW = 5
-"""Lines of one form below an error that show that work continues; a launcher's closing lines repeat less."""
+"""Least lines of one form below an error that show that work continues; closing lines repeat less."""
 MIN_LINES_ABOVE = 2
-"""Lines of that form above the error, for work that was already in progress."""
+"""Least lines of the same form above the error, for work that was already in progress."""
 MIN_LINES_OF_SURVIVOR = 2
-"""Lines below an error for a program that has outlived others."""
+"""Least lines below an error for a program that has outlived others."""
 MIN_COUNTED_LINES = 3
 """Least lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
@@ -30,7 +30,7 @@ NOTICE_LINES = 3
 """Number of lines right above and below an error in which a program announces how it continues."""
 FORM_CHARS = 120
 RECENT_LINES = 10
-"""Lines directly above an error that show the work in progress."""
+"""Number of lines directly above an error that show the work in progress."""
 MAX_TRACEBACK_LINES = 80
 """Longest traceback, in lines."""
 PLAIN = (None, "info", "debug")
@@ -41,13 +41,13 @@ _FALLBACK = pattern_of(
     r"|(?:will not be|won't be) (?:enabled|available|used)|will be (?:disabled|unavailable)"
     r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
 )
-"""Wording of a fallback: the program goes on without something or with a substitute."""
+"""Matches a fallback: the program goes on without something, or with a substitute."""
 _TWO_LETTERS = pattern_of(r"[^\W\d_]{2}")
 _FRAME = pattern_of(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
 _GAP = pattern_of(r"[\s,;|\"{}]+")
 _DIGIT = pattern_of(r"\d")
 _CLOCK = pattern_of(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
-"""A word that is a time of day or a date."""
+"""Matches a word that is a time of day or a date."""
 _NUMBER = pattern_of(r"\d[\d,]*(?:\.\d+)?")
 _TOTAL = pattern_of(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
 _MARK = pattern_of(r"\d ?(?:/|of ?\d)")
@@ -61,7 +61,7 @@ _NO_WORK = pattern_of(
     r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
     r"|generation throughput: 0\.0 "
 )
-"""Lines that failures, hangs and call stacks print as well, and that thus show no work."""
+"""Matches lines that failures, hangs and call stacks print as well, and that thus show no work."""
 _COMMAND = pattern_of(
     r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
     r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"

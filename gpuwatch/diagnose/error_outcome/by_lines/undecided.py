@@ -39,7 +39,7 @@ OUTCOME_WAIT_S = 6.0
 MAX_PERIOD_S = 2.5
 """Most seconds between two step lines of a log that shows within `OUTCOME_WAIT_S` that its rank goes on."""
 STEPS = 10
-"""Newest steps that give the time between two step lines."""
+"""Number of newest steps from which the time between two step lines is computed."""
 LASTING = ("num.", "hang.", "gpu.", "train.")
 """Families of faults that a rank survives."""
 

@@ -15,7 +15,7 @@ Newest = Mapping[int, Op]
 """Rank -> the last entry of the rank's dump."""
 
 MAX_SHOWN_RANKS = 8
-"""Ranks that the evidence lists individually."""
+"""Most ranks that the evidence lists individually."""
 SAME_MOMENT = (
     "whether all dumps were written at the same moment: a job that continues normally looks like this too"
 )

@@ -12,7 +12,10 @@ from gpuwatch.plain import plain
 VERSION = re.compile(r"NCCL version (\S+)")
 HEADING = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]+)\) (INCOMPLETE|ERROR|MISMATCH)")
 GROUP = re.compile(r" *(\d+) +(\d+) +(\d+) +(\S+) +(\d+) +(\d+) +([A-Z]+) +([A-Z,]+)$")
-"""Columns: number, communicators, nodes, ranks per node, ranks per communicator, ranks, status, errors."""
+"""Matches a row of a table of communicator groups.
+
+Columns: number, communicators, nodes, ranks per node, ranks per communicator, ranks, status, errors.
+"""
 RANK = re.compile(r"  Rank (\d+)(?: (.*?))? -- (.*)")
 OLD_RANKS = re.compile(r"  The missing ranks?: ([\d, ]+)")
 PROCESS = re.compile(r"GPUs? (\d{1,9})(?!\d).*? managed by process (\d+) on node (\S+)")

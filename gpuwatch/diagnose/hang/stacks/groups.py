@@ -100,9 +100,9 @@ def kernel_thread(each: RankStack) -> KernelThread | None:
 
 
 def kernel_location(each: RankStack) -> tuple[str, bool]:
-    """Return what the main thread does by its kernel state, and whether it may wait there for other ranks.
+    """Return text on what the main thread does, by its kernel state, and whether it may wait for other ranks.
 
-    `gone` if there is no thread.
+    The text is `gone` if there is no thread.
     """
     thread = kernel_thread(each)
     return ("gone", False) if thread is None else kernel_wait(thread)

@@ -33,7 +33,7 @@ FOR_OTHERS = ("futex",)
 
 
 def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
-    """Return what a thread does, and True if a rank that waits for others can look like this.
+    """Return text on what a thread does, and True if a rank that waits for others can look like this.
 
     With NCCL such a rank spins on the CPU, with gloo it waits for a lock.
     """

@@ -61,7 +61,7 @@ DISTRIBUTED = (
 )  # fmt: skip
 """Classes of lines that only a multi-process job prints."""
 RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?(?:[A-Za-z][\w.]*)?Error: ", re.IGNORECASE)
-"""The last line of a traceback."""
+"""Matches the last line of a traceback."""
 
 
 @dataclass

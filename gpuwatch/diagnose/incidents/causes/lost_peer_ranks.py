@@ -28,7 +28,7 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 ENDED_BY_LAUNCHER = SCHEDULER | STOPS_RANKS
 """Lines of a launcher or scheduler that sends signals to ranks."""
 RAISED_STATUS = 1
-"""Exit code of Python after an exception."""
+"""The exit code of Python after an exception."""
 
 
 def with_lost_peers_placed(

@@ -20,7 +20,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 PROOF_STEPS = 2
-"""Logged steps that prove that a new attempt trains."""
+"""Least logged steps that prove that a new attempt trains."""
 SAME_START_S = 5.0
 """Starts of the ranks of one attempt are at most this far apart (seconds)."""
 LEAVING_S = 10.0

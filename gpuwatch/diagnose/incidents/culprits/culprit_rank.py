@@ -36,7 +36,7 @@ MIN_FOLLOWERS = 3
 """Least number of timed-out ranks for which the only other rank is significant."""
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
 MAX_READ_CHARACTERS = 2000
-"""Characters of a line that are searched."""
+"""Most characters of a line that are searched."""
 VICTIMS = TIMEOUTS | PEER_CONNECTION_ERRORS
 """Classes that ranks log which waited for another rank or lost it."""
 TOGETHER_S = 0.3

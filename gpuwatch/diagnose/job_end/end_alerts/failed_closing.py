@@ -41,7 +41,7 @@ from gpuwatch.runs.scan.result import LogScan
 CLOSING_LINES = 2
 """Number of last lines of a log that are examined: a failure, and what a launcher adds to it."""
 MIN_STEPS = 3
-"""Logged steps that show that a log is one of a training."""
+"""Least logged steps by which a log counts as that of a training."""
 REQUEST = pattern_of(r"(?i)\bHTTP/\d|\brequests?\b")
 """Matches a line of a server, whose log may end with the error of a single request."""
 

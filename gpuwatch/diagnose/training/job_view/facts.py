@@ -17,7 +17,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.wire import GpuState
 
 RECENT_STEPS = 50
-"""Logged steps from which pace, gap and ETA are computed."""
+"""Number of logged steps from which pace, gap and ETA are computed."""
 IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
 """(max - min) / mean above which ranks count as unequal; for memory, the second value."""
 Side: TypeAlias = Literal["high", "low", "both"]

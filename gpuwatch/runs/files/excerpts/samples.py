@@ -19,9 +19,9 @@ FIRST_LINES = 400
 LAST_LINES = 200
 MIN_LINES = 20
 SAMPLE_BYTES = 1 << 16
-"""Bytes read at each end of a file."""
+"""Number of bytes that are read at each end of a file."""
 CHARACTER_BYTES = 2
-"""Bytes of a character of UTF-16; the byte order mark is one character."""
+"""Number of bytes of a UTF-16 character; the byte order mark is one character."""
 
 
 def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:

@@ -54,7 +54,7 @@ NOT_RESULTS = re.compile(r"runtime|_per_second|epoch|step$")
 
 
 def curve_of(name: str) -> str | None:
-    """Return the curve that a metric belongs to, or None."""
+    """Return the name of the curve that a metric belongs to, or None."""
     parts = name.lower().strip().split("/")
     return (PAIRS.get((parts[-2], parts[-1])) if len(parts) > 1 else None) or CURVES.get(parts[-1])
 
