@@ -22,11 +22,11 @@ MAX_CACHED_CELLS = 4096
 def number_text(value: float, level: float | None, width: int) -> str:
     """Return a value as text of `width` (1 to 7) cells.
 
-    One cell shows the tenth of the scale (`level`, 0 to 1) as a digit, or `.` if that is None; two or three
-    cells show at most 99, more cells at most 999.
+    One or two cells show the tenth of the scale (`level`, 0 to 1) as a digit, or `.` if that is None; three
+    cells show at most 99, more cells at most 999. From two cells on, the numbers of neighbours do not touch.
     """
-    if width == 1:
-        return "." if level is None else str(max(0, min(9, int(level * 10))))
+    if width < 3:
+        return ("." if level is None else str(max(0, min(9, int(level * 10))))).rjust(width)
     if width < 4:
         return f"{min(value, 99):>{width}.0f}"
     return f"{min(value, 999):>3.0f}".center(width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -97,6 +98,7 @@ def _build(names: Sequence[str], counts: Sequence[int], width: int, cell: int, l
     gap = 1 if labels == "first" else 2
     most = max(counts, default=0) or USUAL_GPUS
     per_line = max(1, min(most, (width - label) // cell))
+    per_line = ceil(most / ceil(most / per_line))  # lines of a row of equal length: 32 cells as 16 and 16
     if labels == "each":
         pitch = label + per_line * cell + gap
         across = max(1, (width + gap) // pitch)

@@ -222,7 +222,8 @@ class HeatMap(SelectableLines):
             Segment(" stale", look.dim),
         ]
         full = "  99 = 99-100" if self.metric.unit == "%" else "  99 = 99 or more"
-        note = {1: "  digit: tenths of the scale", 2: full, 3: full}.get(self.layout_now.cell, "")
+        tenths = "  digit: tenths of the scale"
+        note = {1: tenths, 2: tenths, 3: full}.get(self.layout_now.cell, "")
         if self.shown.folding is not None:
             note = f"  by {self.shown.folding.name}, a cell for each node{note}"
         used = sum(s.cell_length for s in (*left, *legend, *signs))

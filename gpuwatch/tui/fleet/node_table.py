@@ -80,8 +80,7 @@ class NodeTable(SortableTable):
         if self.folded:
             lines: list[Line] = []
             for group in worst_first(self.shown.groups):
-                whole = group.name in self._unfolded
-                lines += [group, *(group.views if whole else group.troubled[:MAX_LISTED])]
+                lines += [group, *self._under(group)]
             return lines
         if not self.sort_name:
             return [*self.shown.views]
@@ -89,8 +88,18 @@ class NodeTable(SortableTable):
         column = next(c for c in COLUMNS if c.name == self.sort_name)
         return [*sorted(self.shown.views, key=lambda view: column.sort(view, now), reverse=self.falling)]
 
+    def _under(self, group: NodeGroup) -> list[NodeView]:
+        """Return the nodes listed under a group."""
+        return group.views if group.name in self._unfolded else group.troubled[:MAX_LISTED]
+
     def count(self) -> int:
         return 1 + len(self.lines)
+
+    def wanted_height(self) -> int:
+        """Return the number of lines of the whole table as the nodes are now, heading included."""
+        if not self.folded:
+            return 1 + len(self.shown.views)
+        return 1 + sum(1 + len(self._under(group)) for group in self.shown.groups)
 
     def key(self, line: int) -> Hashable:
         columns = self._columns_key

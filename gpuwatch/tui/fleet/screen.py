@@ -117,10 +117,10 @@ class FleetScreen(LiveScreen):
             return
         self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
         self.folds.settle(self.shown, max(10, self.heat.across()), self.heat.room - 1)
+        whole_table = self.table.wanted_height()
         self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
         self.heat.prepare()
-        height = max(2, self.heat.wanted_height())
-        set_height(self.heat, height)
+        set_height(self.heat, height := max(2, self.heat.wanted_height()))
         self._share(body - height, whole_table, least)
         self._note()
 

@@ -101,7 +101,7 @@ class GpuValues(GpuPage):
         rows = [*rows, heading("Events", width, self.look)]
         own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
         for event in own:
-            rows += event_row(event, width, self.look)
+            rows += event_row(event, self.view_state.wall(), width, self.look)
         return rows if own else [*rows, note("no events since start", self.look)]
 
 

@@ -227,10 +227,13 @@ def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]
     return rows or [note("no problems detected", look)]
 
 
-def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list[Row]:
-    """Return the lines of an event: time, place `where`, title, detail, and the remedy below."""
+def event_row(event: Event, wall: float, width: int, look: StyleSet, where: str = "") -> list[Row]:
+    """Return the lines of an event: time, place `where`, title, detail, and the remedy below.
+
+    `wall`: unix seconds; an event of another day is dated.
+    """
     severity: Severity = event.severity
-    head = f" {event_clock(event)} {where}"
+    head = f" {event_clock(event, wall)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])
     rows: list[Row] = [(look.mark(severity), Segment(head, look.dim), title)]
     detail = clean(event_detail(event))
@@ -244,12 +247,13 @@ def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list
 
 
 def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
-    """Return the lines of the node's events, the newest first."""
+    """Return the lines of the node's events, the newest first; those of other days than it are dated."""
     index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
     rows: list[Row] = []
+    newest = max((event.t for event in view.node.events), default=0.0)
     for event in reversed(view.node.events):
         where = f"GPU {index[event.gpu]}" if event.gpu in index else ""
-        rows += event_row(event, width, look, where)
+        rows += event_row(event, newest, width, look, where)
     source = view.node.hello.kernel_log if view.node.hello else None
     missing = "" if source else "; kernel log not readable"
     return rows or [note(f"no events since start{missing}", look)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from gpuwatch.diagnose.model.condition import Evidence
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
@@ -78,9 +78,9 @@ def models(node: Node) -> str:
     return ", ".join(f"{number}x {name}" for name, number in counted.most_common())
 
 
-def event_clock(event: Event) -> str:
-    """Return the event's time, by the node's clock, as local `12:03:11`."""
-    return time.strftime("%H:%M:%S", time.localtime(event.t))
+def event_clock(event: Event, wall: float) -> str:
+    """Return the event's time, by the node's clock, as local `12:03:11`, dated if `wall` is another day."""
+    return clock(event.t, wall)
 
 
 def event_title(event: Event) -> str:

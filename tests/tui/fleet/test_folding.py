@@ -79,6 +79,16 @@ async def test_a_small_fleet_is_not_folded_and_a_large_one_is() -> None:
         assert (fleet.heat.items(), len(fleet.table.lines)) == (8 * NODES, NODES)
 
 
+async def test_the_problems_get_the_lines_that_a_folded_table_does_not_need() -> None:
+    app = still_app(demo_session(0, plan_for(256)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.pump()
+        await pilot.pause()
+        fleet = fleet_of(app)
+        assert fleet.table.region.height == 1 + len(fleet.table.lines) == 1 + 8
+        assert fleet.situation.region.y == fleet.table.region.bottom
+
+
 async def test_groups_with_problems_come_first_with_these_nodes_under_them() -> None:
     session = large()
     lose(session, "gpu-100", "gpu-101")

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpuwatch.fleet.nodes.metrics import METRICS
-from gpuwatch.tui.fleet.heat_cells import CellPainter
+from gpuwatch.tui.fleet.heat_cells import CellPainter, number_text
+from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS
 from gpuwatch.tui.model.node_summary import Overview
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import build_styles
@@ -24,6 +25,15 @@ def test_the_cell_of_a_gpu_with_trouble_is_a_badge(severity: Severity) -> None:
     marked = replace(view, gpu_severity={**view.gpu_severity, gpu.info.uuid: severity})
     ((_, style),) = CellPainter(METRICS["util"], 6, look).cells(marked, [gpu], NOW)
     assert style == look.badge[severity]
+
+
+@pytest.mark.parametrize("width", sorted({width for width, _ in CELL_WIDTHS if width > 1}))
+def test_the_numbers_of_neighbours_do_not_touch(width: int) -> None:
+    texts = [number_text(value, value / 100, width) for value in (0.0, 7.0, 42.0, 99.0, 100.0)]
+    assert {len(text) for text in texts} == {width}
+    for left in texts:
+        for right in texts:
+            assert len((left + right).split()) == 2, (left, right)
 
 
 @pytest.mark.parametrize("metric", ["util", "temp"])

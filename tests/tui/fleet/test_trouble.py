@@ -359,6 +359,20 @@ async def test_what_the_ranks_answered_is_done_before_what_the_class_suggests() 
         assert command in text_on(app)
 
 
+async def test_events_of_another_day_are_dated_and_all_places_stay_in_one_column() -> None:
+    session = demo_session(30)
+    app = still_app(session, second=30)
+    async with app.run_test(size=(120, 40)):
+        for number, at in enumerate((EPOCH - 86_400, EPOCH + 20)):
+            event = wire.Event(t=at, seq=number, event="note", title=f"noted {number}", severity="info")
+            session.fleet.apply(Arrival("gpu-001", NOW, event))
+        app.pump()
+        lines = [line for line in text_on(app).splitlines() if "noted" in line]
+        assert re.search(r"\d:\d\d:\d\d gpu-001 +noted 1", lines[0])
+        assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d gpu-001 +noted 0", lines[1])
+        assert len({line.index("gpu-001") for line in lines}) == 1
+
+
 async def test_lines_that_bring_a_scrollbar_are_painted_beside_it_at_once() -> None:
     session = demo_session(30)
     app = still_app(session)

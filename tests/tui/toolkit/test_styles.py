@@ -122,6 +122,11 @@ def test_a_node_with_more_gpus_than_a_line_holds_wraps() -> None:
     assert layout.cell >= 3
 
 
+def test_the_lines_of_a_row_are_of_equal_length() -> None:
+    layout = arrange([f"gpu-[{n:03}-{n + 31:03}]" for n in range(1, 257, 32)], [32] * 8, 120, 18)
+    assert {block.stop - block.start for line in layout.lines for block in line} == {16}
+
+
 def test_the_layout_takes_the_room_it_gets() -> None:
     names, counts = [f"n{i}" for i in range(16)], [8] * 16
     assert arrange(names, counts, 200, 30).cell > arrange(names, counts, 80, 8).cell >= 3

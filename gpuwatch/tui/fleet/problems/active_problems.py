@@ -146,7 +146,10 @@ class ActiveProblems(MultiLinePage):
     def events(self) -> Iterator[ProblemItem]:
         """Yield the events of nodes, the newest first, at most `MAX_LISTED`."""
         views = self.cockpit.overview.views
-        for number, reported in enumerate(islice(reversed(self.view_state.fleet.events), MAX_LISTED)):
+        newest = list(islice(reversed(self.view_state.fleet.events), MAX_LISTED))
+        clocks = [event_clock(reported.event, self.view_state.wall()) for reported in newest]
+        cells = max(map(len, clocks), default=0)
+        for number, (reported, clock) in enumerate(zip(newest, clocks, strict=True)):
             event = reported.event
             gpu = views[reported.node].node.gpus.get(event.gpu) if event.gpu else None
             yield ProblemItem(
@@ -157,7 +160,7 @@ class ActiveProblems(MultiLinePage):
                 event_title(event),
                 event_detail(event),
                 event.remedy or "",
-                event_clock(event),
+                clock.rjust(cells),
                 code=event.event,
             )
 

@@ -22,6 +22,8 @@ GUTTER_CELLS = 2
 """Cells of the mark before a line."""
 CLOCK_CELLS = 14
 """Cells of a time with milliseconds, and of the sign that it is the arrival time."""
+DATED_CLOCK_CELLS = 21
+"""The same where some line is of another day and has its date: `2026-03-11 12:03:11`."""
 MAX_RANKS_WIDTH = 32
 """Cells for the list of ranks with the same message."""
 

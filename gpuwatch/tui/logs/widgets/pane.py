@@ -12,12 +12,14 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import (
     CLOCK_CELLS,
+    DATED_CLOCK_CELLS,
     GUTTER_CELLS,
     Ink,
     fold_badge,
@@ -78,6 +80,8 @@ class LogPane(LineView, can_focus=True):
         self._shown: list[ShownLine] = []
         self._empty_rows: list[Row] = []
         self._gutter_cells = 0
+        self._clock_cells = 0
+        """The width of the column with each line's time; 0 without it."""
         self._everyone: list[int] = []
         self._cause_at: float | None = None
 
@@ -105,15 +109,25 @@ class LogPane(LineView, can_focus=True):
         self._everyone = self.workspace.everyone(view) if view.merged else []
         course = self.workspace.course if view.merged else None
         self._cause_at = course.cause.at if course else None
-        width = max(8, self.columns - self._before(view))
-        self._shown = list(shown_lines(view, self.workspace, width, self.size.height - 1))
+        self._clock_cells = CLOCK_CELLS if self._is_timed(view) else 0
+        self._shown = self._lines_of(view)
+        if self._clock_cells and any(self._is_of_another_day(shown.at) for shown in self._shown):
+            self._clock_cells = DATED_CLOCK_CELLS
+            self._shown = self._lines_of(view)
+
+    def _lines_of(self, view: View) -> list[ShownLine]:
+        width = max(8, self.columns - self._before())
+        return list(shown_lines(view, self.workspace, width, self.size.height - 1))
+
+    def _is_of_another_day(self, at: float) -> bool:
+        return at != UNKNOWN and " " in clock(at, self.view_state.wall())
 
     def _why_empty(self) -> list[Row]:
         dim, width = self.look.dim, self.columns
         return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
 
-    def _before(self, view: View) -> int:
-        return GUTTER_CELLS + (CLOCK_CELLS if self._is_timed(view) else 0) + self._gutter_cells
+    def _before(self) -> int:
+        return GUTTER_CELLS + self._clock_cells + self._gutter_cells
 
     def _is_timed(self, view: View) -> bool:
         """Return True if each line's time is shown in front of it; kernel lines have no time of their own."""
@@ -149,7 +163,8 @@ class LogPane(LineView, can_focus=True):
         if line > len(self._shown):
             return None
         shown = self._shown[line - 1]
-        return shown, shown.here and self.has_focus, self.workspace.ink, view.left, self._cause_at
+        on = shown.here and self.has_focus
+        return shown, on, self.workspace.ink, view.left, self._cause_at, self._clock_cells
 
     def row(self, line: int, width: int) -> Row:
         if line == 0:
@@ -168,10 +183,10 @@ class LogPane(LineView, can_focus=True):
         severity = loudness(shown.line, shown.found)
         out: list[Segment] = []
         if shown.spot.piece:
-            out.append(Segment(" " * self._before(view)))
+            out.append(Segment(" " * self._before()))
         else:
             out += mark(severity, look, bookmarked=shown.bookmarked, wanted=shown.wanted)
-            if self._is_timed(view):
+            if self._clock_cells:
                 out.append(self._clock(shown))
             if view.merged:
                 out += self._gutter(shown, self._gutter_cells)
@@ -207,12 +222,13 @@ class LogPane(LineView, can_focus=True):
         return view.merged and shown.at != UNKNOWN and shown.line.t is not None
 
     def _clock(self, shown: ShownLine) -> Segment:
+        """Return a line's time: with milliseconds, or with its date if it is of another day."""
         if shown.at == UNKNOWN:
-            return Segment(" " * CLOCK_CELLS)
+            return Segment(" " * self._clock_cells)
         sign = " " if shown.line.t is not None else "~"
-        return Segment(
-            fit(sign + clock_text(shown.at, fine=True)[: CLOCK_CELLS - 2], CLOCK_CELLS), self.look.dim
-        )
+        dated = self._is_of_another_day(shown.at)
+        text = clock(shown.at, self.view_state.wall()) if dated else clock_text(shown.at, fine=True)
+        return Segment(sign + text[: self._clock_cells - 2].rjust(self._clock_cells - 2) + " ", self.look.dim)
 
     def _gutter(self, shown: ShownLine, width: int) -> list[Segment]:
         source = shown.source

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.number_text import plural
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource, file_of
@@ -33,6 +34,8 @@ class LogResults(SelectableLines):
         self.workspace = workspace
         self.of_bookmarks = False
         self._on: Hit | None = None
+        self._clock_cells = 8
+        """Cells of the times: with a date if some entry is of another day."""
 
     def entries(self) -> Sequence[Hit | Bookmark]:
         """Return the listed hits or bookmarks."""
@@ -48,6 +51,8 @@ class LogResults(SelectableLines):
             if not (self.at < len(hits) and hits[self.at] == self._on) and self._on in hits:
                 self.at = hits.index(self._on)
         self.at = max(0, min(self.at, len(entries) - 1))
+        ends = (*entries[:1], *entries[-1:])
+        self._clock_cells = max((len(self._clock(entry)) for entry in ends), default=8)
 
     def count(self) -> int:
         return len(self.entries()) + 1
@@ -56,7 +61,7 @@ class LogResults(SelectableLines):
         if line == 0:
             return self._title()
         entry = self.entries()[line - 1]
-        return entry, line - 1 == self.at, self.has_focus
+        return entry, line - 1 == self.at, self.has_focus, self._clock_cells
 
     def row(self, line: int, width: int) -> Row:
         if line == 0:
@@ -65,11 +70,10 @@ class LogResults(SelectableLines):
         node, file = (
             (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
         )
-        at = None if entry.at == UNKNOWN else entry.at
         severity = loudness(entry.line, self.workspace.marked.at(node, file, entry.line.offset))
         out = [
             *mark(severity, look, bookmarked=isinstance(entry, Bookmark)),
-            Segment(clock_text(at) + " ", look.dim),
+            Segment(f"{self._clock(entry):<{self._clock_cells}} ", look.dim),
             Segment(fit(f"{node} {self._named(node, file)}", PLACE) + " ", look.title),
         ]
         room = max(0, width - sum(segment.cell_length for segment in out))
@@ -78,6 +82,9 @@ class LogResults(SelectableLines):
         )
         row = tuple(out)
         return on_background(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
+
+    def _clock(self, entry: Hit | Bookmark) -> str:
+        return clock_text(None) if entry.at == UNKNOWN else clock(entry.at, self.view_state.wall())
 
     def _named(self, node: str, file: str) -> str:
         known = file_of(self.view_state.fleet, LogSource(node, file))

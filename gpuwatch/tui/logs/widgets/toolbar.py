@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
-from gpuwatch.tui.toolkit.time_input import clock_text
 
 MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}
 
@@ -56,7 +56,7 @@ class LogBar(RebuiltPage, can_focus=False):
         parts.append((clean(workspace.text or "default selection"), look.strong))
         parts.append((self._how_many(), look.dim))
         if opened.time is not None:
-            parts.append((f"at {clock_text(opened.time)}", look.title))
+            parts.append((f"at {clock(opened.time, self.view_state.wall())}", look.title))
         if opened.level is not None:
             parts.append((f"{opened.level}s only", look.severity["warning"]))
         if opened.filter_text:
