@@ -222,7 +222,7 @@ def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str,
 def without_reporters(
     votes: Sequence[tuple[str, int]], cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[list[tuple[str, int]], str | None]:
-    """Return the votes without nodes whose own lines report the cause, and the only such node of the job."""
+    """Return the votes for nodes that do not report the cause, and the job's only such node (or None)."""
     reporters = {alert.node for alert in alerts if alert.code == cause.code}
     others = {place.node for place in where.ranks(job) if place.node} - reporters
     left = [(node, count) for node, count in votes if node not in reporters]

@@ -68,7 +68,7 @@ def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
 def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
     """Return the alerts; those that a normal end also causes become `info` below the line about the end.
 
-    If Ray reports that its actors ended, this also holds below the last step of a complete run.
+    Below the last step of a complete run, Ray's reports that its actors ended also become `info`.
     """
     alerts = list(alerts)
     ends = {(alert.proof[0].file, alert.proof[0].offset or 0) for alert in alerts if alert in FINISHED}
