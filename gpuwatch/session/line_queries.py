@@ -44,7 +44,7 @@ The interval doubles each time.
 
 
 class LineReads(Protocol):
-    """A session's requests for lines of node files."""
+    """Interface of a session: requests for lines of node files."""
 
     def read_lines(
         self,

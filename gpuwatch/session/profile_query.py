@@ -29,7 +29,7 @@ The agent waits 25 s for the trace, and reads it for at most 20 s.
 
 
 class ProfileRequests(StackRequests, Protocol):
-    """The requests of a session that a profile needs."""
+    """Interface of a session: requests that profile ranks."""
 
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""

@@ -19,7 +19,7 @@ USUAL_PORT = 29500
 
 
 class SettingsRequests(Protocol):
-    """The requests of a session for settings."""
+    """Interface of a session: requests for settings of nodes and ranks."""
 
     @property
     def fleet(self) -> Fleet:

@@ -35,7 +35,7 @@ class Acknowledgement(NamedTuple):
 class _Acknowledged:
     mark: Acknowledgement
     count: int | None
-    """The alert's count when it was acknowledged; None: by another cockpit, and not seen here yet."""
+    """The alert's `count` when it was acknowledged; None: by another cockpit, the count is unknown."""
 
 
 class OperatorMarks:

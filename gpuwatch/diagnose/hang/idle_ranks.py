@@ -22,7 +22,7 @@ WINDOW_S = 10
 BEFORE_S = 2
 """Seconds between that window and the first report; the rank that first timed out may report late."""
 REPORT_WINDOW_S = 60.0
-"""A report is judged with the histories of the GPUs within this time (seconds)."""
+"""Seconds after a report of a timeout within which it is compared with the histories of the GPUs."""
 WAITING_PCT, IDLE_PCT = 90.0, 10.0
 MAX_IDLE_SHARE = 0.1
 """More idle ranks than this share, and more than one, are a regular part of the job."""

@@ -44,7 +44,7 @@ class SilentJob(Struct, frozen=True):
     """Number of ranks that were seen."""
     nodes: tuple[str, ...]
     seconds: float
-    """Seconds since the newest line of any of its ranks, or since their start where none has written."""
+    """Seconds since the newest line of any rank of the job, or since the ranks' start if none has written."""
     usual_s: float | None = None
     """Usual seconds between two logged steps; None: unknown."""
     is_short: bool = False

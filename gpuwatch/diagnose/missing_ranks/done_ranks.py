@@ -43,7 +43,7 @@ class DoneRanks:
     """The ranks of a job that logged the announced last step, or whose training is reported as finished."""
 
     def __init__(self, writers: Collection[RankProgress], finished: Collection[int | None]) -> None:
-        """`finished`: ranks with a line that the training finished."""
+        """Create the set of done ranks. `finished`: ranks of which a line reports the end of the training."""
         self._finished = finished
         self._any = any(map(_has_reached, writers))
         self._own: dict[int | None, bool] = {}

@@ -29,7 +29,7 @@ class SeenShapes:
     """The shapes of lines that contain none of some texts; shared by all files of a worker."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """`texts`: the texts to find; each contains a word, but no digit and no control character."""
+        """Create it for the `texts` to find: each contains a word, but no digit or control character."""
         self._texts = [(max(_WORD.findall(text), key=len), text) for text in texts]
         self._without: set[bytes] = set()
         self._bytes = 0

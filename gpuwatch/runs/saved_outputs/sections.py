@@ -111,7 +111,10 @@ class ToolSections:
     """Finds the tool outputs in one file: call `feed` with the file piece by piece, then `end`."""
 
     def __init__(self, holds_mark: Callable[[bytes], bool] | None = None) -> None:
-        """`holds_mark`: returns True if one of `MARKS` occurs in the data; None: search all of them."""
+        """Create the finder of tool outputs for one file.
+
+        `holds_mark`: returns True if one of `MARKS` occurs in the data; None: search all of them.
+        """
         self._holds_mark = holds_mark or _holds_mark
         self.found: list[Reported] = []
         self.node: str | None = None

@@ -38,7 +38,7 @@ class BoundedScan:
     def __init__(
         self, scanner: Scanner, ruleset: RuleSet, file: str, prepare: Callable[[], None] = lambda: None
     ) -> None:
-        """`prepare`: called before each piece, outside of the limits."""
+        """Create the scan of a part. `prepare` is called before each piece, outside of the CPU limits."""
         self.skipped: list[tuple[int, int]] = []
         self._scanner = scanner
         self._ruleset = ruleset

@@ -55,7 +55,10 @@ class LineChoice:
     """Chooses the lines of one file to parse, one stretch after the other."""
 
     def __init__(self, first_lines: int) -> None:
-        """`first_lines`: lines that are parsed beyond the share by file size."""
+        """Create the choice for one file.
+
+        `first_lines`: lines that are parsed beyond the share by file size.
+        """
         self._credit = first_lines
         self._seen: set[bytes] = set()
         """Kinds seen in earlier stretches."""

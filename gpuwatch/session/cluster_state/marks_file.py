@@ -60,7 +60,10 @@ class MarksFile:
     """The marks file; it is read as a whole and changed under a lock."""
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
-        """`shared`: users of the folder's group may write it; otherwise only its owner."""
+        """Set the path of the marks file; with `shared`, users of the folder's group may write it.
+
+        Otherwise only its owner may.
+        """
         self.path = path
         self.shared = shared
 

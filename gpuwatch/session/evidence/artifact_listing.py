@@ -23,7 +23,7 @@ ANSWER_S = 20.0
 
 
 class ArtifactRequests(Protocol):
-    """The requests of a session for the files of a job."""
+    """Interface of a session: requests for the files of a job."""
 
     @property
     def fleet(self) -> Fleet:

@@ -34,7 +34,7 @@ MAX_NODE_S = 1800.0
 
 
 class TextReads(LineReads, Protocol):
-    """A session's requests for lines of node files, with `read_text`."""
+    """Interface of a session: requests for lines of node files, with `read_text`."""
 
     def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
         """Request lines from a byte offset on, without times, ranks and levels."""

@@ -22,7 +22,7 @@ SILENCE_S = 20.0
 
 
 class Pieces(Protocol):
-    """The requests of a session that a transfer needs."""
+    """Interface of a session: requests for pieces of dumps."""
 
     def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
         """Request a piece of a dump (`wire.DumpPiece`)."""

@@ -16,7 +16,7 @@ CHECK_EVERY_S = 1.0
 
 
 class Asks(Protocol):
-    """The requests of a session that a trigger needs."""
+    """Interface of a session: requests that make ranks write dumps, and that list dumps."""
 
     def ask_dumps(self, node: str, pids: list[int]) -> Asked:
         """Make these processes write their dumps (`wire.DumpResults`)."""

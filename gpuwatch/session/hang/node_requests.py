@@ -1,4 +1,4 @@
-"""The requests of a session that hang queries use."""
+"""Interface of a session: the requests to nodes that hang queries use."""
 
 from __future__ import annotations
 

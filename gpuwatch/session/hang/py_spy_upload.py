@@ -53,7 +53,7 @@ def load(path: Path) -> Program:
 
 
 class UploadRequests(Protocol):
-    """The requests of a session that an upload needs."""
+    """Interface of a session: requests that upload py-spy."""
 
     def upload_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
         """Send a piece of the program to a node's agent."""

@@ -44,7 +44,7 @@ class IncidentMemory:
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: the folder of the history file, which need not exist."""
+        """Create the history of incidents in the folder `folder`, which need not exist."""
         self._file = IncidentFile(folder / NAME)
         self._known: dict[str, list[SeenIncident]] | None = None
         """Class -> incidents of earlier sessions, as of the start; None: not read yet."""

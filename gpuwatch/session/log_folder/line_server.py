@@ -63,7 +63,7 @@ class LineServer:
     """Serves pages and tails of a folder's files. Any thread may call it; `follow` sends appended lines."""
 
     def __init__(self, send: Send) -> None:
-        """`send` takes encoded frames, from any thread."""
+        """Create the server. `send` takes encoded frames, from any thread."""
         self._send = send
         self._outbox = _FrameOutbox(send)
         self._cache = PieceCache()

@@ -61,7 +61,7 @@ class SearchServer:
     """The running searches, each in a forked process; it must live in a single-threaded process."""
 
     def __init__(self, send: Callable[[Frame | str], None]) -> None:
-        """`send` takes a frame as a dict or as JSON text."""
+        """Create the server. `send` takes a frame as a dict or as JSON text."""
         self._send = send
         self._files: dict[str, LogPath] = {}
         self._running: dict[int, RunningSearch] = {}

@@ -37,7 +37,7 @@ END_S = 5.0
 OUTCOME_WAIT_S = 6.0
 """Seconds within which a rank's later steps, or the end of its process, are received and judged."""
 MAX_PERIOD_S = 2.5
-"""Most seconds between two step lines of a log that shows within `OUTCOME_WAIT_S` that its rank goes on."""
+"""Most seconds between two steps of a rank for its log to show in `OUTCOME_WAIT_S` that the rank goes on."""
 STEPS = 10
 """Number of newest steps from which the time between two step lines is computed."""
 LASTING = ("num.", "hang.", "gpu.", "train.")

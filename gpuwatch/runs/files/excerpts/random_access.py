@@ -21,7 +21,7 @@ class PieceCache:
     """A cache of unpacked pieces of several files; the least recently used ones are evicted."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
-        """`limit`: maximum bytes to keep."""
+        """Create an empty cache of at most `limit` bytes."""
         self._limit = limit
         self._pieces: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._bytes = 0
