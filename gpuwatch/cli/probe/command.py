@@ -51,9 +51,9 @@ def probe(
 ) -> int:
     """Measure the links between GPUs and find the slow node, NIC, direction or link.
 
-    Collectives and pairs of ranks run over NCCL on the GPUs (over gloo, CPU ranks and TCP where there are
-    none: not the training fabric). Nothing is installed on the nodes; they need a Python with torch. The
-    probe prints how long it will take, refuses to run while GPUs are in use, and asks for confirmation.
+    Collectives and pairs of ranks run over NCCL on the GPUs; without GPUs they run over gloo (CPU ranks and
+    TCP), which is not the training fabric. Nothing is installed on the nodes; they need a Python with torch.
+    The probe prints how long it will take, refuses to run while GPUs are in use, and asks for confirmation.
 
     Exit status: 0 no slow component found, 1 a bad node, NIC, link or GPU, or the probe failed, 2 wrong
     usage, refused or not confirmed (nothing was measured), 130 Ctrl-C (results so far are printed).

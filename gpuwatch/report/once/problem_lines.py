@@ -239,10 +239,10 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     if unranked(nodes):
         no_job = "processes write training logs, and no rank is known"
     elif busy_unseen(fleet):
-        no_job = "the processes that use the GPUs are not visible"
+        no_job = ""  # the verdict names the nodes whose jobs are not visible
     elif hidden := processes_hidden(fleet):
         no_job = (
             f"no running job among the visible processes (those of other users on {fold(hidden)} are not)"
         )
-    clauses = [no_job] * (not jobs) + ["no log followed"] * (not logs)
+    clauses = [no_job] * bool(no_job and not jobs) + ["no log followed"] * (not logs)
     return clauses + ["search for ended jobs incomplete"] * (cut and not jobs)

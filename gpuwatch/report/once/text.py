@@ -197,9 +197,10 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
-        end = (f"; {idle}" if idle else "") + (f", but see above: {reported}" if reported else "")
+        end = (f"; {idle}" if idle else "") + (f"; {reported} (see above)" if reported else "")
         unknown = not_looked_at(fleet, stands)
-        seen = f"healthy, except that {' and '.join(unknown)}" if unknown else "all healthy"
+        seen = "no problem found" if reported else "all healthy"
+        seen = f"healthy, except that {' and '.join(unknown)}" if unknown else seen
         return Line(f"{what}: {seen}{end}", "warning" if busy_unseen(fleet) else "ok")
     severities = Counter(finding.condition.severity for finding in found if not stands.states(finding))
     severities.update(alert.severity for alert in stands.alerts)
@@ -211,7 +212,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     stand = len(stands.incidents)
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     if waiting := len([each for each in pending(fleet, now) if each.part != "node"]):
-        counts.append(f"{waiting} not known yet")
+        counts.append(f"{plural(waiting, 'part')} {'has' if waiting == 1 else 'have'} not answered yet")
     stalled = sum(job.is_stalled for job in stands.silent)
     counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)
     counts += [unreadable_text(stands.damaged)] * bool(stands.damaged)

@@ -8,7 +8,7 @@ from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
 from gpuwatch.probe.results import RankSlot, Results
 
-NOT_THE_FABRIC = "CPU ranks over TCP: not the training fabric"
+NOT_THE_FABRIC = "CPU ranks over TCP, not the training fabric"
 GIGA = 1e9
 
 GRAVITY: tuple[Grade, ...] = ("dead", "bad", "low", "noisy", "ok")
@@ -37,7 +37,7 @@ def backend_text(results: Results) -> str:
     if backend is None:
         return ""
     if backend == "gloo":
-        return f"GLOO, {NOT_THE_FABRIC}"
+        return f"gloo ({NOT_THE_FABRIC})"
     version = f" {plain(results.nccl)}" if results.nccl else ""
     over = (
         f" over {', '.join(sorted(plain(each) for each in results.transports))}" if results.transports else ""

@@ -108,8 +108,8 @@ def backend_lines(results: Results) -> Iterator[Line]:
     """Yield the back end, unless it is unknown."""
     text = backend_text(results)
     if text:
-        torch = f"  torch {plain(results.torch)}" if results.torch else ""
-        yield Line(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
+        torch = f"; torch {plain(results.torch)}" if results.torch else ""
+        yield Line(f"{text}{torch}", "warning" if text.startswith("gloo") else "plain")
 
 
 def verdict_lines(results: Results) -> Iterator[Line]:

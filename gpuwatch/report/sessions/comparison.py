@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.blocks.model import Line
+from gpuwatch.number_text import plural
 from gpuwatch.report.sessions.numbers import DASH, duration, fixed, loss_cell, loss_words, significant, whole
 from gpuwatch.runs.comparison.compare import (
     ScalingPoint,
@@ -235,5 +236,5 @@ def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[Line]:
             f"{each.name:<{width}}  {mode_of(one) or DASH:<6}  {whole(one.gpu_count):>4}  "
             f"{whole(one.steps):>8}  {fixed(one.duration_s, 1, 's'):>9}  {rate:>7}  "
             f"{loss_cell(one):>10}  {one.status or DASH}"
-            + (f"  ({len(each.problems)} incomplete)" if each.problems else "")
+            + (f"  ({plural(len(each.problems), 'problem')})" if each.problems else "")
         )

@@ -99,7 +99,7 @@ class PreflightPage(LinkPage):
         yield from self._fact(
             "who", f"{counted(estimate.ranks, 'rank')} on {counted(estimate.nodes, 'node')}", width
         )
-        fabric = "NCCL on the GPUs" if estimate.backend == "nccl" else "gloo on CPUs: not the training fabric"
+        fabric = "NCCL on the GPUs" if estimate.backend == "nccl" else "gloo on CPUs, not the training fabric"
         yield from self._fact("with", f"{fabric}, over {estimate.interface}", width)
         sizes = ", ".join(size_text(size) for size in request.sizes)
         if request.collectives:

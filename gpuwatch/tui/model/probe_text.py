@@ -45,7 +45,7 @@ def backend_text(results: Results) -> str:
     if backend is None:
         return ""
     if backend == "gloo":
-        return f"gloo, {NOT_THE_FABRIC}"
+        return f"gloo ({NOT_THE_FABRIC})"
     return f"NCCL {results.nccl}" if results.nccl else "NCCL"
 
 

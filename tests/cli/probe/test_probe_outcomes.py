@@ -82,7 +82,7 @@ def test_the_exit_status_says_whether_something_is_slow(
 
 def test_the_report_tells_what_was_found_what_was_measured_and_the_verdict_last() -> None:
     done = reported("bad", "--yes")
-    order = ["probe of --local", "python", "plan: GLOO", "collective ", "from (row)", "ALERT", "BAD  gpu-003"]
+    order = ["probe of --local", "python", "plan: gloo", "collective ", "from (row)", "ALERT", "BAD  gpu-003"]
     places = [done.stdout.index(words) for words in order]
     assert places == sorted(places)
     assert "\x1b" not in done.stdout
@@ -111,8 +111,8 @@ def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_shown(
     assert done.returncode == 2
     sentences(line_of(done.stderr, "40"))
     assert "--yes" in done.stderr
-    assert "plan: GLOO" in done.stdout
-    assert "plan: GLOO" not in done.stderr  # who reads both would read it twice
+    assert "plan: gloo" in done.stdout
+    assert "plan: gloo" not in done.stderr  # who reads both would read it twice
     assert "busbw" not in done.stdout
     path = tmp_path / "plan.json"
     assert reported("well", "--json", str(path)).returncode == 2
@@ -144,7 +144,7 @@ def test_a_baseline_is_kept_and_reported_when_it_is_not_healthy(tmp_path: Path, 
 def test_the_question_waits_for_a_yes() -> None:
     status, shown = typed("well", "y\n", until="[y/N]")
     assert status == 0
-    assert shown.index("plan: GLOO") < shown.index("Run it on 4 nodes for about 40 s?")
+    assert shown.index("plan: gloo") < shown.index("Run it on 4 nodes for about 40 s?")
     assert shown.index("[y/N]") < shown.index("all 12 links")
     assert COLOUR.search(shown)
 
