@@ -205,7 +205,7 @@ class _TracedRank(object):
                     preexec_fn=lambda: os.fchdir(self._folder),  # noqa: PLW1509 - one system call
                 )
             except OSError as error:
-                self.refuse("no guard of its file: {}".format(error.strerror))
+                self.refuse("its trace file cannot be guarded: {}".format(error.strerror))
         return self._guard is not None
 
     def check(self, passed: float, seconds: int) -> None:
@@ -218,7 +218,7 @@ class _TracedRank(object):
                 self.refuse(TOO_LARGE)
             elif not self.asked and passed > ASKING_S:
                 self.refuse(
-                    "it did not ask for orders within {:.0f} s (a torch without Kineto?)".format(passed)
+                    "it asked for no request within {:.0f} s (a torch without Kineto?)".format(passed)
                 )
             elif passed > seconds + TRACING_S:
                 self.refuse("its trace was not complete after {:.0f} s".format(passed))
@@ -240,7 +240,7 @@ class _TracedRank(object):
             found = os.fstat(descriptor)
             self._remove()
             if not stat.S_ISREG(found.st_mode) or found.st_uid != self._user:
-                self.refuse("its trace is no file of its own")
+                self.refuse("its trace is not a separate file")
             elif found.st_size > MAX_BYTES:
                 self.refuse(TOO_LARGE)
             else:

@@ -174,9 +174,9 @@ class Reporter(object):
 
 
 def fitting(rows: "list[dict[str, Any]]", most: int) -> "list[dict[str, Any]]":
-    """Return the rows, in order, of which as many as possible fit into `most` bytes of JSON.
+    """Return as many of the rows as fit into `most` bytes of JSON, in their order.
 
-    Small rows have precedence.
+    The smallest rows are chosen first.
     """
     sizes = [len(json.dumps(row)) + 1 for row in rows]
     kept, total = set(), 0

@@ -197,7 +197,7 @@ class PrometheusPump:
         if not answers:
             raise PrometheusError("the answer is not from a Prometheus server")
         if not 0 < answers[0].value[0] < MAX_TIME:
-            raise PrometheusError("its clock states no time")
+            raise PrometheusError("it reports no valid time")
         return answers[0].value[0], time.monotonic() - began
 
     def _ask_slowly(self) -> None:

@@ -174,7 +174,7 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Byte
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         reason = shown(str(error))
         return CarrierError(
-            f"{host.where} shares no accepted algorithm with gpuwatch ({reason}); it needs a newer sshd"
+            f"{host.where} and gpuwatch have no algorithm in common ({reason}); upgrade its sshd"
         )
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
         return UngreetedError(

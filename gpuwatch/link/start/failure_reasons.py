@@ -69,7 +69,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
     if _is_traceback(stderr):
         return Ending(_failed(stderr, what))
     if bye is not None:
-        return Ending(f"the {what} left: {bye}")
+        return Ending(f"the {what} ended: {bye}")
     stated = shown_lines(stderr, 1)
     received = f' ("{_quote(stated)}")' if stated else ""
     return Ending(

@@ -42,8 +42,8 @@ class StartFinder:
             if len(self._noise) > NOISE_LIMIT_BYTES + len(self._mark):
                 del self._noise[NOISE_LIMIT_BYTES:]
                 raise StreamError(
-                    f"more than {limit_text(NOISE_LIMIT_BYTES)} of noise came before the agent started; "
-                    "look at what its rc files print in a shell that is not interactive"
+                    f"more than {limit_text(NOISE_LIMIT_BYTES)} of output came before the agent started; "
+                    "check what the rc files print in a shell that is not interactive"
                 )
             return None
         rest = bytes(self._noise[at + len(self._mark) :])

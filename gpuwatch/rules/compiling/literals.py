@@ -162,7 +162,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
-    """Return several sets of runs; of each set, every match of the sequence contains at least one run."""
+    """Return sets of literal texts; every match of the pattern contains at least one text of each set."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(False)]
     flat = _opened(items)
@@ -194,7 +194,7 @@ def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
 
 
 def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
-    """Return the most distinctive set of runs of which every match of the sequence contains at least one."""
+    """Return the most distinctive set of literal texts of which every match of the pattern contains one."""
     options = _options(items)
     chosen = max(options, key=_value, default=())
     others = _groups([each for each in options if each is not chosen])

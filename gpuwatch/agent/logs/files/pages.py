@@ -124,9 +124,10 @@ def below(
 
 
 def offset_of_time(read_at: "ReadAt", size: int, wanted: float, until: "float | None" = None) -> "int | None":
-    """Return the start of the first line whose own time is `wanted` or later; None if no line has a time.
+    """Return the offset of the first line whose own time is `wanted` or later; None if no line has a time.
 
-    A bisection that assumes rising times. Lines without a time belong to the one before.
+    The end of the file if all times are earlier. A bisection that assumes rising times. Lines without a time
+    belong to the one before.
     """
     low, high, any_time = 0, size, False
     while high - low > _BLOCK_BYTES:

@@ -136,7 +136,7 @@ def _program() -> bytes:
     shipped = getattr(__spec__, "loader", None)
     make = getattr(shipped, "program", None)
     if make is None:
-        raise RuntimeError("the log reader is shipped by the agent, and the agent was not shipped")
+        raise RuntimeError("the agent was not sent as a bundle, so it has no log reader to start")
     needed = (package,) + tuple(agent + "." + name for name in SHIPPED_PACKAGES)
     text = make(package + ".worker", needed)
     body = zlib.compress(text.encode("utf-8"), 1)
