@@ -62,7 +62,7 @@ class NodeFinding(Struct, frozen=True):
 
     node: str
     since: float
-    """The start of the agent that reported it (`Node.agent_since`).
+    """The start of the agent that reported the finding (`Node.agent_since`).
 
     A restarted agent numbers its findings from the beginning.
     """

@@ -33,20 +33,20 @@ class InferenceServer:
     name: str
     readings: deque[ServerReading] = field(default_factory=lambda: deque(maxlen=KEPT_READINGS))
     error: str | None = None
-    """Why the last attempt to read it failed."""
+    """Why the last attempt to read the server's metrics failed."""
     failing_since: float | None = None
-    """When it began to fail (our monotonic clock)."""
+    """When reading the server's metrics began to fail (our monotonic clock)."""
     node: str | None = None
     file: str | None = None
-    """The log that reports it; None: `/metrics`."""
+    """The log file that reports the server's values; None: `/metrics`."""
     offset: int | None = None
-    """Offset of its newest line in bytes."""
+    """Offset in bytes of the newest line of the server's log."""
     requests: float | None = None
-    """Requests that its log has counted; None: none so far."""
+    """Requests that the server's log has counted; None: none so far."""
     failed: float | None = None
-    """The failed ones of `requests`; None: this log states no failures."""
+    """How many of `requests` failed; None: the log states no failures."""
     latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=KEPT_LATENCIES))
-    """(our monotonic clock, latency in seconds) of its requests."""
+    """(time on our monotonic clock, latency in seconds) of the server's requests."""
 
     def count(self, reported: Progress, at: float) -> None:
         """Add the requests and latencies of a frame that was received at `at`."""

@@ -26,7 +26,7 @@ _HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\]
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 
 MAX_SLOTS = 1024
-"""More GPUs than any machine has."""
+"""Highest accepted number of GPUs of a machine; no machine has more."""
 
 
 class Names(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Names(Struct, frozen=True):
 
     place: TextPosition
     names: tuple[str, ...]
-    """Empty if they are invalid."""
+    """The node names of a key; empty if they are invalid."""
     user: str | None = None
     """From `user@node`."""
     group: str | None = None

@@ -132,7 +132,7 @@ class Allocation(Struct, frozen=True):
     state: str
     """RUNNING, COMPLETED, ..."""
     ends: float | None
-    """Unix seconds: its end, or its time limit while it runs."""
+    """The end of the job in unix seconds; while it runs, its time limit."""
     restarts: int
 
 

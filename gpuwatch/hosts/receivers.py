@@ -37,7 +37,7 @@ class ReceiverSpec:
 
     kind: ReceiverKind
     target: str | tuple[str, ...]
-    """A URL; the words of a command."""
+    """The receiver's URL, or the words of its command."""
     min_severity: LeastSeverity = "warning"
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, str] | None = None

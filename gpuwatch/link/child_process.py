@@ -20,7 +20,7 @@ LEAVE_S = 0.7
 """Seconds for a child to exit after its stdin was closed."""
 KILLED_S = 0.5
 EXITED_S = 1.0
-"""Seconds to read a pipe after the child exited, since its descendants may keep it open."""
+"""Seconds for which a pipe is read after the child exited, because its descendants may keep it open."""
 EXIT_POLL_S = 1.0
 """Seconds between checks of the child where the kernel lacks pidfd (before Linux 5.3, macOS)."""
 LAST_WORDS_S = 0.2

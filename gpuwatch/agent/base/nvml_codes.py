@@ -28,7 +28,7 @@ NODE = (UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH)
 """Codes that mean a problem of the node's driver."""
 
 AGAIN = (INVALID_ARGUMENT, UNKNOWN)
-"""Codes worth one immediate retry."""
+"""NVML codes for which a call is repeated once at once."""
 
 WORDS = {
     14: "Corrupted infoROM",

@@ -31,9 +31,9 @@ PIPES = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 PREFIXES = (b"TORCH_FR_DUMP_TEMP_FILE", b"TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 USUAL = ("{HOME}/.cache/torch/comm_lib_trace_rank_", "/tmp/nccl_trace_rank_")  # noqa: S108 - torch's own defaults
 NAME = re.compile(r"(\d{1,7})(\.json|\.pickle|\.pkl|\.bin|\.pt)?$")
-"""The part after the prefix."""
+"""The form of a dump's file name after the prefix: the rank, perhaps with an extension."""
 START_ERROR_S = 2.0
-"""Seconds: the kernel gives its boot time in whole seconds, and file systems round."""
+"""Error of a process's start time in seconds: the kernel gives its boot time in whole seconds."""
 MAX_PIECE = 4 << 20
 MAX_PACKED = 256 << 10
 """Packed bytes per piece; a reply is limited to 1 MiB, and delays the node's other frames."""

@@ -33,13 +33,13 @@ CONFIGURATION = "PROFILE_START_TIME=0\nACTIVITIES_LOG_FILE={}\nACTIVITIES_DURATI
 FOLDER = "/dev/shm"  # noqa: S108 - of the rank, which names the file by a random number
 MAX_PROCESSES, MAX_SECONDS = 8, 10
 ASKING_S = 15.0
-"""Seconds in which a process must have asked."""
+"""Seconds within which a process must have requested a trace from the agent."""
 TRACING_S = 25.0
-"""Seconds beyond those of the trace in which the file must be complete."""
+"""Seconds after the end of a trace within which its file must be complete."""
 MAX_BYTES = 256 << 20
 TOO_LARGE = "its trace is larger than {} MiB; fewer --seconds need less".format(MAX_BYTES >> 20)
 FREE_BYTES = 2 * MAX_BYTES
-"""Bytes that must be free in /dev/shm of the rank, whose collectives and loaders use it, too."""
+"""Bytes that must be free in the rank's /dev/shm, because its collectives and loaders use that too."""
 GUARD = (
     "trap '' HUP INT TERM; read -r _; n=0; "
     'while [ -d "$2" ] && [ "$n" -lt 600 ] && [ ! -e "$3" ] && [ ! -L "$3" ]; do sleep 1; n=$((n+1)); done; '
@@ -52,7 +52,7 @@ minutes have passed; deletes the files.
 It is a process of its own because a request's thread ends with the agent, and the rank may write later.
 """
 _LEFT_GUARDS: "list[subprocess.Popen[bytes]]" = []
-"""Guards that still run, to be waited for."""
+"""Guard processes that still run and must be waited for."""
 
 
 def kernels(request: "dict[str, Any]", proc: str) -> "dict[str, Any]":

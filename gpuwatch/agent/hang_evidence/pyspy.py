@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_THREADS = 16
 MAX_FRAMES = 60
-"""Frames of a main thread; other threads get a quarter."""
+"""Most frames of a main thread's stack; of other threads a quarter."""
 MAX_OUTPUT = 8 << 20
 
 

@@ -28,9 +28,9 @@ MAX_REPORTED_THREADS = 24
 BETWEEN_S = 0.5
 """Seconds over which CPU time is compared, to distinguish spinning from sleeping ranks."""
 ONE_S = 4.0
-"""Seconds for py-spy per process."""
+"""Time limit in seconds for one process's stacks by py-spy."""
 ALL_STACKS_TIMEOUT_S = 12.0
-"""Seconds for all processes."""
+"""Time limit in seconds for the stacks of all processes."""
 MAX_CHILDREN, MAX_REPORTED_CHILDREN = 256, 8
 """Child processes of a rank (such as data-loader workers): examined, and reported."""
 _UNREADABLE_STATES = ("D", "T", "t")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 HOLD_S = 0.5
 """Seconds that NVML's report waits for the kernel's line, if the kernel log is readable."""
 SAME_S = 10.0
-"""Seconds by which the two reports of one event may differ."""
+"""Seconds by which NVML's and the kernel's report of one Xid may differ."""
 
 
 class XidJoin(object):

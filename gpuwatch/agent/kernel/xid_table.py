@@ -132,7 +132,7 @@ _TABLE = (
         ((61,), "warning", "Micro-controller warning", _RESET_REPORT),  # unused today, sent by old drivers
     )),
 )  # fmt: skip
-"""Class, and its codes with severity, title and remedy."""
+"""Classes of Xids, each with its codes and their severity, title and remedy."""
 
 CATALOGUE = {
     code: (name, severity, title, remedy)
@@ -140,7 +140,7 @@ CATALOGUE = {
     for codes, severity, title, remedy in rows
     for code in codes
 }
-"""Code -> (class, severity, title, remedy)."""
+"""Xid -> (class, severity, title, remedy)."""
 
 UNKNOWN = (
     "gpu.xid.unknown",
@@ -148,10 +148,10 @@ UNKNOWN = (
     "Not in the Xid catalogue",
     "Not in the catalogue that gpuwatch knows: look it up in NVIDIA's Xid list, read the kernel log.",
 )
-"""The entry for unlisted codes."""
+"""Class, severity, title and remedy of an Xid that the table does not list."""
 
 FOLLOW_UPS = frozenset((45, 137, 154))
-"""Codes that usually follow from another one."""
+"""Xids that usually follow from another Xid."""
 
 _NVLINK5_CODES = frozenset(range(144, 151))
 _NVLINK_TEXT_CODES = frozenset(range(70, 78))

@@ -23,7 +23,7 @@ COUNTS_S = 5.0
 MAX_FINDING = 100000
 """Characters of a finding's lines; the wire accepts 1 MiB, and JSON may use 6 bytes per character."""
 SHORT_FINDING = 2000
-"""The limit after too many findings."""
+"""Maximum characters of a finding's lines while the outbox is full."""
 MAX_LIST_BYTES = 768 << 10
 """Bytes of a file list; the wire accepts 1 MiB, and anyone can create names of 4 kB."""
 BEHIND_BYTES = 16 << 20

@@ -14,7 +14,7 @@ FORM_SIGNS = (
     "r8_", "dapi", "shpat_", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-", "tskey-", "mii",
     "b3blbnnzac1rzxktdj", "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
-"""One of these substrings (lower case) is in every text with such a token."""
+"""Substrings in lower case; every text with a token of a known form contains one of them."""
 _FORMS = pattern_of(
     r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
     r"|\bgithub_pat_\w{20,255}|\bgl[a-z]{1,6}t-[\w-]{16,255}|\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,255}"

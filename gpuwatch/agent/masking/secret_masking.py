@@ -27,7 +27,7 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "\u5bc6\u7801", "sessid", "ldap", "ipmi", "key_data",
     "otp", "pin=", "pin:", "passcode", " -k ", ".pass", ".key",
 )  # fmt: skip
-"""One of these substrings (lower case) is in every text with something to mask."""
+"""Substrings in lower case; every text with a secret contains one of them."""
 _BETWEEN = (
     r"(?P<between>\\{0,7}[\"']{0,2}[ \u00a0]{0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
     r"(?:[&!][\w!]{1,40}[ \t]{1,3}){0,2}"

@@ -72,7 +72,7 @@ _PROPERTY = pattern_of(
     r"<(?:value|string)>" + _TEXT
 )
 _QUOTED_PAIR = pattern_of(r"([\"'])([\w.-]{3,80})=([^\"'\n]{1,4096})(?=\1)")
-"""`"DB_PASSWORD=two words"`."""
+"""A quoted assignment to a secret's name, as in `"DB_PASSWORD=two words"`."""
 _NAME_LINE = pattern_of(
     r"(?:(?:^|[\s\"'{-])" + _NAME_KEY + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
     r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>"

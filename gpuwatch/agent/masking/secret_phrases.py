@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Match
 
 PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login", "identified")
-"""One of these substrings (lower case) is in every text with such a phrase."""
+"""Substrings in lower case; every text with a phrase about a secret contains one of them."""
 _CLIENTS = ("mysql", "mariadb", "redis-cli", "ldap", "ipmitool", "login")
 _GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
 _WANDB = pattern_of(
@@ -84,7 +84,7 @@ _NAME_ENDS = pattern_of(
     r"(?<![\w.-])([\w.-]{3,80})[\"']?"
     r"(?:[ \t]{0,3}[:=][ \t]{0,3}(?:[&!][\w!]{1,40}[ \t]{0,3}){0,2}[>|\[{(]?[-+]?[ \t]{0,3}\\?|[ \t]{1,3}\\)$"
 )
-"""A line that ends with a name whose value is below: YAML's `secret: >`, `--password=` before a line end."""
+"""A line that ends with a secret's name; its value is in the next line (YAML's `secret: >`)."""
 _KEY_BEGINS = pattern_of(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
 _LAST_SIGNS = tuple(":=>|-+\\[{(")
 """Last characters of a line whose value, or private key, follows."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CHILDREN = 1024
 LEAST_PCT = 1.0
-"""Percent of a core below which the use is left out."""
+"""Percent of a core below which the CPU use of a rank's children is not reported."""
 MAX_STATUS = 1 << 13
 """Bytes of /proc/PID/status that are read."""
 MAX_LISTED = 32

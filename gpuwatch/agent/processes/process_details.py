@@ -35,7 +35,7 @@ _CONTAINERS = (
 )
 _CONTAINER_ID = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _USER_SLICE = re.compile(r":/(?:\S*/)?user(?:-\d+)?\.slice/")
-"""Control groups below it are named by their user."""
+"""The control group of a user's sessions; the user chooses the names of the groups below it."""
 _RUNTIME_LOGS = (
     "var/log/containers/*-{0}.log",
     "var/lib/docker/containers/{0}/{0}-json.log",

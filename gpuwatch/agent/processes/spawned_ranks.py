@@ -27,7 +27,7 @@ MAX_THREADS = 256
 PROGRAMS = ("python", "pt_", "ray::")
 """Prefixes of names of training processes; Ray appends the actor's class."""
 SPAWNED = "spawn_main"
-"""In multiprocessing's command line."""
+"""The function in the command line of a process that Python's multiprocessing has spawned."""
 LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
 """Path parts of libraries that a training process has mapped."""
 MAX_MAPS = 8 << 20

@@ -40,11 +40,11 @@ class Claim:
 
     ranks: dict[int, Process] = field(default_factory=dict)
     sizes: frozenset[int] = frozenset()
-    """The world sizes that its processes report."""
+    """The world sizes that the node's processes of the job report."""
     machine: str = ""
     """The boot id, or the node's name if unknown."""
     listed_at: int = 0
-    """The number of its newest list; all lists of the fleet are numbered in order of arrival."""
+    """The number of the node's newest rank list; all lists of the fleet are numbered by arrival."""
     first: dict[int, int] = field(default_factory=dict)
     """Rank -> the number of the list in which this node first claimed it."""
     lost: dict[int, Process] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Claim:
     They stay rejected when that node's processes end.
     """
     since: int = 0
-    """The number of the list in which it first reported its world sizes."""
+    """The number of the list in which the node first reported its world sizes."""
 
     def renew(self, ranks: dict[int, Process], sizes: frozenset[int], machine: str, number: int) -> None:
         """Replace the ranks and world sizes by those of the node's newest list, which has this number."""

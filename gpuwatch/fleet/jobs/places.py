@@ -31,19 +31,19 @@ class RankPlace(Struct, frozen=True):
     world_size: int | None = None
     logs: tuple[str, ...] = ()
     since: float | None = None
-    """When it was first started: unix seconds on our clock."""
+    """When the rank was first started: unix seconds on our clock."""
     until: float | None = None
-    """When its end was seen (unix seconds), or None."""
+    """When the end of the rank was seen (unix seconds); None: not yet."""
     inferred: bool = False
-    """True if the rank number is inferred from the order in which its siblings started."""
+    """True if the rank number is inferred from the order in which sibling processes started."""
     how: str = ""
     """The source in a few words: "environment of pid 4711", "NCCL INFO line", "file name"."""
     started: float | None = None
-    """When the current process was started, after restarts of the job."""
+    """When the rank's current process was started, after restarts of the job."""
     inner_pid: int | None = None
-    """The pid in its container's pid namespace, if it has one."""
+    """The rank's pid in the pid namespace of its container, if it runs in one."""
     launcher: int | None = None
-    """The pid of its launcher, where an agent lists the rank."""
+    """The pid of the rank's launcher, if an agent lists the rank."""
     children: tuple[int, ...] = ()
     """Pids of what the current process has started, also of what has ended: the newest `KEPT_CHILDREN`."""
 
@@ -57,7 +57,7 @@ class Places(Struct, frozen=True):
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)
     """(node, GPU's UUID or PCI address) -> the GPU's index, whether a rank uses it or not."""
     loose: dict[tuple[str, str], Reach] = field(default_factory=dict)
-    """(node, log file) without a known job -> what it may belong to."""
+    """(node, log file) without a known job -> the jobs that the file may belong to."""
     live: bool = False
     """True for a live fleet, whose nodes are all known: a log cannot add another node."""
     kernel_logs: frozenset[str] = frozenset()

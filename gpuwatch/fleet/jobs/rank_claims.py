@@ -30,19 +30,19 @@ class RunningRank(Struct, frozen=True):
     pid: int
     rank: int
     base: str
-    """Its first job name, which another job may share."""
+    """The first name of the rank's job, which another job may share."""
     master: str | None
     launcher: int
-    """The pid of its launcher; 0 if unknown."""
+    """The pid of the rank's launcher; 0 if unknown."""
     folder: str
     start: float
     logs: tuple[str, ...]
 
     tree: str
-    """The fleet-wide name of the process tree that started it."""
+    """The fleet-wide name of the process tree that started the rank."""
     node: str = ""
     size: int | None = None
-    """The world size in its environment."""
+    """The world size in the rank's environment."""
     user: str | None = None
 
     @property

@@ -36,9 +36,9 @@ class _JobTasks:
     nodes: dict[int, str | None] = field(default_factory=dict)
     """Task -> the host that `srun` reports for it; None: only a line prefix names the task."""
     most_rank: int = -1
-    """The highest rank in a line."""
+    """The highest rank that a log line of the job names."""
     launched: bool = False
-    """True if a launcher of several ranks logs here."""
+    """True if a launcher of several ranks writes to the job's log."""
 
     def are_ranks(self) -> bool:
         """Return True if the tasks count from 0 without a gap, and no line shows that they are not ranks."""

@@ -27,14 +27,14 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     """When the line was logged (unix seconds on the node's clock)."""
     timed: bool
     done: bool
-    """False: it was begun, not finished."""
+    """True if the save finished; False: it was begun only."""
     complete: bool | None = None
-    """True if its files are complete; None: they were not seen, or do not show it."""
+    """True if the checkpoint's files are complete; None: unknown."""
     files: int | None = None
     size: int | None = None
-    """Size of its files in bytes."""
+    """Size of the checkpoint's files in bytes."""
     good: str | None = None
-    """For an incomplete one: the newest older checkpoint that may be complete, and when that was written."""
+    """If this checkpoint is incomplete: the newest older one that may be complete, and its time."""
     good_at: float | None = None
 
 

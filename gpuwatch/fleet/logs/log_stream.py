@@ -34,7 +34,7 @@ class LogStream:
 
     node: str
     file: str
-    """In a search: the file of the newest lines."""
+    """The file of the newest lines of a search."""
     id: int
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     files: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))

@@ -50,7 +50,7 @@ class Value(Struct, frozen=True):
 
     value: float
     at: float
-    """When it was written (our monotonic clock); for an old line without a time, when it was read."""
+    """When the value was written (our monotonic clock); for an old line without a time, when it was read."""
     sure: bool = True
     """True if `at` is when it was written. False: the value is at least this old."""
 
@@ -69,9 +69,9 @@ class LoggedStep:
     tokens_per_s: float | None = None
     samples_per_s: float | None = None
     offset: int | None = field(default=None, kw_only=True)
-    """The offset of its line in the file in bytes; None: not reported."""
+    """The offset in bytes of the step's line in the file; None: not reported."""
     communication_s: float | None = field(default=None, kw_only=True)
-    """Seconds of it spent in communication, by a logged timer."""
+    """Seconds of the step spent in communication, by a logged timer."""
 
     @property
     def is_odd(self) -> bool:
@@ -92,7 +92,7 @@ class RankProgress:
     pid: int | None = None
     dialect: str = ""
     per_epoch: bool = False
-    """True if its step numbers restart with every epoch."""
+    """True if the rank's step numbers restart with every epoch."""
     values: dict[str, Value] = field(default_factory=dict)
     """Field of `wire.Progress` -> the newest value."""
     phases: dict[str, Value] = field(default_factory=dict)
@@ -104,17 +104,17 @@ class RankProgress:
     past: list[LoggedStep] = field(default_factory=list)
     """Steps from before gpuwatch connected, thinned: for curves, never for judgements."""
     offset: int = 0
-    """Offset of its newest line in the file."""
+    """Offset in bytes of the rank's newest line in the file."""
     received_at: float = -math.inf
-    """When it last reported anything (our monotonic clock)."""
+    """When the rank last reported any progress (our monotonic clock)."""
     stepped_live: bool = False
     """True if a step was seen when it was logged; steps in a backlog are older."""
     stepped_at: float | None = None
-    """When the last new step was received; None: it never reported one."""
+    """When the rank's last new step was received (our monotonic clock); None: never."""
     highest_scale: float | None = None
     """The highest loss scale so far."""
     tasks: set[int] = field(default_factory=set)
-    """The Slurm tasks in the prefixes of its lines, while these are not known to be ranks."""
+    """The Slurm tasks in the prefixes of the rank's lines, while these are not known to be ranks."""
     version: int = 0
 
     def value(self, name: str) -> float | None:

@@ -9,7 +9,7 @@ COMMUNICATION = (
 )  # fmt: skip
 LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
 NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
-"""Timer names that contain the same words but mean a whole step, communication, or one-time work."""
+"""Timer names with a word for data loading that mean a whole step, communication or one-time work."""
 
 
 def longest_timer(phases: Mapping[str, float], words: Sequence[str]) -> float:

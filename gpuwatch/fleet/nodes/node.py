@@ -55,7 +55,7 @@ class Gpu:
     reason: str | None = None
     stuck_in: str | None = None
     stuck_at: float | None = None
-    """When the driver call that has not returned was entered."""
+    """When the driver call that has not returned yet was entered."""
     fast: GpuFast | None = None
     fast_at: float | None = None
     first_fast_at: float | None = None
@@ -65,7 +65,7 @@ class Gpu:
     slow_at: float | None = None
     missing: dict[str, str] = field(default_factory=dict)
     last_ranks: tuple[int, ...] = ()
-    """The ranks of the processes that last held it."""
+    """The ranks of the processes that last had the GPU open."""
     last_ranks_at: float | None = None
     history: GpuHistory = field(default_factory=GpuHistory)
     version: int = 0
@@ -110,16 +110,16 @@ class Node:
     interval_s: float
     link: LinkStatus = field(default_factory=lambda: LinkStatus("connecting"))
     link_at: float | None = None
-    """When the link status last changed."""
+    """When the status of the node's link last changed (our monotonic clock)."""
     received_at: float | None = None
-    """When the last frame of any kind was received."""
+    """When the node's last frame of any kind was received (our monotonic clock)."""
     hello: Hello | None = None
     gpus: dict[str, Gpu] = field(default_factory=dict)
     """UUID -> GPU; a GPU that disappears stays, marked as lost."""
     host: HostSample | None = None
     host_at: float | None = None
     events_held: int = 0
-    """Number of Xids that its agent has not reported yet, because it waits for the kernel's line."""
+    """Number of Xids that the agent has not reported yet because it waits for the kernel's line."""
     disks_at: float | None = None
     """When `host.disks` was read, which is less often than the rest of `host`."""
     host_history: HostHistory = field(default_factory=HostHistory)
@@ -128,7 +128,7 @@ class Node:
     processes_at: float | None = None
     processes_partial: str | None = None
     crowded_ranks: dict[int, int] = field(default_factory=dict)
-    """Rank -> number of processes here that claim it for one job, if more than can be distinguished."""
+    """Rank -> number of the node's processes that claim the rank for one job, if too many to distinguish."""
     logs: list[LogFile] = field(default_factory=list)
     logs_truncated: int = 0
     """Number of log files that the agent does not follow because there are too many."""
@@ -139,7 +139,7 @@ class Node:
     shared_folders: list[SharedFolder] = field(default_factory=list)
     """Folders on network file systems that may hold the logs of ended jobs."""
     search_cut: bool = False
-    """True if a limit stopped its search for ended jobs early."""
+    """True if a limit stopped the agent's search for ended jobs early."""
     logs_at: float | None = None
     logs_listed_at: float = 0.0
     """When the agent made the newest list of log files (unix seconds on the node's clock)."""
@@ -154,13 +154,13 @@ class Node:
     bye: str | None = None
     version: int = 0
     standing: NodeStanding | None = None
-    """What the scheduler reports about it; None: no scheduler, or the node is unknown to it."""
+    """What the scheduler reports about the node; None: no scheduler, or the node is unknown to it."""
     own_host: str | None = None
-    """The host name that its agent reports, if no other node has it; None: unknown."""
+    """The host name that the node's agent reports, if no other node has it; None: unknown."""
     taken_host: str | None = None
-    """Another node of the plan whose name this one's agent reports as its own."""
+    """Another node of the plan whose name this node's agent reports as its own."""
     rivals: dict[int, str] = field(default_factory=dict)
-    """Rank of its processes -> another node that claims it for the same job."""
+    """Rank that a process of the node claims -> another node that claims this rank of the same job."""
 
     agent_since: float = 0.0
     """When the link to the current agent became live (our monotonic clock)."""

@@ -38,7 +38,7 @@ class KubeEvent(Struct, frozen=True):
     """One failure of a pod or of a machine."""
 
     uid: str
-    """Equal when the same event is reported again with a higher count."""
+    """The event's id, which stays equal if it is reported again with a higher count."""
     reason: str
     """A key of `RULES`."""
     kind: str
@@ -46,7 +46,7 @@ class KubeEvent(Struct, frozen=True):
     name: str
     """The name of the pod or the machine."""
     at: float
-    """When it was last seen (unix seconds)."""
+    """When the event was last seen (unix seconds)."""
     message: str = ""
     count: int = 1
 

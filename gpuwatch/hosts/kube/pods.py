@@ -44,19 +44,19 @@ class Pod(Struct, frozen=True):
     gpus: int | None
     """Number of GPUs that this container requests; None: it requests none."""
     node: str
-    """The machine on which it runs; "" while it waits."""
+    """The machine on which the pod runs; "" while it waits."""
     phase: str
-    """Running, Pending, Failed, ..."""
+    """The pod's phase: Running, Pending, Failed, ..."""
     reason: str
-    """Why its container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else ""."""
+    """Why the pod's container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else ""."""
     restarts: int
     devices: str
-    """The GPUs that a scheduler has noted for it: UUIDs or numbers of the machine's GPUs; "" if none has."""
+    """GPUs that a scheduler assigned to the pod: UUIDs, or numbers of the machine's GPUs; "" if none."""
     mig: str
-    """Its MIG devices: `2x 1g.10gb`; "" without any."""
+    """The pod's MIG devices: `2x 1g.10gb`; "" without any."""
     role: str
     index: str
-    """Its index within its role, as the operator numbers the pods; "" without one."""
+    """The pod's index within its role, as the operator numbers the pods; "" without one."""
 
 
 def read_pods(text: str) -> list[Pod]:

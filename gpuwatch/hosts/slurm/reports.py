@@ -35,7 +35,7 @@ class SlurmJob(Struct, frozen=True):
     name: str = ""
     user: str = ""
     state: str = ""
-    """RUNNING, PENDING, FAILED, ..."""
+    """The job's state: RUNNING, PENDING, FAILED, ..."""
     reason: str = ""
     """Slurm's reason for the job's state."""
     exit_code: str = ""
@@ -53,7 +53,7 @@ class SlurmJob(Struct, frozen=True):
     """Unix seconds: the end, or the time limit of a running job."""
     restarts: int = 0
     names: frozenset[str] = frozenset()
-    """The ids that stand for it: `41`, of a task of an array also `41_3`, of a part `41+1`."""
+    """The ids of the job: `41`, of a task of an array also `41_3`, of a part `41+1`."""
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
@@ -144,9 +144,9 @@ class SlurmNode(Struct, frozen=True):
     """The state of a node, as Slurm reports it."""
 
     state: str
-    """`IDLE`, `MIXED+DRAIN`, `DOWN*`."""
+    """The node's state as Slurm prints it: `IDLE`, `MIXED+DRAIN`, `DOWN*`."""
     reason: str = ""
-    """Why it was taken out, by whom and when."""
+    """Why the node was taken out of service, by whom and when."""
 
 
 def read_nodes(text: str) -> dict[str, SlurmNode]:

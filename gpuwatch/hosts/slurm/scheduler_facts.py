@@ -21,9 +21,9 @@ class NodeStanding(Struct, frozen=True):
 
     scheduler: Literal["Slurm", "Kubernetes"]
     state: str
-    """`MIXED+DRAIN`, `DOWN*`, `NotReady`."""
+    """The scheduler's state of the node: `MIXED+DRAIN`, `DOWN*`, `NotReady`."""
     reason: str = ""
-    """Why it is out of service, by whom and when, in the scheduler's words."""
+    """Why the node is out of service, by whom and when, in the scheduler's words."""
 
     @property
     def is_out(self) -> bool:

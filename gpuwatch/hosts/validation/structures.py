@@ -80,7 +80,7 @@ def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yam
 
 
 WORD = re.compile(r"[\w.<-][\w. <-]{0,60}")
-"""Text that may be a misspelt key; other lines may be from a file with passwords."""
+"""Form of a text that may be a misspelt key and may be shown; other text may contain a password."""
 
 
 class Record(Shape):

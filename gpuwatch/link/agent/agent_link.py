@@ -39,9 +39,9 @@ class LinkContext(Struct, frozen=True):
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
     logs: LogConfig | None = None
-    """None: the agents read no logs."""
+    """How agents read logs; None: they read none."""
     modules: Mapping[str, str] | None = None
-    """Replaces the installed agent (tests)."""
+    """Sources that tests send instead of the installed agent: module -> text; None: the installed one."""
 
     def close(self) -> None:
         """End the shared threads, after every link was closed."""

@@ -18,7 +18,7 @@ class RetryPace(Struct, frozen=True):
 
     first_s: float = 1.0
     most_s: float = 8.0
-    """A rebooting node is reconnected within 10 s of its sshd's return."""
+    """Longest delay in seconds: a rebooting node is reconnected within 10 s of its sshd's return."""
     final_first_s: float = 60.0
     final_most_s: float = 600.0
     settled_s: float = 30.0

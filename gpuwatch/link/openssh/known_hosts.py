@@ -39,7 +39,7 @@ class HostKeyVerdict(Struct, frozen=True):
     certified: bool = False
     """True if verified through a certificate authority."""
     note: str = ""
-    """Why a shown certificate was not accepted."""
+    """Why the certificate that the host showed was not accepted."""
 
 
 class HostName(Struct, frozen=True):

@@ -28,7 +28,7 @@ from gpuwatch.link.prometheus.vocabularies import (
 from gpuwatch.link.stream.options import LinkOptions
 
 DISCOVERY_S = 15.0
-"""All queries for the nodes together; nothing is shown before they are answered."""
+"""Time limit in seconds for all queries that find the nodes."""
 LOOKED_BACK_S = 300.0
 """Seconds of samples from which the scrape interval is computed."""
 MAX_NODES = 20_000

@@ -44,7 +44,7 @@ class NodeFrames:
     inventory: list[GpuInfo] = field(default_factory=list)
     """The GPUs of the last hello, by index."""
     lacks_host: bool = False
-    """The last query of the hosts had no value of this one."""
+    """True if the last query of host values had none for this node."""
     _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     _sent_hello: bool = False
     _sent_notices: list[Notice] = field(default_factory=list)

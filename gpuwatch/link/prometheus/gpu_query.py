@@ -17,7 +17,7 @@ MAX_GPUS = 1024
 """Most GPUs per node."""
 MAX_KEYS = 200_000
 MAX_TIME = 1e11
-"""Unix seconds, in the year 5138."""
+"""The latest accepted time in unix seconds, in the year 5138."""
 MAX_REASONS = 16
 
 

@@ -34,7 +34,7 @@ _NODE_EXPORTER = {
     "node_memory_MemTotal_bytes": "memory_total_bytes",
     "node_memory_SwapTotal_bytes": "swap_total_bytes",
 }
-"""Metric of node-exporter -> field."""
+"""Metric of node-exporter -> the field of host values that it fills."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Vocabulary(Struct, frozen=True):
     """A metric that every GPU has."""
     columns: Mapping[str, Columns]
     by_gpu: str
-    """Labels that distinguish GPUs."""
+    """The labels of a series that distinguish GPUs."""
 
     def node_of(self, labels: SeriesLabels) -> str:
         """Return the node that a series' labels name, else the host of its scrape target."""

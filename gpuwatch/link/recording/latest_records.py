@@ -62,9 +62,9 @@ class _NodeRecords:
     """`host`, `disks` and `agent` -> the last sample that had it."""
     events: deque[StreamRecord] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     findings: dict[tuple[int, int], StreamRecord] = field(default_factory=dict)
-    """By agent instance and finding id."""
+    """(agent instance, finding id) -> the finding's newest record."""
     lives: dict[int, StreamRecord] = field(default_factory=dict)
-    """Agent instance -> the link record that began it, while findings of it are kept."""
+    """Agent instance -> the link record of its start, kept as long as one of its findings."""
     life: int = 0
     progress: dict[tuple[object, ...], deque[StreamRecord]] = field(default_factory=dict)
     past: dict[tuple[object, ...], StreamRecord] = field(default_factory=dict)

@@ -26,9 +26,9 @@ class Holder(msgspec.Struct, frozen=True):
     host: str
     pid: int
     started: float
-    """Start of its process (clock ticks since boot), to distinguish reused pids."""
+    """Start of the recorder's process (clock ticks since boot), to distinguish reused pids."""
     beat: float
-    """Time of its last commit (unix seconds)."""
+    """Time of the recorder's last commit (unix seconds)."""
 
     @property
     def words(self) -> str:

@@ -12,7 +12,7 @@ from gpuwatch.link.recording.records import StreamRecord, records_of
 MAX_BLOCK_BYTES = 64 << 20
 """A block that claims to expand to more is damaged."""
 MAX_DICTIONARIES = 256
-"""Maximum number in memory; each start of a recorder trains one."""
+"""Maximum number of dictionaries in memory; each start of a recorder trains one."""
 LATE_MICROS = 60_000_000
 """A record may be so much newer than the end of its part; one that is newer would never be played."""
 MAX_SEEK_BYTES, MAX_SEEK_RECORDS, MAX_SEEK_CPU_S = 512 << 20, 1_000_000, 20.0

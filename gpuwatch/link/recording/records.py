@@ -35,7 +35,7 @@ class StreamRecord(Struct, frozen=True, gc=False):
     """One record of a recording, with its content undecoded."""
 
     at: int
-    """Microseconds of recorded time."""
+    """Time of the record in microseconds of recorded time."""
     node: int
     kind: str
     body: bytes

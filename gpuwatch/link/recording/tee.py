@@ -28,7 +28,7 @@ KEY_SHARE = 0.1
 SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 12, 1
 """Blocks up to this size use the first zstd level, larger ones (of many nodes) the second."""
 RING_BYTES, RING_S = 32 << 20, 900.0
-"""Size and age of the running session's ring."""
+"""Maximum bytes and age (seconds) of the running session's ring of recent records."""
 MICRO = 1_000_000
 ANSWERS, MARKED = frozenset(("lines", "reply")), frozenset(("finding", "event"))
 """Kinds of frames: answers to requests, and what the timeline counts."""
@@ -41,7 +41,7 @@ class RecordBlock(Struct, frozen=True):
     first: int
     last: int
     wall: int
-    """Wall clock minus recorded time, at the end."""
+    """Wall clock minus recorded time at the end of the block."""
     frames: int
     findings: int
     data: bytes

@@ -8,14 +8,14 @@ import msgspec
 
 LENGTH_BYTES = 4
 MAX_MESSAGE_BYTES = 128 << 20
-"""A key frame of 1,000 nodes is about 10 MB."""
+"""Largest accepted message; a key frame of 1,000 nodes is about 10 MB."""
 
 
 class Opening(msgspec.Struct, tag="opening", frozen=True):
     """The first message of the relay to a viewer."""
 
     plan: bytes
-    """JSON without connection settings."""
+    """The plan as JSON, without connection settings."""
     nodes: dict[int, str]
     shift_s: float
     """Converts this machine's monotonic clock to recorded time."""
@@ -28,7 +28,7 @@ class Packed(msgspec.Struct, tag="packed", frozen=True):
 
     what: Literal["dictionary", "key", "block"]
     at: int
-    """Microseconds of recorded time; for a dictionary its id."""
+    """Time of the block in microseconds of recorded time; for a dictionary its id."""
     data: bytes
 
 

@@ -98,7 +98,7 @@ ENGINES = (
         quantile_unit_s=1e-6,
     ),
 )
-"""In the order in which they are tried."""
+"""The known inference servers, in the order in which they are tried."""
 
 
 class NoEngineError(ValueError):

@@ -16,7 +16,7 @@ class ServerReading(Struct, frozen=True):
     at: float
     """Our monotonic clock."""
     engine: str
-    """vLLM, SGLang, TGI or Triton."""
+    """The name of the server's software: vLLM, SGLang, TGI or Triton."""
     running: float | None = None
     """Requests in progress."""
     waiting: float | None = None

@@ -18,7 +18,7 @@ from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
 MIB = 1 << 20
 WORD_LIMIT = 100
 MAX_VALUE = 1e12
-"""Larger than any memory in MiB and any other number of a GPU."""
+"""Highest accepted number in a row of nvidia-smi, larger than any memory in MiB."""
 MAX_SMI_GPUS = 64
 """Rows of more GPUs are refused, so that garbage cannot fill the fleet."""
 _LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)

@@ -38,14 +38,14 @@ class Answers:
 
     password: str | None = field(default=None, repr=False)
     respond: Responder | None = field(default=None, repr=False)
-    """Asks the user; only before the screen starts."""
+    """Function that asks the user, called only before the screen starts."""
 
 
 class _Proposal(Struct, frozen=True):
     method: str
     label: str
     attempt: Callable[[], Sequence[str]]
-    """Returns the methods still required; raises when refused."""
+    """Function that tries the method; returns the methods still required, and raises if refused."""
 
 
 def authenticate(

@@ -26,10 +26,10 @@ from gpuwatch.plain import plain
 MAX_PACKET_BYTES = 128 * 1024
 """RFC 4253 asks for 35,000; a channel of ours takes 32,768 of data at a time."""
 MAX_GREETING_BYTES = 64 * 1024
-"""Bytes before and in the line with the version."""
+"""Most bytes that a server may send up to the end of its version line."""
 NUMBER_BYTES = 8
 MAX_ENTRIES = 256
-"""Extensions or prompts in one packet."""
+"""Most extensions or prompts in one packet."""
 WINDOWS = 2
 """Maximum unread data of a channel, in windows: one for output, one for errors."""
 READ_AHEAD_BYTES = 4096
@@ -43,7 +43,7 @@ A packet takes 10 to 30 us of CPU time. 64 MiB/s of data in packets of 32 KiB st
 """
 PAUSE_S = 0.1
 MAX_TEXT = 300
-"""Characters of a peer's text that are shown."""
+"""Most characters of a peer's text that are shown."""
 
 
 class BoundError(paramiko.SSHException):

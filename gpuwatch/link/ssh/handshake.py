@@ -45,7 +45,7 @@ class HostKeyPolicy(Struct, frozen=True):
 
     accept_new: bool
     config_file: str | None
-    """Mentioned in the command that accepts a key."""
+    """The ssh configuration file to name in the command that accepts a key."""
 
 
 class TrustedHost(Struct, frozen=True):
@@ -53,7 +53,7 @@ class TrustedHost(Struct, frozen=True):
 
     key: str
     verified_by: str | None
-    """The known_hosts line that verifies it; None: accepted now."""
+    """The known_hosts line that verifies the host key; None: it was accepted now."""
     accepted_at: str | None = None
     """The file in which an accepted key was recorded."""
 

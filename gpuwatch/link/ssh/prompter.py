@@ -8,7 +8,7 @@ from gpuwatch.plain import plain
 MAX_PROMPTS = 8
 """Prompts per request; a password, a code and a choice are three."""
 MAX_CHARACTERS = 500
-"""Characters of each text; it comes from a host that is not trusted yet."""
+"""Most characters of a prompt's text, which comes from a host that is not trusted yet."""
 
 
 class Prompter:

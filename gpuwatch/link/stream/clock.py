@@ -7,7 +7,7 @@ from gpuwatch.link.stream.inbox import ClockReading
 WINDOW_S = 60.0
 """Seconds: long enough to include a quiet moment, short enough to follow drift (100 ppm: 6 ms)."""
 SLEW_S = 0.1
-"""Seconds by which a clock may be slewed in that time; larger differences are jumps."""
+"""Difference in seconds above which a clock change counts as a jump instead of slewing."""
 
 
 class ClockComparison:

@@ -20,7 +20,7 @@ class Bounds:
     """The time and bytes that one HTTP exchange may still use."""
 
     silence_s: float
-    """Longest silence of the server."""
+    """Longest allowed silence of the server in seconds."""
     until: float
     """End of the whole exchange (monotonic seconds)."""
     body_bytes: int

@@ -22,7 +22,7 @@ class LinkStatus(Struct, frozen=True):
 
     phase: Phase
     reason: str = ""
-    """One sentence with the remedy, safe to show."""
+    """Why the link has its state: one sentence with the remedy, safe to show."""
     retry_at: float | None = None
     """Monotonic time of the next attempt; None: none is planned."""
     attempt: int = 0
@@ -31,7 +31,7 @@ class LinkStatus(Struct, frozen=True):
     start_s: float | None = None
     """Seconds from the remote command to the agent's start marker; slow rc files show here."""
     login: LoginFacts | None = None
-    """How the ssh connection was made, once it is; None for other links."""
+    """How the ssh connection was made; None before it is, and for other links."""
 
 
 class ClockReading(Struct, frozen=True):

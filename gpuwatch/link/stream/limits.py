@@ -8,7 +8,7 @@ from gpuwatch.link.stream.inbox import Refused
 from gpuwatch.number_text import limit_text
 
 START_MARK = "GPUWATCH1"
-"""Begins the line of an agent that has started; its nonce follows."""
+"""First text of the line that an agent prints when it has started, before its nonce."""
 NOISE_LIMIT_BYTES = 64 * 1024
 
 

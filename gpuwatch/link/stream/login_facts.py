@@ -14,7 +14,7 @@ class LoginFacts(Struct, frozen=True):
     jump: str | None
     """The jump hosts on the way, nearest first; None without."""
     host_key: str
-    """Type and fingerprint: `ED25519 SHA256:...`."""
+    """The host key's type and fingerprint: `ED25519 SHA256:...`."""
     verified_by: str | None
     """`key at FILE:LINE` of known_hosts, or `certificate authority at FILE:LINE`; None: accepted now."""
     accepted_at: str | None

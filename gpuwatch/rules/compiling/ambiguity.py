@@ -85,10 +85,10 @@ class _Element(Struct, frozen=True):
     """One element of a pattern's sequence: text of limited length, or a repeat."""
 
     reads: int
-    """The characters that it can match, as bits."""
+    """The characters that the element can match, as bits."""
     least: int
     most: float
-    """Maximum repetitions; 0 if it is no repeat."""
+    """Maximum repetitions of the element; 0 if it is no repeat."""
     not_behind: int = 0
     """A condition: the previous character is none of these bits."""
 

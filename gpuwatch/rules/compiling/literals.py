@@ -25,9 +25,9 @@ Words = tuple[str, ...]
 
 _LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
 BROKEN = ("WorkNCCL", "collective operation", "ran for", "cpp")
-"""Patterns with one of these may match a record that is split into several physical lines."""
+"""Texts; a pattern with one of them may match a record that is split into several lines."""
 _IN_HEADS = frozenset(("rank", "nccl", "processgroupnccl", "watchdog", "pg"))
-"""Words at the head of such a record, which may be a separate line."""
+"""Words at the head of a record that may be split into several lines."""
 _FLAT = re.compile(
     r"(?i)(?:the|and|for|from|with|was|not|has|have|this|that|are|but|could|can|cannot|due|been|before|after|while|"
     r"errors?|failed|fail|failure|warning|warn|info|exception|traceback|rank|ranks|cuda|gpu|nccl|torch|python|"
@@ -83,7 +83,7 @@ class _Run(Struct, frozen=True):
 
     texts: frozenset[str]
     left: bool
-    """True if no letter can precede it."""
+    """True if no letter can precede the literal text in a match."""
     right: bool = False
     needs: tuple[Words, ...] = ()
 

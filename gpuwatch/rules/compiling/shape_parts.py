@@ -23,12 +23,12 @@ class Part(str):
 
     __slots__ = ("begins", "ends", "least", "repeat", "separates")
     least: str
-    """The part of it required at an edge of the pattern; "": none."""
+    """The part of the text that is required at an edge of the pattern; "": none."""
     begins: bool
     ends: bool
-    """True if its first or last character may be a blank."""
+    """True if the first or last character of the part may be a blank."""
     separates: bool
-    """True if blanks on both of its sides are not adjacent in a line: a shape lacks only its digits."""
+    """True if the part keeps the blanks on its two sides apart in a line."""
     repeat: Repeat | None
     """The repeat of one character that this part is, else None."""
 

@@ -40,7 +40,7 @@ _ASCII = frozenset(range(128)) - frozenset(b"\n\r")
 _LETTERS = frozenset(b"_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SINGLE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 _EMPTY = (op.AT, op.ASSERT, op.ASSERT_NOT)
-"""Elements without a character of their own."""
+"""Pattern elements that match no character: anchors and assertions."""
 _CATEGORIES = {
     op.CATEGORY_DIGIT: re.compile(r"\d"),
     op.CATEGORY_NOT_DIGIT: re.compile(r"\D"),

@@ -48,7 +48,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     per_epoch: bool = False
     """True if step numbers restart with every epoch."""
     fallback: bool = False
-    """True if it is tried only after all other dialects."""
+    """True if the dialect is tried only after all others."""
     links: tuple[str, ...] = ()
     """Addresses of real logs with such lines."""
     negatives: tuple[str, ...] = msgspec.field(default=(), name="not")

@@ -51,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     do: tuple[str, ...]
     """The first steps to take, at most three, the best first."""
     examples: tuple[str, ...]
-    """Each must match this rule; several lines in one example are one excerpt of a file."""
+    """Excerpts of log files, of one or more lines, each of which must match this rule."""
     role: Role = "root"
     kinds: tuple[Kind, ...] = ()
     end_weight: int | None = None
@@ -66,14 +66,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fallback: bool = False
     """True to match only lines with log level error or critical that no other rule explains."""
     raised: str | None = None
-    """Searched in the last line of a Python traceback, if no other rule explains it."""
+    """Pattern that is searched in the last line of a Python traceback if no other rule explains it."""
     after: Context | None = None
     above: Context | None = None
     """Named groups of the nearest matching line above become fields too; it need not exist."""
     block: int = 0
     """Number of lines below the key line that belong to it."""
     until: str | None = None
-    """The block ends with the line that matches this."""
+    """Pattern of the line that ends the block."""
     flood: Flood | None = None
     recovery: RecoveryPattern | None = None
     newest: bool = False

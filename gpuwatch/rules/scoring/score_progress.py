@@ -35,7 +35,7 @@ class Labelled(Struct, frozen=True):
     ignore: frozenset[str] = frozenset()
     """Fields that cannot be decided from the line alone."""
     absent: frozenset[str] = frozenset()
-    """Fields that must not be found, although the line seems to have them."""
+    """Fields of a labelled line that must not be found although the line seems to have them."""
 
 
 @dataclass

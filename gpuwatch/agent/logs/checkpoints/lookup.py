@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..files.catalog import Catalog
 
 SAVED = "place.checkpoint_saved"
-"""Rule of such lines, as sent by the cockpit."""
+"""Rule id of lines that report a saved checkpoint."""
 MAX_WAITING = 256
 _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "step-{}", "{}")
 

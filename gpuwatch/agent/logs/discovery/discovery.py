@@ -33,7 +33,7 @@ SOON_S = 5.0
 ENDED_S = 2.0
 """As `AGAIN_S`, after a process that wrote logs has ended: an error file may lie elsewhere."""
 APART_S = 15.0
-"""Shortest interval of such searches."""
+"""Shortest interval in seconds between two searches for logs."""
 MAX_SOON = 6
 HOLDERS_S = 2.0
 """Seconds between checks whether the unlisted processes that write a log still run."""

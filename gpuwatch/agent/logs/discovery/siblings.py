@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 2000
 """Most folder entries per search."""
 CLOCK_S = 2.0
-"""Start times are known to about a second."""
+"""Error in seconds of the start times of processes."""
 _DIGITS = re.compile(r"\d+")
 
 

@@ -20,14 +20,14 @@ TAIL_BYTES = 32 * 1024
 LAST_LINES = 5
 LAST_CHARACTERS = 300
 _STAMPED_LINES = 40
-"""Last lines that are searched for a time."""
+"""Number of last lines of a file that are searched for a time."""
 _TRAINING = re.compile(
     rb"(?i)\b(?:torch|nccl|cuda|rank|epoch|step|loss|deepspeed|megatron|jax|tensorflow|accelerate|gpu)"
     rb"|train|wandb|checkpoint"
 )
 """A word that only training programs print next to an exception."""
 _TORCHS_RANK = re.compile(rb"(?m)^\[rank(\d{1,6})\]: ")
-"""torch's rank prefix on exception lines."""
+"""The rank prefix that torch puts before the lines of an exception."""
 _SCREEN_HEAD = re.compile(rb"(?m)^[^\w\n]{0,16}gpuwatch {2,}\S")
 _SCREEN_KEYS = re.compile(rb"\? Help\b|\bq Quit\b|\besc [A-Z]")
 """First and last line of a screen of gpuwatch, which shows lines of logs; a terminal's copy keeps both."""

@@ -66,7 +66,7 @@ class FileEntry(object):
     """
 
     lines_at_end = 0
-    """`lines` when the last holder ended."""
+    """The value of `lines` when the last process that had the file open ended."""
 
     def __init__(self, path: str, source: str, rank: "int | None" = None) -> None:
         self.path = path

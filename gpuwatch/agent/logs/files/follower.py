@@ -26,7 +26,7 @@ REFRESH_S = 2.0
 """NFS may report an old size until the file is reopened."""
 
 FINGERPRINT_BYTES = 4096
-"""Bytes at each end of a file."""
+"""Bytes at each end of a file of which the fingerprint has a checksum."""
 
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 

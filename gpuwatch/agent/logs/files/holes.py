@@ -4,7 +4,7 @@ import errno
 import os
 
 SMALL_HOLE = 1 << 20
-"""Bytes; smaller holes are read as zeros."""
+"""Size in bytes below which a hole of a sparse file is read as zeros."""
 MAX_EXTENTS = 1000
 """Most data extents examined; the rest of a file counts as data."""
 _DATA: "int | None" = getattr(os, "SEEK_DATA", None)

@@ -20,11 +20,11 @@ _LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.deco
 STALL_CPU_S = 3.0
 """CPU seconds without a message that mean an endless pattern; a step takes 0.1 s."""
 STALL_DISK_S = 5.0
-"""Seconds without a message while the kernel blocks it in a read (state D)."""
+"""Allowed silence of the log reader in seconds while the kernel blocks its read (state D)."""
 STALL_S = 20.0
-"""Seconds without a message while it waits for something else."""
+"""Allowed silence of the log reader in seconds while it waits for anything but a disk."""
 START_CPU_S = 20.0
-"""CPU seconds until its first message: an old machine compiles a few hundred patterns."""
+"""CPU seconds that the log reader may use before its first message: it compiles hundreds of patterns."""
 _PIECE_BYTES = 1 << 18
 SHIPPED_PACKAGES = ("base", "masking", "patterns", "ranks")
 """Packages of the agent besides `logs` that the reader imports."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .prefixes import Speaker
 
 MAX_PREFIX_CHARS = 200
-"""Characters of prefixes before the object."""
+"""Most characters of prefixes before the JSON object of a line."""
 MAX_TEXTS = 200
 """Lines of one record."""
 MAX_PARTS = 20
@@ -40,7 +40,7 @@ OUTCOMES = (
 )  # fmt: skip
 """Fields with the result of a process: a supervisor's message is only `worker exited`."""
 MAX_OUTCOME = 80
-"""Characters of such a value."""
+"""Most characters of a value that is shown as the outcome of a JSON record."""
 _INSIDE = (
     "record", "jsonPayload", "body", "fields", "attributes", "extra", "kubernetes", "_source", "message",
     "extraInfo", "labels",

@@ -40,7 +40,7 @@ _PARTS = (
     "err", "fatal", "crit", "panic", "emerg", "severe", "alert", "warn", "info", "notice", "debug", "trace",
     "verbose",
 )  # fmt: skip
-"""Every level word contains one of these."""
+"""Substrings of the level words: each level word contains at least one."""
 _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I": "info", "D": "debug"}
 
 _VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"

@@ -139,7 +139,7 @@ SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
 SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
 """Text before the writer's rank at the end of a line: `..., rank 3`, `... @ rank 3`."""
 OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
-"""Words of a line whose last rank may be another one."""
+"""Words of lines in which the last rank may be another rank than the writer."""
 LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
 """Text that may follow a rank at the end of a line."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -36,7 +36,7 @@ _CHOSEN = [
         r"(?:^|(?<=[\s=(]))['\"`](.*)['\"`]",
     )
 ]
-"""Each has one group: the words of a user."""
+"""Patterns of texts that a user chose; the one group of each is that text."""
 
 
 def without_user_words(message: str) -> str:

@@ -22,7 +22,7 @@ FEW_ABOVE = 8
 """Lines above a line that are split off together: its rules ask for them one after another."""
 MAX_TRACEBACK = 30
 SHORT_TRACEBACK = 12
-"""Lines examined before those of a long traceback."""
+"""Number of lines above a line that are examined before a traceback counts as long."""
 CACHED_LINES = 256
 """Cached lines, because findings often share their surroundings."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_BACK_S = 86400.0
 """Seconds by which a time may be before an earlier one in the file; time zones explain at most this."""
 _RAISER = re.compile(r"Traceback \(most recent call last\): \(RANK (\d{1,6})\)")
-"""torch.distributed.checkpoint prints this on all ranks."""
+"""Heading of torch.distributed.checkpoint's traceback of a failed rank, which every rank prints."""
 _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's failure table below the one with the rank."""
 

@@ -32,7 +32,7 @@ MAX_BYTES = 4 << 20
 LONG_LINE = 2048
 """Bytes between two occurrences of a phrase in a line from which on both are returned."""
 MAX_SHAPE = 2000
-"""Longer shapes are examined each time."""
+"""Bytes of a shape above which its result is not remembered."""
 MAX_PROGRESS_SHAPE = 8000
 """The limit for shapes that may report progress: a line may name hundreds of metrics."""
 

@@ -22,7 +22,7 @@ FRAME = b'  File "'
 MAX_BELOW = 400
 """Lines (of all processes) below the head that are searched for the exception."""
 MAX_BELOW_FRAMES = 40
-"""The limit below a frame whose head is not in the file."""
+"""Most lines read below a traceback frame if the traceback's head is not in the file."""
 MAX_OPEN = 512
 """Tracebacks of one file that continue in the next chunk."""
 

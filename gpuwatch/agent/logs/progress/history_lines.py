@@ -14,7 +14,7 @@ HISTORY_STEPS = 200
 MAX_SHAPE_LINES = 2 * HISTORY_STEPS
 """Most lines of one shape; at least half as many are kept if there were more."""
 KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
-"""Lines of all shapes; about 60 ms to parse."""
+"""Most lines kept over all shapes; about 60 ms to parse."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
 RANKS_APART = 64

@@ -18,7 +18,7 @@ MAX_CHUNK_LINES = 64
 MANY_WRITERS = 1024
 """Number of last lines, in a file of many ranks, among which writers are distinguished."""
 FLOOD_BYTES, FLOOD_WRITERS = 128 * 1024, 16
-"""Limits during a flood; the next stretch brings other lines."""
+"""Limits of bytes and writers per stretch while a file receives a flood of lines."""
 MAX_WAITING_LINES = 256
 """Lines that wait to be parsed."""
 

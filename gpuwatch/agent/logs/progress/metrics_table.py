@@ -22,7 +22,7 @@ TIME_COLUMNS = frozenset(("time", "timestamp", "datetime", "date", "wall_time", 
 METRICS = frozenset(
     ("loss", "lr", "grad_norm", "loss_scale", "samples_per_s", "tokens_per_s", "step_time_s", "tflops", "mfu")
 )
-"""Columns of which a metrics table must have one."""
+"""Names of columns; a metrics table has at least one of them."""
 _NUMBER = re.compile(r"[-+]?[\d.]{1,40}(?:[eE][-+]?\d{1,4})?$")
 _NOT_OF_TRAINING = re.compile(r"(?:^|[_/. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[_/. ])")
 _LOSS = re.compile(r"(?:^|[_/. ])loss(?:$|[_/. ])")

@@ -43,7 +43,7 @@ GIB = {
 THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 MAX_QUANTITY = 1e18
-"""Larger numbers count as invalid."""
+"""The largest number that counts as a valid quantity."""
 _UNIT_REQUIRED = 0.0
 """Marks quantities that require a unit in the line."""
 QUANTITIES: "Dict[str, Quantity]" = {

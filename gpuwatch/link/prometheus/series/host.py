@@ -24,7 +24,7 @@ NIC_SERIES = (
     counter("gpuwatch_network_errors_total", "Receive and transmit errors of an interface.", "errors"),
     counter("gpuwatch_network_drops_total", "Dropped packets of an interface.", "drops"),
 )
-"""Labels `node` and `device`."""
+"""Series of network interfaces, with the labels `node` and `device`."""
 IB_SERIES = (
     gauge("gpuwatch_infiniband_receive_bytes_per_second", "Throughput into a port.", "rx_bps"),
     gauge("gpuwatch_infiniband_transmit_bytes_per_second", "Throughput out of a port.", "tx_bps"),
@@ -36,12 +36,12 @@ IB_SERIES = (
         over=8,
     ),
 )
-"""Labels `node`, `device` and `port`."""
+"""Series of InfiniBand ports, with the labels `node`, `device` and `port`."""
 DISK_SERIES = (
     gauge("gpuwatch_filesystem_size_bytes", "Size of a file system.", "total_bytes"),
     gauge("gpuwatch_filesystem_used_bytes", "Used space of a file system.", "used_bytes"),
 )
-"""Labels `node` and `mountpoint`."""
+"""Series of file systems, with the labels `node` and `mountpoint`."""
 COST_SERIES = (
     gauge("gpuwatch_agent_cpu_ratio", "CPU that the agent uses, of one core.", "cpu_pct", over=100),
     gauge("gpuwatch_agent_resident_memory_bytes", "Memory that the agent uses.", "rss_bytes"),

@@ -20,10 +20,10 @@ KEPT_PROGRESS = 2
 NEWEST = frozenset(("ranks", "logs", "clock"))
 """Kinds of which a node's newest record replaces older ones."""
 _RARE = (b'"slow":{', b'"missing":{', b'"disks":[')
-"""Parts that only older samples may contain."""
+"""Starts of the sample parts that only samples before the last 6 s may contain."""
 _TIERS = ("fast", "medium", "slow", "missing")
 _DISKS = b'"disks":['
-"""A sample with them is applied itself: they are as old as it."""
+"""Start of the disks in a sample's JSON; a sample that contains it is applied as a whole."""
 GpuParts: TypeAlias = dict[bytes, dict[str, msgspec.Raw]]
 """UUID of a GPU, as JSON -> the fields of its readings."""
 Writer: TypeAlias = tuple[int, str, int | None, int | None, int | None, str | None]
