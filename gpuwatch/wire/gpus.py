@@ -89,7 +89,7 @@ class GpuMedium(FramePart, frozen=True):
     t: Moment
     memory_clock_mhz: Whole | None = None
     power_limit_w: Real | None = None
-    """The enforced limit, which may be below the configured one."""
+    """The enforced power limit, which may be below the configured one."""
     pcie_gen: Whole | None = None
     pcie_width: Whole | None = None
     performance_state: Whole | None = None

@@ -61,7 +61,7 @@ class LogFile(FramePart, frozen=True):
     """The ranks with lines in it, as far as known."""
     rank_from: RankSource | None = None
     local_rank: Rank | None = None
-    """Set if only the local rank is known."""
+    """The local rank of the file's writer, if only that is known."""
     job: Name | None = None
     pids: Many[Whole] = []
     """Processes on this node that have it open for writing.

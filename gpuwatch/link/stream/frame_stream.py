@@ -45,7 +45,7 @@ class StreamLimits(Struct, frozen=True):
     An agent with 512 log files stays below.
     """
     kept_bytes_burst: float = 24.0 * (1 << 20)
-    """A backlog of thousands of findings comes at once."""
+    """Burst of kept bytes; a backlog of thousands of findings is sent at once."""
 
 
 class Started(Struct, frozen=True):

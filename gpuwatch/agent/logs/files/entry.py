@@ -45,7 +45,7 @@ class StepSize(object):
         self._began = 0.0
 
     def begin(self) -> None:
-        """Start the CPU clock of a turn."""
+        """Begin to measure the CPU time of a turn at the file."""
         self._began = self._clock()
 
     def end(self, done: int, findings: int) -> None:
