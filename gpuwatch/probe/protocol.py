@@ -98,7 +98,7 @@ class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
     nccl: dict[str, str] = {}
     """NCCL's settings that select its ports, such as NCCL_IB_HCA."""
     notes: list[str] = []
-    """What could not be read."""
+    """Remarks on values that could not be read."""
 
 
 class Listening(NodeMessage, tag="listening", frozen=True, kw_only=True):

@@ -336,6 +336,6 @@ class GpuwatchApp(FaultRecovery):
             self.notify(clean(f"saved {paths[0]} and .txt"), timeout=5, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield the themes, and every action of `screen` except cursor moves, with its keys."""
+        """Yield the palette's commands: themes, and every action of `screen` except cursor moves."""
         yield from (each for each in super().get_system_commands(screen) if each.title == "Theme")
         yield from action_commands(self, screen)

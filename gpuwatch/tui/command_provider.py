@@ -43,7 +43,7 @@ class PlaceProvider(Provider):
     """Offers incidents, notes, jobs, metrics, nodes, GPUs (`node gpu N`), ranks (also ended) and themes."""
 
     order: ClassVar[int] = -1
-    """Its place on the list before anything is typed: providers of actions have 0."""
+    """The provider's place in the list before anything is typed; providers of actions have 0."""
 
     @property
     def _cockpit(self) -> Cockpit:
@@ -159,7 +159,7 @@ class NodesAtFirst(PlaceProvider):
 
 
 def action_commands(app: App[None], screen: Screen[object]) -> Iterator[SystemCommand]:
-    """Yield every action of a screen except cursor moves, with its keys and what it does."""
+    """Yield a command for every action of a screen except cursor moves, with its keys and effect."""
     shown_keys: dict[str, list[str]] = {}
     for active in screen.active_bindings.values():
         if active.enabled and (active.binding.id or "move.").partition(".")[0] != "move":

@@ -201,7 +201,7 @@ class Service:
 
 
 def summary(writer: RecordingWriter, session: Session) -> str:
-    """Return what was recorded: `5,149 frames, 0.8 MB; 3 secrets masked on the nodes`."""
+    """Return a summary text: `5,149 frames, 0.8 MB; 3 secrets masked on the nodes`."""
     state = writer.state
     masked = session.tee.masked if session.tee is not None else 0
     text = f"{state.frames:,} frames, {megabytes(state.written_bytes)}"

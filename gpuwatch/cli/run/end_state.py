@@ -1,4 +1,4 @@
-"""How a command ended, and a minimal summary with that."""
+"""Describes how a command ended, and writes a minimal summary with it."""
 
 from __future__ import annotations
 

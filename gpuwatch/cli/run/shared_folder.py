@@ -77,7 +77,7 @@ def _pointer(place: RunPlace, logs: Path, number: int) -> Path:
 
 
 def _numbers(place: RunPlace, logs: Path) -> Iterator[int]:
-    """Yield the numbers of the pointers of runs with this id."""
+    """Yield the numbers N of the links `.run_<id>_<N>` in the folder of logs, for this run's id."""
     prefix = f".run_{place.run_id[:ID_CHARS]}_"
     with contextlib.suppress(OSError), os.scandir(logs) as entries:
         for entry in entries:

@@ -70,7 +70,7 @@ class LedgerEntry(msgspec.Struct):
     severity: Severity
     texts: IncidentTexts
     seen: float
-    """When it was last listed (unix seconds)."""
+    """Time when the incident was last listed (unix seconds)."""
     over_at: float | None = None
     earlier: list[Severity] = []
     """Lower severities that were delivered earlier."""
@@ -79,7 +79,7 @@ class LedgerEntry(msgspec.Struct):
 
     @property
     def status(self) -> Status:
-        """Whether the incident is to be reported as firing or resolved."""
+        """The status to report: firing or resolved."""
         return "firing" if self.over_at is None else "resolved"
 
     def due(self, receiver: str, status: Status | None = None) -> bool:

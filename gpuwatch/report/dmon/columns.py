@@ -140,11 +140,11 @@ class Layout(Struct, frozen=True):
         ]
 
     def row(self, node: str, gpu: Gpu, stamp: str) -> str:
-        """Return a row with the values of a responding GPU."""
+        """Return the line with the values of a responding GPU."""
         return self._start(node, gpu, stamp) + "".join(f"{value_text(c.read(gpu)):>7}" for c in self.columns)
 
     def words(self, node: str, gpu: Gpu, stamp: str, text: str) -> str:
-        """Return a row with a text instead of values, for a GPU that does not respond."""
+        """Return the line of a GPU that does not respond, with `text` instead of values."""
         return f"{self._start(node, gpu, stamp)}  {text}"
 
     def _start(self, node: str, gpu: Gpu, stamp: str) -> str:
@@ -153,5 +153,5 @@ class Layout(Struct, frozen=True):
 
 
 def value_text(value: float | None) -> str:
-    """Return a value rounded to a whole number, as in nvidia-smi; a dash if unknown."""
+    """Return a value as text, rounded to a whole number, as in nvidia-smi; a dash if unknown."""
     return UNKNOWN if value is None else f"{value:.0f}"

@@ -59,7 +59,7 @@ class JsonStream:
         yield from self._alert_rows(book, time)
 
     def _job_rows(self, fleet: Fleet, now: float, time: float) -> Iterator[Row]:
-        """Yield jobs whose metrics changed, at most once per interval."""
+        """Yield a row for each job whose metrics changed, at most once per interval."""
         if not self._with_jobs or now < self._jobs_due:
             return
         self._jobs_due = now + fleet.plan.interval_s

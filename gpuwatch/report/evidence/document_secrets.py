@@ -47,7 +47,7 @@ class _Node:
     start: int
     end: int = 0
     text: str | None = None
-    """Of a scalar."""
+    """The text of a scalar."""
     children: list[_Node] = field(default_factory=list)
     is_mapping: bool = False
     is_key: bool = False

@@ -22,7 +22,7 @@ FOLDERS = {
 
 
 class IndexHead(Struct, frozen=True):
-    """What a bundle is about."""
+    """The subject of a bundle, for its index."""
 
     title: str
     headlines: Sequence[str]

@@ -83,7 +83,7 @@ def masked_lines(lines: Iterable[str], *, is_masked: bool = False) -> Iterator[s
 
 
 class _OpenValue:
-    """What the previous lines have opened: a private key, or the value of a secret."""
+    """A private key or a secret's value that the previous lines have opened."""
 
     def __init__(self, *, is_masked: bool) -> None:
         self._is_masked = is_masked

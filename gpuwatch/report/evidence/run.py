@@ -87,7 +87,7 @@ class EvidenceSession(TextReads, SettingsRequests, ArtifactRequests, Protocol):
 
 
 class BundleContents(NamedTuple):
-    """What a bundle holds besides the lines around the evidence."""
+    """The options of a bundle: its content besides the lines around the evidence."""
 
     whole_logs: bool = False
     """True for all lines of the job's logs instead of those around the evidence."""

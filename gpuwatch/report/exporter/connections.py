@@ -23,7 +23,7 @@ SHARE = 0.25
 
 @dataclass
 class _RequestPhase:
-    """What a connection does, and since when (monotonic seconds)."""
+    """The phase of a connection, and its start (monotonic seconds)."""
 
     is_answered: bool
     """True if its request is complete and being answered; False: the request is awaited."""
@@ -31,7 +31,7 @@ class _RequestPhase:
     is_sent: bool = False
     """True if the client has not taken the whole answer yet."""
     address: str = ""
-    """Of the client."""
+    """The address of the client."""
 
 
 class Connections:

@@ -80,12 +80,12 @@ def stacks_lines(
 
 
 def command_lines(hang_check: HangReport) -> list[Line]:
-    """Return the next steps, as commands to copy."""
+    """Return report lines with the next steps, as commands to copy."""
     return list(text_lines(titled("What to do", commands(hang_check.do))))
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[Line]:
-    """Yield what was read of each job's flight recorders, and which ranks have no dump.
+    """Yield report lines about the dumps that were read of each job, and the ranks without one.
 
     `wall`: unix seconds.
     """

@@ -31,7 +31,7 @@ MAX_QUOTED_LINE, QUOTE_INDENT = 240, 10
 
 
 def incident_lines(incident: Incident, place: Place) -> list[Line]:
-    """Return everything about an incident except its headline.
+    """Return the report lines of an incident, without its headline.
 
     `place` formats the location of a proof: `file:line`, `node file +offset`.
     """
@@ -39,7 +39,7 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
 
 
 def numbered_code(incident: Incident) -> Line:
-    """Return the number and the class of an incident."""
+    """Return the report line with the number and the class of an incident."""
     return Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity)
 
 

@@ -30,7 +30,7 @@ NAMED_REMARKS = 4
 
 
 def notice_lines(fleet: Fleet) -> list[Line]:
-    """Return the informational notices of the agents, each sentence once; more severe ones are conditions."""
+    """Return lines with the agents' informational notices, each sentence once; others are conditions."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
         for notice in node.hello.notices if node.hello is not None else ():
@@ -78,7 +78,7 @@ def _whereabouts(alert: Alert) -> str:
 
 
 def finding_lines(found: list[PlacedCondition]) -> list[Line]:
-    """Return all severe conditions, and the first few remarks (`info`) of each kind."""
+    """Return lines with all severe conditions, and the first few remarks (`info`) of each kind."""
     lines: list[Line] = []
     remarks: Counter[str] = Counter()
     for finding in found:
@@ -98,7 +98,7 @@ def finding_lines(found: list[PlacedCondition]) -> list[Line]:
 
 
 def incident_sentences(stands: Standing) -> list[Line]:
-    """Return the headline of each incident, with restarts, checkpoint, recurrence and notes."""
+    """Return a line for each incident: its headline, restarts, checkpoint, recurrence and notes."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
@@ -113,7 +113,7 @@ def incident_sentences(stands: Standing) -> list[Line]:
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
-    """Return the alerts that belong to no incident; equal ones of several places are merged."""
+    """Return lines with the alerts outside of incidents; equal ones of several places are merged."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)
@@ -136,7 +136,7 @@ def reported_kinds(alerts: Sequence[Alert]) -> str:
 
 
 def unreadable_lines(fleet: Fleet) -> list[Line]:
-    """Return the unreadable log files, and the `--log` patterns that match no file."""
+    """Return lines about the unreadable log files, and the `--log` patterns that match no file."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
         for file in unreadable(node):
@@ -167,7 +167,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
 
 
 def unread_lines(stands: Standing) -> list[Line]:
-    """Return the logs that were not searched to their end, whose findings are missing."""
+    """Return a line for each log that was not searched to its end, whose findings are missing."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         if file.searched_from:

@@ -184,7 +184,7 @@ def node_notes(node: Node) -> list[Line]:
 
 
 def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> Line:
-    """Return one sentence: how many nodes and GPUs, and whether they are healthy."""
+    """Return the last line of the report: the numbers of nodes and GPUs, and whether they are healthy."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
     of_all = f"{answering} of " * (answering != gpus)

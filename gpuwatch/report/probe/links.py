@@ -98,7 +98,7 @@ def node_summary(
 
 
 def node_style(row: NodeLinks) -> Style:
-    """Return `critical` for a node with failed or bad links, else `warning`."""
+    """Return the style `critical` for a node with failed or bad links, else `warning`."""
     return "critical" if row.count("dead", "bad") else "warning"
 
 
@@ -114,7 +114,7 @@ def middle(links: Iterable[MeasuredLink]) -> float | None:
 
 
 def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[Line]:
-    """Return the slowest links, slowest first; those of a culprit node are only counted."""
+    """Return lines with the slowest links, slowest first; those of a culprit node are only counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
     )
@@ -149,7 +149,7 @@ def ends_text(link: MeasuredLink) -> str:
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[Line]:
-    """Return the errors of failed links; equal ones are merged."""
+    """Return lines with the errors of failed links; equal ones are merged."""
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (

@@ -19,7 +19,7 @@ from gpuwatch.report.probe.links import culprit_nodes, error_lines, node_summary
 from gpuwatch.report.probe.tables import padded
 
 MAX_RANKS = 16
-"""With more ranks than this, they are merged into nodes."""
+"""If a probe has more ranks than this, the matrix has a row per node."""
 MAX_NODES = 16
 """With more nodes than this, the worst links and a line per node are shown."""
 MAX_NAME_WIDTH = 18
@@ -51,7 +51,7 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
 def rank_matrix(
     links: Iterable[MeasuredLink], slots: Sequence[RankSlot], marks: Marks, width: int | None
 ) -> list[Line]:
-    """Return a matrix with a field for every pair of ranks."""
+    """Return the lines of a matrix with a field for every pair of ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {slot.rank: slot for slot in slots}
 
@@ -65,7 +65,7 @@ def rank_matrix(
 def node_matrix(
     links: Iterable[MeasuredLink], nodes: Sequence[str], marks: Marks, width: int | None
 ) -> list[Line]:
-    """Return a matrix with a field for every pair of nodes: the worst link between them."""
+    """Return the lines of a matrix with a field for every pair of nodes: their worst link."""
     places = {node: number for number, node in enumerate(nodes)}
     worst: dict[tuple[int, int], MeasuredLink] = {}
     for link in links:
@@ -77,7 +77,7 @@ def node_matrix(
 
 
 def cell_of(link: MeasuredLink, marks: Marks) -> Cell:
-    """Return the bandwidth and mark of a link."""
+    """Return a matrix cell with the bandwidth and mark of a link."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
     return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)

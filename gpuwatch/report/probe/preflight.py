@@ -27,7 +27,7 @@ Row = tuple[str, str, Style]
 
 
 def inventory_lines(results: Results) -> list[Line]:
-    """Return the inventory of each node, equal nodes merged, then the processes on GPUs."""
+    """Return lines with the inventory of each node, equal nodes merged, then the processes on GPUs."""
     groups: dict[tuple[Row, ...], list[ProbedNode]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
@@ -61,7 +61,7 @@ def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
 
 
 def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
-    """Return the interpreter, why it was chosen, and its torch.
+    """Return a row (label, text, style) with the interpreter, why it was chosen, and its torch.
 
     `alone`: the row is of one node; else pids, which differ between nodes, are left out.
     """
@@ -136,7 +136,7 @@ def torch_is_missing(results: Results) -> bool:
 
 
 def refused_lines(results: Results) -> list[Line]:
-    """Return why the probe cannot run, and a remedy."""
+    """Return lines that state why the probe cannot run, and a remedy."""
     lines = [Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
     if torch_is_missing(results):
         lines.append(Line(f"No node has a Python with torch: {INSTALL}."))
@@ -144,7 +144,7 @@ def refused_lines(results: Results) -> list[Line]:
 
 
 def plan_lines(results: Results) -> list[Line]:
-    """Return what the probe is about to do, and how long it takes; empty without an estimate."""
+    """Return lines with the plan of the probe and its duration; empty without an estimate."""
     estimate = results.estimate
     if estimate is None:
         return []
@@ -183,7 +183,7 @@ def traffic_text(estimate: Estimate) -> str:
 
 
 def question(results: Results) -> str:
-    """Return the question to the operator before anything is measured."""
+    """Return the text of the question to the user before anything is measured."""
     estimate = results.estimate
     if estimate is None:
         return "Run it?"

@@ -89,7 +89,7 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
 
 
 def collective_lines(results: Results, width: int | None) -> list[Line]:
-    """Return the table of collectives, then remarks on rows."""
+    """Return the lines of the table of collectives, then of remarks on its rows."""
     rows = results.collectives
     if not rows:
         return []
@@ -106,7 +106,7 @@ def collective_style(row: CollectiveResult) -> Style:
 
 
 def collective_remarks(results: Results) -> list[Line]:
-    """Return errors, and the ranks that others waited for."""
+    """Return lines with the errors of collectives, and with the ranks that others waited for."""
     slots = slots_by_rank(results)
     lines: list[Line] = []
     for row in results.collectives:
@@ -125,7 +125,7 @@ def collective_remarks(results: Results) -> list[Line]:
 
 
 def gpu_lines(results: Results, width: int | None) -> list[Line]:
-    """Return the tests of every GPU; of many GPUs, the median and the slowest."""
+    """Return lines with the tests of every GPU; if there are many GPUs, the median and the slowest."""
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
         return []

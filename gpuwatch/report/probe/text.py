@@ -74,7 +74,7 @@ def print_results(results: Results, out: TextIO) -> None:
 
 
 def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[Line]:
-    """Yield the measurements: back end, collectives, pairs, GPUs, transports, counters, notes."""
+    """Yield lines with the measurements: back end, collectives, pairs, GPUs, transports, counters, notes."""
     yield from backend_lines(results)
     sections = (
         ("", list(unreachable_lines(results))),
@@ -105,7 +105,7 @@ def _is_reported(note: str, verdict: ProbeVerdict | None) -> bool:
 
 
 def backend_lines(results: Results) -> Iterator[Line]:
-    """Yield the back end, unless it is unknown."""
+    """Yield the line about the back end, unless the back end is unknown."""
     text = backend_text(results)
     if text:
         torch = f"; torch {plain(results.torch)}" if results.torch else ""
@@ -113,7 +113,7 @@ def backend_lines(results: Results) -> Iterator[Line]:
 
 
 def verdict_lines(results: Results) -> Iterator[Line]:
-    """Yield alerts, advice, then the verdict with culprits and reasons."""
+    """Yield lines with alerts, advice, then the verdict with culprits and reasons."""
     verdict = results.verdict
     if results.phase == "cancelled":
         yield Line("cancelled: results so far", "warning")
@@ -132,7 +132,7 @@ def verdict_lines(results: Results) -> Iterator[Line]:
 
 
 def sentence_lines(verdict: ProbeVerdict) -> Iterator[Line]:
-    """Yield the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
+    """Yield lines with the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
     yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:
@@ -151,7 +151,7 @@ def _states(sentence: str, evidence: str) -> bool:
 
 
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
-    """Yield the culprit, `  node gpu-003  25% of its peers`, and evidence that the verdict lacks."""
+    """Yield lines with a culprit, `  node gpu-003  25% of its peers`, and the evidence not stated yet."""
     ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:

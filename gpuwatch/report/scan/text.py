@@ -47,7 +47,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
 
 
 def trouble_lines(scan: Scan) -> Iterator[Line]:
-    """Yield the files that were not read completely, and suspended rules, with the reason."""
+    """Yield a line for each incompletely read file and each suspended rule, with the reason."""
     for file in scan.files:
         if file.trouble is not None:
             yield Line(f"{file.name}: {file.trouble}", "warning")

@@ -21,7 +21,7 @@ SIGNS = {"for": "+", "against": "-", "unknown": "?"}
 
 
 def communication_lines(report: CommunicationReport) -> Iterator[Line]:
-    """Yield the session, its operations, and the verdict with its reasons."""
+    """Yield lines with the session, its operations, and the verdict with its reasons."""
     session = report.session
     yield Line(f"Session: {session.name}")
     yield Line(f"  GPUs: {whole(session.summary.gpu_count)}")

@@ -25,7 +25,7 @@ RULE = "=" * 60
 
 
 def comparison_lines(found: SessionComparison) -> Iterator[Line]:
-    """Yield the text report: differences in settings, sessions by group, averages."""
+    """Yield the lines of the report: differences in settings, sessions by group, averages."""
     yield Line(TITLE)
     yield Line(RULE)
     for each in found.differences:
@@ -49,7 +49,7 @@ def comparison_lines(found: SessionComparison) -> Iterator[Line]:
 
 
 def configuration_lines(found: SessionComparison) -> Iterator[Line]:
-    """Yield the settings in which the sessions differ; nothing if they do not."""
+    """Yield a line for each setting in which the sessions differ; nothing if they do not."""
     if not found.configuration:
         return
     yield Line("CONFIGURATION DIFFERENCES:")
@@ -60,7 +60,7 @@ def configuration_lines(found: SessionComparison) -> Iterator[Line]:
 
 
 def session_lines(session: TrainingSession, *, with_name: bool = False) -> Iterator[Line]:
-    """Yield the figures of one session. `with_name`: also the name of the run."""
+    """Yield lines with the figures of one session. `with_name`: also the name of the run."""
     one = session.summary
     yield Line(f"  Session: {session.name}")
     if with_name and one.name:
@@ -88,7 +88,7 @@ def session_lines(session: TrainingSession, *, with_name: bool = False) -> Itera
 
 
 def rate_of_steps(value: float | None) -> str:
-    """Return steps per second with two decimals, small values with more digits; a dash for None."""
+    """Return steps per second as text with two decimals, small values with more digits; a dash for None."""
     return DASH if value is None else f"{value:.2f}" if value >= 0.1 else significant(value, 3)
 
 
@@ -102,7 +102,7 @@ def gpu_line(gpu: SessionGpu) -> str:
 
 
 def performance_lines(found: SessionComparison) -> Iterator[Line]:
-    """Yield averages, speed-up and efficiency, by GPU count if there are several."""
+    """Yield lines with averages, speed-up and efficiency, by GPU count if there are several."""
     yield Line("PERFORMANCE COMPARISON:")
     yield from average_lines("Single GPU Average", found.single)
     if len(found.multi.counts) < 2:

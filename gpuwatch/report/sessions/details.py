@@ -19,7 +19,7 @@ MAX_ROWS = 40
 
 
 def detail_lines(session: TrainingSession) -> Iterator[Line]:
-    """Yield everything about a session, section by section; long sections are cut."""
+    """Yield lines with all details of a session, section by section; long sections are cut."""
     one = session.summary
     yield from session_lines(session)
     for title, rows in sections(one):
@@ -123,7 +123,7 @@ def steps_text(one: SessionSummary) -> str:
 
 
 def profile_text(profile: SessionProfile | None) -> str:
-    """Return the parts of the newest profiled step; empty without a profile."""
+    """Return the parts of the newest profiled step as text; "" without a profile."""
     if profile is None or profile.step is None:
         return ""
     parts = {
@@ -140,7 +140,7 @@ def profile_text(profile: SessionProfile | None) -> str:
 
 
 def text(value: float | None) -> str:
-    """Return a number with five significant digits; empty if unknown."""
+    """Return a number as text with five significant digits; "" if unknown."""
     return "" if value is None else significant(value, 5)
 
 

@@ -72,14 +72,14 @@ def overview(found: SessionComparison) -> Table:
 
 
 def configuration_table(found: SessionComparison) -> Table:
-    """Return the settings in which the sessions differ, a column for each session."""
+    """Return a table of the settings in which the sessions differ, with a column for each session."""
     names = [each.name for each in found.sessions]
     rows = [(each.what, *(each.values.get(name, DASH) for name in names)) for each in found.configuration]
     return Table(("Setting", *names), tuple(rows), "Configuration differences")
 
 
 def comparison_blocks(found: SessionComparison) -> Iterator[Block]:
-    """Yield differences in settings, and speed-up by GPU count."""
+    """Yield blocks with the differences in settings, and the speed-up by GPU count."""
     for each in found.differences:
         values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
         yield Item(f"Not alike: {each.what.replace('_', ' ')} ({values})", sign="warning")
@@ -106,7 +106,7 @@ def comparison_blocks(found: SessionComparison) -> Iterator[Block]:
 
 
 def session_blocks(report: CommunicationReport) -> Iterator[Block]:
-    """Yield everything about one session."""
+    """Yield the blocks of the report about one session."""
     session = report.session
     yield Heading(session.name, 2)
     yield from (Item(problem, sign="warning") for problem in session.problems)

@@ -16,12 +16,12 @@ UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 
 
 def fixed(value: float | None, digits: int, unit: str = "") -> str:
-    """Return a number with `digits` decimals and its unit, `85.2%`; a dash for None."""
+    """Return a number as text with `digits` decimals and its unit, `85.2%`; a dash for None."""
     return DASH if value is None else f"{value * HALF_UP:.{digits}f}{unit}"
 
 
 def loss_cell(summary: SessionSummary) -> str:
-    """Return the last loss for a table column; `NaN/Inf` if any loss was not finite."""
+    """Return the text of a table cell with the last loss; `NaN/Inf` if any loss was not finite."""
     return "NaN/Inf" if summary.has_non_finite_loss else loss_text(summary.final_loss)
 
 
@@ -39,12 +39,12 @@ def loss_text(value: float | None) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Return a number with significant digits, `0.00012`, `1234`; a dash for None."""
+    """Return a number as text with significant digits, `0.00012`, `1234`; a dash for None."""
     return DASH if value is None else f"{value:.{digits}g}"
 
 
 def whole(value: int | None) -> str:
-    """Return a count; a dash for None."""
+    """Return a count as text; a dash for None."""
     return DASH if value is None else str(value)
 
 
@@ -74,7 +74,7 @@ def percent(share: float | None) -> str:
 
 
 def moment(time: float | None) -> str:
-    """Return unix seconds as local date and time; a dash for None or an invalid time."""
+    """Return unix seconds as text, in local date and time; a dash for None or an invalid time."""
     if time is None:
         return DASH
     try:

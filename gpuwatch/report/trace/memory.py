@@ -114,7 +114,7 @@ def _flag_lines(verdict: MemoryVerdict) -> Iterator[Line]:
 
 
 def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[Line]:
-    """Yield the imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
+    """Yield lines with the imbalance, the holders of the highest peak, ZeRO settings, and unread files."""
     if verdict.imbalance is not None:
         yield Line(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
     held = [each for each in found.ranks if each.holders]

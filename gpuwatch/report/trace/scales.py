@@ -33,7 +33,7 @@ def print_scales(scales: Sequence[ScaleTimes], console: Console) -> None:
 
 
 def scale_table(scales: Sequence[ScaleTimes]) -> Table:
-    """Return a row for each scale, fewest ranks first; times in milliseconds a step."""
+    """Return a table with a row for each scale, fewest ranks first; times in milliseconds per step."""
     table = Table(box=None, pad_edge=False)
     table.add_column("ranks", justify="right", no_wrap=True)
     for heading in ("step ms", *(part.replace("_", " ") for part in PARTS), "x smallest"):

@@ -100,7 +100,7 @@ def print_dump(dump: NcclDump, console: Console) -> None:
 
 
 def flag_lines(verdict: TraceVerdict) -> Iterator[Line]:
-    """Yield the flags, with the remedies once per kind; `no problems detected` without flags."""
+    """Yield lines with the flags, and the remedies once per kind; `no problems detected` without flags."""
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
@@ -114,7 +114,7 @@ def flag_lines(verdict: TraceVerdict) -> Iterator[Line]:
 
 
 def rank_table(profiles: Sequence[RankProfile]) -> Table:
-    """Return the breakdown of each rank, in milliseconds and percent of its span."""
+    """Return a table with the times of each rank, in milliseconds and percent of its span."""
     table = Table(box=None, pad_edge=False)
     table.add_column("rank", no_wrap=True)
     for heading in (
@@ -150,7 +150,7 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
 
 
 def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Line]:
-    """Yield the spread of the ranks, and the straggler or why none is named."""
+    """Yield lines with the spread of the ranks, and the straggler, or why none is named."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield Line(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "muted")
@@ -237,7 +237,7 @@ def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
 
 
 def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[Line]:
-    """Yield peak memory, notes on damaged, incomplete and skipped files, and counts of ranks and events."""
+    """Yield lines with peak memory, notes on damaged, incomplete and skipped files, and counts."""
     yield Line("")
     for device, size in sorted(chosen.trace.peak_allocated.items()):
         reserved = chosen.trace.peak_reserved.get(device)

@@ -38,7 +38,7 @@ def topology_facts(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Facts:
 
 
 def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[Line]:
-    """Yield the problems first, then the graphs."""
+    """Yield lines with the problems first, then the graphs."""
     for flag in flags:
         yield Line(plain(flag.text), "warning", hang=2)
     for action in flags[0].actions if flags else ():

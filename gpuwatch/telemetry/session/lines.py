@@ -39,7 +39,7 @@ def header(facts: Mapping[str, Any]) -> list[str]:
 
 
 def configuration_block(facts: Mapping[str, Any], rank: int) -> list[str]:
-    """Return the configuration list of a run of several ranks; empty for one rank."""
+    """Return the log lines with the configuration of a run of several ranks; empty for one rank."""
     if facts.get("mode") != "multi":
         return []
     lines = ["", "📡 MULTI-GPU CONFIGURATION:", f"  • Accelerator processes: {facts.get('world_size')}"]

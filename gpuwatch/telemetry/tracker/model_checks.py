@@ -96,7 +96,7 @@ class ModelChecks(RankTracker):
         return found
 
     def check_data_sharding(self, sample_ids: Iterable[Any]) -> ShardingReport:
-        """Return the samples that several ranks have read; warn of them.
+        """Return a report of the samples that several ranks have read; warn of them.
 
         A collective: every rank calls it with the ids of its own samples.
         """

@@ -90,7 +90,7 @@ def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]
 
 
 def check_sharding(sample_ids: Iterable[Any]) -> ShardingReport:
-    """Return which ranks have read which samples, compared by id; `sample_ids` are those of this rank."""
+    """Return a report of which ranks have read which samples (`sample_ids`: those of this rank)."""
     by_rank = all_gather([str(each) for each in sample_ids])
     readers: dict[str, set[int]] = defaultdict(set)
     for rank, ids in enumerate(by_rank):

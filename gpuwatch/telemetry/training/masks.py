@@ -52,7 +52,7 @@ def check_masks(
     pad_id: int | None = None,
     ignored_label: int = IGNORED_LABEL,
 ) -> MaskReport:
-    """Return which tokens of a batch count in the loss, which the model sees, and problems.
+    """Return a report: tokens of a batch that count in the loss, that the model sees, and problems.
 
     Args:
         labels: Whole numbers, shape (sequences, tokens).

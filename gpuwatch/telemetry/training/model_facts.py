@@ -132,6 +132,6 @@ def model_facts(model: Any, name: str | None = None) -> dict[str, Any]:
 
 
 def model_summary(model: Any) -> str:
-    """Return the architecture as torch prints it, the parameter table, and the memory by data type."""
+    """Return a text: the architecture as torch prints it, the parameter table, memory by data type."""
     sizes = ", ".join(f"{name} {model_memory_mb(model, name):.1f} MB" for name in ("fp32", "bf16", "int8"))
     return f"{model}\n{parameter_table_text(model)}\nParameters alone would take: {sizes}"

@@ -111,7 +111,7 @@ class SlurmJobsApp(App[str]):
         self.action_read()
 
     def action_choose(self) -> None:
-        """End with the job under the cursor, if it runs."""
+        """Exit the app with the id of the job under the cursor, if that job runs."""
         at = self.choice.highlighted
         if at is not None and self._jobs[at].state == "RUNNING":
             self.exit(self._jobs[at].id)

@@ -223,7 +223,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         return left
 
     def _clock(self) -> str:
-        """Return the time that is shown, with its date for a recording and for logs."""
+        """Return the shown time as text, with its date for a recording and for logs."""
         view_state = self.view_state
         past = view_state.replay is not None or view_state.folder is not None
         text = time.strftime(

@@ -100,7 +100,7 @@ class StatusCounts(Struct, frozen=True):
         return cls(nodes[well[0]], nodes[well[1]], gpus[well[0]], gpus[well[1]], alert_counts(reported, look))
 
     def ways(self) -> list[list[Segment]]:
-        """Return the forms of the counts, from complete to empty; counts of problems are dropped last."""
+        """Return the forms of the counts (segments), from complete to empty; problems are dropped last."""
         lost = [*self.nodes[:1], *self.lost_nodes] if self.lost_nodes else [Segment(" ")]
         label = self.gpus[:1] if self.lost_nodes and self.lost_gpus else ()
         trouble = [*lost, *label, *self.lost_gpus]

@@ -14,7 +14,7 @@ Labels: TypeAlias = Literal["each", "first"]
 CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
     (7, "each"), (6, "each"), (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
 )  # fmt: skip
-"""From roomy to dense: cell width per GPU, and whether every node or only the first of a line is named."""
+"""(cell width per GPU, labels: every node or only the first of a line), from roomy to dense."""
 MAX_LABEL_WIDTH = 24
 USUAL_GPUS = 8
 """Number of GPUs reserved for nodes that have not reported any yet."""

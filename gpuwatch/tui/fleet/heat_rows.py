@@ -47,11 +47,11 @@ class HeatRows(Protocol):
         ...
 
     def place_of(self, name: str) -> Place | None:
-        """Return the first cell of the node of this name; None if it is not shown."""
+        """Return the place of the first cell of the node with this name; None if it is not shown."""
         ...
 
     def first_match(self) -> Place | None:
-        """Return the first cell that matches the filter of GPUs; None if all do, or none does."""
+        """Return the place of the first cell that matches the filter of GPUs; None if all or none do."""
         ...
 
 

@@ -207,7 +207,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn("last", "last line", 9, 92, _last_line, lambda v, n: -_silent_s(v, n), optional=True),
     NodeColumn("trouble", "problem", 28, 96, _trouble, _by_severity, right=False),
 )
-"""In screen order; the last one gets the remaining width."""
+"""All columns in screen order; the last one gets the remaining width."""
 OF_LOGS = ("node", "ranks", "files", "size", "last", "trouble")
 """The columns if the nodes are known only from logs."""
 MEANING_OF = {

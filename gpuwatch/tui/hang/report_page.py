@@ -94,7 +94,7 @@ class HangReportPage(ItemPage):
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
-        """Yield the dumps that were read, the ranks without one, and the item that requests fresh dumps."""
+        """Yield lines about read dumps and ranks without one, and the item that requests fresh dumps."""
         look = self.look
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):
@@ -172,7 +172,7 @@ class HangReportPage(ItemPage):
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
     def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        """Yield the ranks that did not answer, and why."""
+        """Yield a line for each rank that did not answer, with the reason."""
         look = self.look
         unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:

@@ -23,7 +23,7 @@ class LogLocation(Struct, frozen=True):
 
 
 def location_of(alert: Alert) -> LogLocation | None:
-    """Return the first line with a file and offset that an alert is based on; None if it has none."""
+    """Return the location of the first log line that an alert is based on; None if it has none."""
     for proof in alert.proof:
         node = proof.node or alert.node
         if node is not None and proof.file is not None and proof.offset is not None:
@@ -60,7 +60,7 @@ def ranks_of(incident: Incident, job: Iterable[int | str] = ()) -> list[int]:
 
 
 def spots_by_rank(incident: Incident) -> list[LogLocation]:
-    """Return the earliest line of each involved rank that has one, by time; the incident's own rank is first.
+    """Return the location of each involved rank's earliest line, by time; the incident's own rank is first.
 
     Ranks whose lines have the same time are in ascending order.
     """
@@ -73,7 +73,7 @@ def spots_by_rank(incident: Incident) -> list[LogLocation]:
 
 
 def location_after(incident: Incident, rank: int | None) -> LogLocation | None:
-    """Return the line of the rank after `rank`, wrapping around, else the first; None without any line."""
+    """Return the location of the line of the rank after `rank`, wrapping around; None without any line."""
     spots = spots_by_rank(incident)
     if not spots:
         return None

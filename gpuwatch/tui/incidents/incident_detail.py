@@ -77,7 +77,7 @@ class IncidentHead(ItemPage):
         return PageItem("headline", (*rows, *under), incident.cause, clean(incident.headline))
 
     def _began(self, incident: Incident) -> str:
-        """Return when the incident began and how long ago; for an undated cause its bound."""
+        """Return as text when the incident began and how long ago; for an undated cause its bound."""
         wall, cause = self.view_state.wall(), incident.cause
         if cause is None or cause.timed or cause.first != incident.first:
             return f"{clock(incident.first, wall)}, {self.view_state.ago(incident.first)}"

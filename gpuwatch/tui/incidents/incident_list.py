@@ -93,7 +93,7 @@ ENDED = (
 
 
 def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
-    """Yield the text for no incident: which logs are read, and what is not visible."""
+    """Yield the lines shown without an incident: which logs are read, and what is not visible."""
     yield ()
     if seen.files and seen.rules:
         yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
@@ -122,7 +122,7 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
 
 
 def nothing_found(seen: Watching, folder: LogFolder, width: int, look: StyleSet) -> Iterator[Row]:
-    """Yield the text for a folder of logs without an incident so far, and what could not be read."""
+    """Yield the lines for a folder of logs without an incident so far, and what could not be read."""
     yield ()
     read = folder.read_share >= 1.0 and not folder.trouble
     mark = look.mark("ok" if read else "unknown")

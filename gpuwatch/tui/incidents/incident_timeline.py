@@ -62,7 +62,7 @@ def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> l
 
 
 def part_mark(part: Part, look: StyleSet) -> Segment:
-    """Return the sign of a part."""
+    """Return the segment with the sign of a rank's part in the incident."""
     severity, _ = PARTS[part]
     return (
         Segment(look.glyphs.missing, look.severity[severity]) if part == "unlogged" else look.mark(severity)

@@ -41,7 +41,7 @@ class Watching(Struct, frozen=True):
 
 
 def watching(fleet: Fleet, packs: RulePacks) -> Watching:
-    """Return which logs of the fleet are read, and which cannot be."""
+    """Return the coverage of the fleet's logs: which are read, and which cannot be."""
     files = nodes = kernels = backlog = 0
     silent: list[str] = []
     unreadable: dict[str, list[str]] = defaultdict(list)

@@ -128,7 +128,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Yield each rail's percentage per direction, which distinguishes a bad NIC from a bad node.
+        """Yield lines with each rail's percentage per direction, which tell a bad NIC from a bad node.
 
         The links across rails are summed up in one line.
         """

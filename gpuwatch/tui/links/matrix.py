@@ -172,7 +172,10 @@ class LinkMatrix(SelectableLines):
         return joined(row)
 
     def _header(self, line: int) -> Row:
-        """Return the line number `line` of the column names: one line if they fit, else a letter a line."""
+        """Return the painted line with index `line` of the column names.
+
+        The names take one line if they fit, else a letter per line.
+        """
         shape, columns = self.shape, range(self.left, min(self.shape.size, self.left + self.shape.across))
         dim, strong = self.look.dim, self.look.strong
         out: list[Cell] = [(" " * shape.label, dim)]

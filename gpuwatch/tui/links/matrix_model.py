@@ -29,7 +29,7 @@ from gpuwatch.probe.results import PairResult, RankSlot, Results, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
 GRADES: tuple[Grade, ...] = ("ok", "low", "noisy", "bad", "dead")
-"""From the best to the worst; `codes` holds indices into it."""
+"""All grades, from the best to the worst; `codes` has indices into this tuple."""
 CODES = {grade: code for code, grade in enumerate(GRADES)}
 NOT_MEASURED = -1
 """No link was measured there."""
@@ -237,12 +237,12 @@ class LinkBoard:
         return len(self.nodes) if view == "nodes" else len(self.slots)
 
     def kinds(self, view: View, number: int, columns: slice) -> list[int]:
-        """Return these columns of row `number` as numbers for `kind_of`, NOT_MEASURED or UNREACHED."""
+        """Return `columns` of row `number` as numbers for `kind_of`, NOT_MEASURED or UNREACHED."""
         found: list[int] = self._all_kinds(view)[number, columns].tolist()
         return found
 
     def places(self, view: View, number: int, columns: slice) -> list[int]:
-        """Return these columns of row `number` as indices in `pairs`, NOT_MEASURED or UNREACHED."""
+        """Return `columns` of row `number` as indices in `pairs`, NOT_MEASURED or UNREACHED."""
         found: list[int] = self.cells(view)[number, columns].tolist()
         return found
 

@@ -40,7 +40,7 @@ class LinkEvidence(LinkPage):
 
 
 def evidence_blocks(results: Results) -> Iterator[TextBlock]:
-    """Yield the evidence of the verdict, what to do, the lost ranks, the changed counters and the notes."""
+    """Yield blocks with the evidence of the verdict, next steps, lost ranks, changed counters and notes."""
     verdict = results.verdict
     yield Heading(EVIDENCE)
     if verdict is None:

@@ -23,7 +23,7 @@ from gpuwatch.wire import Role
 Place = TypeVar("Place", str, int)
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
-"""In display order."""
+"""The states of alerts, in display order."""
 ACTIVE: tuple[Standing, ...] = ("firing", "acknowledged")
 """Alert states that count as active; an acknowledged problem is among them."""
 ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
@@ -217,7 +217,7 @@ class Bundle(Struct, frozen=True):
     """Alerts with the same code and state; two or more are one line of the list."""
 
     alerts: tuple[Alert, ...]
-    """At least one, the oldest first."""
+    """The alerts, at least one, the oldest first."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -247,7 +247,7 @@ class Bundle(Struct, frozen=True):
 
 
 def bundles(alerts: Mapping[str, Alert], *, only_firing: bool = False) -> list[Bundle]:
-    """Return the alerts grouped by code and state: firing ones first, then by severity, then causes first.
+    """Return the alerts in groups of one code and state: firing ones first, then by severity, then causes.
 
     `only_firing`: leave out alerts that do not fire, and those of severity info.
     """

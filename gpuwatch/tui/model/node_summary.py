@@ -51,13 +51,13 @@ class NodeView(Struct, frozen=True):
     judged_at: float
     """Time of the judgement, from which the ages in the conditions' evidence count."""
     until: float
-    """When it must be judged again even without news."""
+    """Time at which the node must be judged again even without news (monotonic seconds)."""
     stamp: tuple[int, NodeState, float]
     """Two summaries with the same stamp are painted alike, except for ages."""
     gpus: list[Gpu]
-    """By index."""
+    """The GPUs of the node, by index."""
     gpu_severity: dict[str, Severity]
-    """By UUID."""
+    """UUID of a GPU -> its severity."""
     conditions: list[Condition]
     """The conditions of the node and its GPUs, the most severe first."""
     ok: int

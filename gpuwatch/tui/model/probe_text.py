@@ -37,7 +37,7 @@ def transports_text(results: Results) -> str:
 
 
 def backend_text(results: Results) -> str:
-    """Return what carries the data, such as `NCCL 2.21` or that it is gloo; "" if unknown.
+    """Return the backend of a probe as text, such as `NCCL 2.21`, or a note about gloo; "" if unknown.
 
     CPU ranks over TCP must not be mistaken for the training fabric.
     """

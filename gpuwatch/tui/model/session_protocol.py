@@ -108,7 +108,7 @@ class Profiling(Protocol):
 
     @property
     def progress(self) -> str:
-        """What the profile query does now, as text."""
+        """The current step of the profile query, as text."""
         ...
 
     def update(self) -> bool:

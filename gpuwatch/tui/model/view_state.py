@@ -85,7 +85,7 @@ class ViewState:
 
     @property
     def placement(self) -> RankPlacement:
-        """Where the ranks of every job run or ran, as seen since the first frame."""
+        """The places where the ranks of every job run or ran, as seen since the first frame."""
         return self._frozen_placement if self.frozen else self._placement
 
     @property

@@ -37,7 +37,7 @@ class GpuPage(RebuiltPage):
         self.at = 1
 
     def subject(self) -> Subject | None:
-        """Return the GPU of the screen with its node; None if it is no longer known."""
+        """Return the subject of the screen, its GPU with the node; None if the GPU is no longer known."""
         screen = self.screen
         if not isinstance(screen, GpuScreen):
             return None

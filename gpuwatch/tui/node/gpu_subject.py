@@ -29,7 +29,7 @@ THROTTLE_WORDS = {
 
 
 class IncidentStart(Struct, frozen=True):
-    """When an incident began, for the plots."""
+    """The start of an incident, which the plots mark."""
 
     at: float
     """Unix seconds."""
@@ -37,7 +37,7 @@ class IncidentStart(Struct, frozen=True):
     severity: Severity
     """The severity by whose colour it is painted: "unknown" once it is over or acknowledged."""
     sign: Severity
-    """Of its sign."""
+    """The severity of its sign."""
 
 
 def incident_marks(node: Node, incidents: Iterable[Incident], wall: float) -> tuple[IncidentStart, ...]:

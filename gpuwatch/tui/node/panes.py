@@ -260,7 +260,7 @@ def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
 
 
 def digest(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """Return health, host and events below each other, which a wide screen shows beside the other panes."""
+    """Return the lines of health, host and events, shown beside the panes of a wide screen."""
     rows: list[Row] = []
     for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
         rows += [heading(title, width, look), *builder(view, width, look, now)]

@@ -64,7 +64,7 @@ COLUMNS = (
     ProcessColumn("job", "job or container", 18, 10, lambda p, _: _known(p.job or p.container)),
     ProcessColumn("command", "command", 20, 50, lambda p, _: clean(p.command or p.name)),
 )
-"""In screen order; the command gets the remaining width."""
+"""All columns in screen order; the command gets the remaining width."""
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> list[tuple[ProcessColumn, int]]:

@@ -51,7 +51,7 @@ class Bindings(Record):
     """Keys by the id of a binding; two actions of one screen cannot have the same key."""
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """Return the keys by id; None if the value is no mapping.
+        """Return the user's keys by the id of a binding; None if the value is no mapping.
 
         A key used twice is reported as a problem.
         """

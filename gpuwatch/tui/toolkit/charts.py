@@ -40,7 +40,7 @@ def bar(
 
 
 def upright(glyphs: Glyphs) -> str:
-    """Return the character of an upright line."""
+    """Return the character for a vertical line: `│`, or `|` in ASCII."""
     return "│" if glyphs.braille else "|"
 
 

@@ -33,7 +33,7 @@ class Delivering(Protocol):
 
 
 class OpenRequest(Struct, frozen=True):
-    """What a screen asks the logs screen to open."""
+    """A request of a screen to the logs screen to open logs."""
 
     node: str | None = None
     file: str | None = None

@@ -157,7 +157,7 @@ class StyleSet(Struct, frozen=True):
         return self.ramp[max(0, min(9, int(level * 10)))]
 
     def mark(self, severity: Severity) -> Segment:
-        """Return the sign of a severity in its colour."""
+        """Return the segment with the sign of a severity in its colour."""
         return Segment(self.glyph(severity), self.severity[severity])
 
 

@@ -23,7 +23,7 @@ def since_s(gpu: Gpu, now: float) -> float | None:
 
 
 def evidence_text(evidence: Evidence, late_s: float) -> str:
-    """Return the evidence with its age; `late_s` are the seconds since it was judged."""
+    """Return the evidence as text with its age; `late_s` are the seconds since it was judged."""
     if evidence.age_s is None:
         return evidence.text
     return f"{evidence.text}, {age_text(evidence.age_s + late_s)} ago"

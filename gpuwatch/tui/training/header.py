@@ -94,7 +94,7 @@ def whose(facts: JobFacts) -> str:
 
 
 def size_text(facts: JobFacts) -> str:
-    """Return the size of the job as far as it is known: ranks, nodes and GPUs."""
+    """Return the size of the job as text, as far as it is known: ranks, nodes and GPUs."""
     alive, seen = facts.ranks_alive, facts.ranks_seen
     if alive < seen:
         ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
@@ -112,7 +112,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
     can_focus = False
 
     def __init__(self, view: TrainingView, *, turns: bool = True) -> None:
-        """Create the lines.
+        """Create the widget.
 
         Args:
             view: The job.

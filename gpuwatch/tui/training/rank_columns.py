@@ -76,7 +76,7 @@ COLUMNS = (
     RankColumn("step_age", "step age", 8, 40, lambda r, n: _age(r.reported_at, n), age_text, "age"),
     RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: _age(r.gpu_at, n), age_text, "age"),
 )  # fmt: skip
-"""In screen order."""
+"""All columns in screen order."""
 SORTS = ("rank", *(column.name for column in COLUMNS))
 
 

@@ -81,7 +81,7 @@ def _is_active(port: InventoryPort) -> bool:
 
 
 def _ports(results: Results) -> Iterator[NodeAlert]:
-    """Yield ports that are down or slower, while the same port of most other nodes is not."""
+    """Yield an alert for each port that is down or slower, unlike the same port of most other nodes."""
     alike: defaultdict[tuple[str, int], list[tuple[str, InventoryPort]]] = defaultdict(list)
     for each in results.nodes:
         for port in each.inventory.ports if each.inventory else ():
@@ -122,7 +122,7 @@ def _counters(results: Results) -> Iterator[NodeAlert]:
 
 
 def _pcie(results: Results) -> Iterator[NodeAlert]:
-    """Yield GPUs whose PCIe link under load is narrower or slower than that of others of the same model."""
+    """Yield an alert for each GPU whose PCIe link under load is slower than others of the same model."""
     models = _gpu_models(results)
     gauges: defaultdict[tuple[str, str], list[tuple[CounterChange, str]]] = defaultdict(list)
     for each in results.counters:

@@ -13,7 +13,7 @@ from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
 def missing_alerts(results: Results) -> list[NamedCulprit]:
-    """Return the nodes that could not take part, then lost ranks in the order in which they were lost."""
+    """Return culprits: nodes that could not take part, then lost ranks in the order of their loss."""
     problems = [
         NamedCulprit(
             Culprit("node", each.node, None, (each.problem,), state="took no part"),

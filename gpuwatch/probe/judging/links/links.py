@@ -17,7 +17,7 @@ Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
 OK_RATIO = 0.9
 """From this fraction of the reference a link is ok: nccl-tests fails a run below 0.9 of NCCL_TESTS_MIN_BW."""
 BAD_RATIO = 0.7
-"""Below this fraction it is bad: NVRx flags a rank below 0.75 (0.7 in its Lightning callback)."""
+"""Below this fraction of the reference a link is bad: NVRx flags ranks below 0.75 (Lightning: 0.7)."""
 NOISY_SPREAD = 0.2
 """If a link's repeats vary by more than this fraction of their median, the median alone proves nothing."""
 ENOUGH_NODES = 3

@@ -130,7 +130,7 @@ def _through(part: Component) -> str:
 
 
 def _why(links: Iterable[MeasuredLink]) -> str:
-    """Return the most frequent error of the links in brackets; "" if none is known."""
+    """Return the most frequent error of the links as text in brackets; "" if none is known."""
     errors = Counter(link.error for link in links if link.error)
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 

@@ -44,7 +44,7 @@ def probe_way(
     silence_s: float | None = None,
     modules: Mapping[str, str] | None = None,
 ) -> ProbeWay:
-    """Return how to start the launcher on one node.
+    """Return the command that starts the launcher on one node, and its input.
 
     Args:
         python: The node's interpreter in the hosts file; None: the first that is found.

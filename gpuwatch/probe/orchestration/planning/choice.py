@@ -30,7 +30,7 @@ class NoNetworkError(Exception):
 
 
 class NodeAddress(Struct, frozen=True):
-    """Where a node listens, and the interface for NCCL and gloo."""
+    """The address at which a node listens, and the interface for NCCL and gloo."""
 
     interface: str
     address: str

@@ -26,7 +26,7 @@ If two ranks wait little, neither is a single suspect.
 def collective_row(
     op: Collective, size: int, times_s: Mapping[int, Sequence[float]], nodes: int, correct: bool | None
 ) -> CollectiveResult:
-    """Return one row of the table.
+    """Return the result of one collective at one size, a row of the table.
 
     Args:
         op: The collective.

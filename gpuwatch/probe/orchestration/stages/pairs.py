@@ -178,7 +178,7 @@ class Pairs:
         return met
 
     def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
-        """Return a message size that takes long enough to be measured, within the budget, by a trial."""
+        """Return the load of a pair: a message size that takes long enough, within the budget, by a trial."""
         outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.request.timeout_s)
         self._stop_if_broken(outcome)
         rates = [

@@ -62,7 +62,7 @@ class Pending(Struct, frozen=True):
 
 
 def pending(fleet: Fleet, now: float) -> list[Pending]:
-    """Return everything that is due and unknown: node by node, ranks without a log, inference servers."""
+    """Return an item for everything that is due and unknown: by node, ranks without a log, servers."""
     nodes = list(fleet.nodes.values())
     found = [each for node in nodes for each in pending_of(node, now)]
     found += _without_log([node for node in nodes if node.state(now) == "live"])
@@ -70,7 +70,7 @@ def pending(fleet: Fleet, now: float) -> list[Pending]:
 
 
 def _servers(servers: Iterable[InferenceServer]) -> Iterator[Pending]:
-    """Yield the servers that have never answered."""
+    """Yield an item for each inference server that has never answered."""
     for server in servers:
         if not server.readings:
             why = "no answer yet" if server.error is None else f"no metrics: {server.error}"
@@ -85,7 +85,7 @@ def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:
-    """Yield the missing parts of one node. A lost or stale node has none: it is a condition itself."""
+    """Yield an item for each missing part of one node; none for a lost or stale node, a condition itself."""
     if node.state(now) == "connecting":
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)
@@ -108,7 +108,7 @@ def _driver(node: Node, now: float) -> Iterator[Pending]:
 
 
 def _agent(node: Node) -> Iterator[Pending]:
-    """Yield what is missing besides GPUs and host; nothing about logs if the log reader has failed."""
+    """Yield items for missing parts besides GPUs and host; none about logs if the log reader has failed."""
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
         yield Pending(node.name, "processes", "no process list yet")

@@ -34,7 +34,7 @@ class NodeGroup(Struct, frozen=True):
     severity: Severity
     """The severity of its worst node."""
     troubled: list[NodeView]
-    """Its nodes with a problem, the worst first."""
+    """The nodes of the group with a problem, the worst first."""
 
 
 def grouped(views: Sequence[NodeView], way: Folding) -> list[NodeGroup]:
@@ -125,6 +125,6 @@ _CELLS: dict[str, Callable[[NodeGroup, float], Cell]] = {
 
 
 def cell_of(group: NodeGroup, column: str, now: float) -> Cell:
-    """Return text and colour of a group in a column of the node table; "" where a group has no value."""
+    """Return the cell (text, severity) of a group in a column of the node table; "" without a value."""
     make = _CELLS.get(column)
     return ("", None) if make is None else make(group, now)

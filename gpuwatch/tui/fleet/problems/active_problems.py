@@ -42,7 +42,7 @@ class ActiveProblems(MultiLinePage):
     # ---- what is listed
 
     def incidents(self) -> Iterator[ProblemItem]:
-        """Yield the incidents that are not over, the newest first."""
+        """Yield items for the incidents that are not over, the newest first."""
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
@@ -54,7 +54,7 @@ class ActiveProblems(MultiLinePage):
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
-        """Yield the nodes' conditions, the worst first, then the links that fail while they reconnect.
+        """Yield items for the nodes' conditions, the worst first, then for failed links that reconnect.
 
         Nodes that were never reached for the same reason are one item.
         """
@@ -93,7 +93,7 @@ class ActiveProblems(MultiLinePage):
         yield from self._failing()
 
     def _stragglers(self) -> Iterator[ProblemItem]:
-        """Yield the ranks that slow their job, with the figures that prove it."""
+        """Yield items for the ranks that slow their job, with the figures that prove it."""
         views = self.cockpit.overview.views
         for alert in islice(self.view_state.snapshot.stragglers, MAX_LISTED):
             view = None if alert.node is None else views.get(alert.node)
@@ -125,7 +125,7 @@ class ActiveProblems(MultiLinePage):
             )  # fmt: skip
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
-        """Yield the jobs that ended before gpuwatch connected: how each ended, and what failed first."""
+        """Yield items for jobs that ended before gpuwatch connected: how each ended, what failed first."""
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
         for job in islice(reported.ended, MAX_LISTED):
@@ -144,7 +144,7 @@ class ActiveProblems(MultiLinePage):
             )
 
     def events(self) -> Iterator[ProblemItem]:
-        """Yield the events of nodes, the newest first, at most `MAX_LISTED`."""
+        """Yield items for the events of nodes, the newest first, at most `MAX_LISTED`."""
         views = self.cockpit.overview.views
         newest = list(islice(reversed(self.view_state.fleet.events), MAX_LISTED))
         clocks = [event_clock(reported.event, self.view_state.wall()) for reported in newest]
@@ -322,7 +322,7 @@ class ActiveProblems(MultiLinePage):
 
 
 def first_step(incident: Incident) -> str:
-    """Return the first step to take: the one that the hang query suggests, else that of the failure class."""
+    """Return the text of the first step: that of the hang query, else that of the failure class."""
     for what, command in incident.hang_check.do if incident.hang_check is not None else ():
         return f"{what}: {command}"
     return next(iter(incident.do), "").replace("`", "")

@@ -38,12 +38,12 @@ class ProblemItem(Struct, frozen=True):
     """The severity whose sign is shown: that of an acknowledged incident, whose colour is muted."""
 
     def mark(self, look: StyleSet) -> Segment:
-        """Return its sign in its colour."""
+        """Return the segment with the item's sign in its colour."""
         return Segment(look.glyph(self.sign or self.severity), look.severity[self.severity])
 
     @property
     def place(self) -> str:
-        """The folded names of the nodes that share it, else node and GPU; "" without a node."""
+        """The folded names of the nodes that share the item, else node and GPU; "" without a node."""
         if self.nodes:
             return clean(self.nodes)
         return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")

@@ -60,7 +60,7 @@ class Buffer(Window):
 
     @property
     def reading(self) -> str:
-        """Which page is being read: `earlier`, `later`, `there`, `end` (the first one), or "" for none."""
+        """The page that is being read: `earlier`, `later`, `there`, `end` (the first one), or "" for none."""
         if self._read is None and self._tail is not None and not (self._tail.version or self.lines):
             return "end"
         return self._read.where if self._read else ""
@@ -75,7 +75,7 @@ class Buffer(Window):
         return self.source
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Return what identifies a line among those of all files: source and number."""
+        """Return the identity of a line among those of all files: its source and number."""
         return self.source, number
 
     def find(self, place: tuple[LogSource, int]) -> int | None:

@@ -73,13 +73,13 @@ class Fold:
     count: int = 1
     """Number of its lines; filtered lines between them do not count."""
     at: float = 0.0
-    """When the first line was written."""
+    """Time when the first line was written (unix seconds)."""
     ranks: set[int] = field(default_factory=set)
     """The ranks that wrote it."""
     fixed: bool = False
     """True if the user unfolded it: no more lines are added."""
     until: float = 0.0
-    """When the last line was written."""
+    """Time when the last line was written (unix seconds)."""
     last_rank: int | None = None
     """The rank that wrote the last line."""
     first_rank: int | None = None

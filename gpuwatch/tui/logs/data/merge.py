@@ -64,7 +64,7 @@ class Merge:
 
     @property
     def reading(self) -> str:
-        """Which page the first busy buffer is reading.
+        """The page that the first busy buffer is reading.
 
         `earlier`, `later`, `there` (at the place gone to), `end` (the first), or "" for none.
         """
@@ -88,7 +88,7 @@ class Merge:
         return self._entries[number - self.base][0]
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Return what identifies a line among those of all files: source and number in its file's buffer."""
+        """Return the identity of a line among those of all files: source, and number in its file's buffer."""
         _, index, own, _ = self._entries[number - self.base]
         return self.buffers[index].source, own
 

@@ -23,7 +23,7 @@ class Feed(Protocol):
     epoch: int
     """Increases when other lines replace them."""
     touched: tuple[int, int]
-    """How often loaded lines changed in place, and the first number of the last change."""
+    """(number of changes of loaded lines in place, number of the first line in the last change)."""
     seams: dict[int, str]
     """Number of the first line after it -> what happened to the file."""
     held: bool
@@ -62,7 +62,7 @@ class Feed(Protocol):
         ...
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """Return what identifies a line among those of all files."""
+        """Return the identity of a line among those of all files: its source and number."""
         ...
 
     def find(self, place: tuple[LogSource, int]) -> int | None:

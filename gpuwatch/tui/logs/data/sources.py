@@ -105,7 +105,7 @@ def file_of(fleet: Fleet, source: LogSource) -> LogFile | None:
 
 
 def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
-    """Return the files that only this rank writes, else those in which it has lines (`shared` set)."""
+    """Return the sources that only this rank writes, else those with lines of it (`shared` set)."""
     listed = list(sources)
     own = [source for source in listed if source.rank == rank]
     return own or [
@@ -116,7 +116,7 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
 
 
 def with_content(sources: Sequence[LogSource]) -> list[LogSource]:
-    """Return the files that are not empty, as the unused stdout of a rank is; all if there is no other."""
+    """Return the sources that are not empty, as a rank's unused stdout is; all if there is no other."""
     return [source for source in sources if not source.empty] or list(sources)
 
 

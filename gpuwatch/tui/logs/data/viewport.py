@@ -35,7 +35,7 @@ def pieces(text: str, width: int) -> list[str]:
 
 
 class View:
-    """What a log pane shows of a feed: rows, cursor, scrolling and jumps. It needs no screen, for tests."""
+    """The state of a log pane: rows of a feed, cursor, scrolling and jumps. It needs no screen."""
 
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed
@@ -135,7 +135,7 @@ class View:
 
     @property
     def time(self) -> float | None:
-        """When the cursor's line was written, on our clock (unix seconds); None if unknown."""
+        """Time when the cursor's line was written, on our clock (unix seconds); None if unknown."""
         return None if self._at == UNKNOWN else self._at
 
     def line(self) -> LogLine | None:

@@ -28,7 +28,7 @@ class KeptBookmark(msgspec.Struct, frozen=True):
     offset: Count
     text: Text
     at: Moment | None
-    """When the line was written, unix seconds on our clock; None: no line above it has a time."""
+    """Time when the line was written, unix seconds on our clock; None: no line above it has a time."""
     rank: Rank | None = None
     level: Severity | None = None
 

@@ -27,7 +27,7 @@ class Bookmark(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """What identifies the bookmarked line: (node, file, byte)."""
+        """The identity of the bookmarked line: (node, file, byte)."""
         return self.source.node, self.source.file, self.line.offset
 
 

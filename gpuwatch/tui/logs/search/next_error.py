@@ -62,7 +62,7 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
 
 
 def none_left(step: int, what: str) -> str:
-    """Return the text that there is no further line of a kind: `no more errors`, `no earlier matches`."""
+    """Return a text for the end of a search: `no more errors`, `no earlier matches`."""
     return f"no {'more' if step > 0 else 'earlier'} {what}{'es' if what == 'match' else 's'}"
 
 

@@ -29,7 +29,7 @@ MAX_RANKS_WIDTH = 32
 
 
 class Ink(Struct, frozen=True):
-    """How one log line is painted."""
+    """The properties with which one log line is painted."""
 
     look: StyleSet
     patterns: tuple[TypedPattern, ...] = ()

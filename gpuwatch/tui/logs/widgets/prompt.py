@@ -48,6 +48,6 @@ class LogPrompt(ErrorBoundary, Horizontal):
         self.field.focus()
 
     def report(self, error: str, fine: str = "") -> None:
-        """Show an error in the text, or else its result `fine`."""
+        """Show an error message beside the text field, or the result `fine` if there is no error."""
         self.reported.update(clean(error or fine).replace("[", "\\["))
         self.reported.set_class(bool(error), "-error")

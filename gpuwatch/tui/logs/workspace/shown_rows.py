@@ -27,7 +27,7 @@ class ShownLine(Struct, frozen=True):
     line: LogLine
     """The displayed line of the row."""
     at: float
-    """When it was written, on our clock."""
+    """Time when the line was written, on our clock (unix seconds)."""
     source: LogSource
     seam: str | None
     found: Severity | None

@@ -30,7 +30,7 @@ class PageItem(Struct, frozen=True):
     rows: tuple[Row, ...]
     """At least one."""
     alert: Alert | None = None
-    """Where Enter leads."""
+    """The alert that Enter opens."""
     text: str = ""
     """The text to copy; "": the first line."""
     more: tuple[Row, ...] = ()
