@@ -23,6 +23,7 @@ from gpuwatch.diagnose.incidents.causes.alert_job import (
     start_times,
     when,
 )
+from gpuwatch.diagnose.incidents.causes.attempt_numbers import AttemptNumbers
 from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -38,7 +39,6 @@ from gpuwatch.diagnose.model.timing import (
     APART_S,
     Resumed,
     Resumption,
-    attempt_of,
     attempt_of_path,
     attempts_end,
     bounds,
@@ -167,10 +167,11 @@ def _in_time(
     ends = with_resumptions(attempts_end(alerts), resumed, alerts)
     starts = tuple(each.began for each in resumed)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
+    numbers = AttemptNumbers(certain, ends)
     found: list[AlertGroup] = []
     open_by_attempt: dict[int, AlertGroup] = {}
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
-        number = attempt_of(alert, ends)
+        number = numbers.of(alert)
         group = open_by_attempt.get(number)
         apart = group is not None and onset(alert) > group.end + GAP_S and not _goes_on(group, alert)
         if group is None or apart or _is_past(group, alert):
@@ -182,7 +183,7 @@ def _in_time(
     for alert in (each for each in alerts if not sure(limits[each.id])):
         low, high = limits[alert.id]
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
-        number = attempt_of(alert, ends)
+        number = numbers.of(alert)
         same = [group for group in fitting if group.attempt == number]
         if same or (fitting and attempt_of_path(alert.proof[0].file or "") is None):
             same = same or fitting
