@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
+from gpuwatch.diagnose.hang.stepless_jobs import restarts_of
 from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts
@@ -186,12 +187,14 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
 def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
     """Return True if a rank of the same user and project was started on the node after `last` (unix seconds).
 
-    A job in another folder does not show that its user knows of the end.
+    A job in another folder does not show that its user knows of the end, nor does an attempt that its launcher
+    started by itself.
     """
     owners = {file.owner for file in files}
     logs = {file.path: project_of(home(file.path)) for file in files}
     return any(
         process.rank is not None
+        and restarts_of(process) == 0
         and process.user in owners
         and process.start is not None
         and process.start - node.offset_s > last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.wire.progress import PastStep
@@ -58,6 +59,19 @@ def test_a_job_of_another_folder_is_no_restart_of_an_ended_one(log: str, *, supe
     (job,) = reported.book.ended_jobs
     assert job.superseded is superseded
     assert [each.over for each in reported.book.incidents if each.job == job.name] == [superseded]
+
+
+def test_an_attempt_that_the_launcher_began_by_itself_settles_nothing() -> None:
+    """It has made no step: the failure before it is what a person must see."""
+    reported = Watched()
+    ended(reported, 700.0)
+    again = rank(1, 4001, 1, start=WALL + 990.0, logs=["/runs/g2/logs/again.log"])
+    again = structs.replace(again, variables={"TORCHELASTIC_RESTART_COUNT": "1"})
+    reported.run("n1", again, at=1001.0)
+    for second in range(4):
+        reported.look(1001.0 + 5 * second)
+    (job,) = reported.book.ended_jobs
+    assert [(each.rank, each.over) for each in reported.book.incidents if each.job == job.name] == [(1, False)]
 
 
 @pytest.mark.parametrize(("pid", "named"), [(1437, True), (1438, False)])
