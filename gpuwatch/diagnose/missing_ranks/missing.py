@@ -47,13 +47,15 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
     are ignored; a node that lists only ended ranks adds those that are expected on no other node.
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
-    from a rank's own log there. These are left out: jobs that are starting, jobs on unreachable nodes, ranks
-    that reached the announced last step, and jobs that log steps now (a rank that is not seen there runs
-    without a rank in its environment). At most `MAX_LOCAL_RANKS` are returned per node.
+    from a rank's own log there; the log counts only while all nodes report, as a rank of another node may
+    write it. These are left out: jobs that are starting, jobs on unreachable nodes, ranks that reached the
+    announced last step, and jobs that log steps now (a rank that is not seen there runs without a rank in its
+    environment). At most `MAX_LOCAL_RANKS` are returned per node.
     """
     found: list[MissingRank] = []
     training, left = FinishedTraining(fleet), dict.fromkeys(fleet.nodes, MAX_LOCAL_RANKS)
     running = ListedRanks().update(fleet.nodes.values()) if running is None else running
+    all_report = all(names_ranks(node, now) for node in fleet.nodes.values())
     for job, listed in members_by_job(fleet).items():
         members, ended = _believed(listed, running)
         if not members or not seen_whole(members, now):
@@ -63,7 +65,10 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
         here: dict[str, list[Process]] = defaultdict(list)
         for node, process in members:
             here[node.name].append(process)
-        dues = {name: _due(fleet.nodes[name], job, processes, world) for name, processes in here.items()}
+        dues = {
+            name: _due(fleet.nodes[name], job, processes, world, by_logs=all_report)
+            for name, processes in here.items()
+        }
         anywhere = present.union(*dues.values())
         for node, process in ended:
             if names_ranks(node, now) and process.rank is not None and process.rank not in anywhere:
@@ -128,13 +133,13 @@ def age_s(node: Node, process: Process, now: float) -> float:
     return 0.0 if own_time is None or process.start is None else own_time - process.start
 
 
-def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
+def _due(node: Node, job: str, here: Collection[Process], world: int, *, by_logs: bool) -> set[int]:
     """Return the ranks that should run on a node, by its processes (also ended ones) and by its own logs."""
     began = min(process.start or 0.0 for process in here)
     due = {
         rank
         for file in node.logs
-        if _is_own_log(file, job) and (file.grown_at or 0.0) >= began
+        if by_logs and _is_own_log(file, job) and (file.grown_at or 0.0) >= began
         for rank in file.ranks
     }
     blocks = {_block(process, world) for process in here}

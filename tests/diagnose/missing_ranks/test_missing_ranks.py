@@ -142,6 +142,19 @@ def test_without_a_word_on_its_node_s_ranks_only_its_own_log_tells() -> None:
     assert missing_ranks(reported.fleet, 60.0)[0].last_line == "bye"
 
 
+def test_a_log_that_a_rank_of_a_silent_node_may_write_tells_nothing() -> None:
+    """The file system is shared, which nothing shows; n2 does not list its processes."""
+    reported = Several(2)
+    log = wire.LogFile(
+        "/runs/1/rank_1.log", grown_at=WALL + 20, job="4711", ranks=[1], rank_from="path", last_lines=["bye"]
+    )
+    reported.list_files("n1", log)
+    running(reported, "n1", *(member(each, variables={}, local_rank=None) for each in (0, 2)))
+    assert missing(reported) == []
+    running(reported, "n2")
+    assert missing(reported) == [("n1", 1)]
+
+
 def test_ranks_that_are_numbered_by_their_order_prove_nothing() -> None:
     reported = Several()
     running(reported, "n1", *(member(each, rank_source="order") for each in (0, 2)))
