@@ -8,12 +8,15 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from gpuwatch.diagnose.actions.offers import possible_actions
 from gpuwatch.diagnose.hang import hang_threshold
 from gpuwatch.diagnose.preflight.checklist import checklist
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
 from gpuwatch.session.rank_settings import ask_all
+from gpuwatch.tui.actions.action_targets import about_incident
 from tests.agent.trees import UPTIME
 from tests.drills.jobs import Job, end, job
 from tests.drills.namespaces import Cluster
@@ -119,6 +122,10 @@ def test_no_end_of_a_rank_that_saves_is_offered(
         commands = [command for _, command in incident.hang_check.do] if incident.hang_check else []
         assert commands
         assert not any("kill" in command.split() for command in commands)
+        (culprit, *_) = incident.hang_check.verdict.culprits if incident.hang_check else ()
+        target = structs.replace(about_incident(incident), node=None, rank=culprit)
+        assert [each.kind for each in possible_actions(target, session.fleet)] == []
+        assert possible_actions(structs.replace(target, pausing=()), session.fleet)
 
 
 def test_a_node_that_rebooted_is_named_with_its_ranks(

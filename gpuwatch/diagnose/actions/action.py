@@ -32,6 +32,8 @@ class ActionTarget(Struct, frozen=True):
     """The id of the incident that the action is about; the result is added to its notes."""
     about: str = ""
     """Failure class and place of the incident, for the `reason` of a Slurm drain."""
+    pausing: tuple[int, ...] = ()
+    """Ranks of the job that save or evaluate, as their stacks showed: they continue by themselves."""
 
 
 class SignalledProcess(Struct, frozen=True):

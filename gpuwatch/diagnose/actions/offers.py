@@ -39,6 +39,8 @@ def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
     for job in sorted(jobs, key=str):
         found += _slurm_job_actions(fleet, job)
     for place, process in chosen:
+        if process.rank in target.pausing and target.job in (None, process.job):
+            continue  # it saves or evaluates for all, and comes back
         found += _end_rank(place, process, fleet, also_kill=len(chosen) <= 1 or target.rank is not None)
     if node is not None and target.gpu is not None:
         found += _reset(node, target.gpu)

@@ -11,16 +11,10 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.classifier import Grounds, SilentHang, silent_hang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
-from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
+from gpuwatch.diagnose.hang.stacks.pausing import pausing_ranks
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.verdict import LEVELS
 from gpuwatch.number_text import duration
-
-PAUSING = re.compile(
-    r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",
-    re.IGNORECASE,
-)
-"""Matches names of functions for work that one rank may do for all, and that ends by itself."""
 
 
 class HangAnswer(Struct, frozen=True):
@@ -53,7 +47,7 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
         known
         and verdict.wrong
         and bool(verdict.culprits)
-        and not _pausing(hang_report, job, verdict.culprits)
+        and not pausing_ranks(hang_report.jobs, job, verdict.culprits)
     )
     return HangAnswer(hang_check, named and verdict.confidence != "low", repeatable=named)
 
@@ -72,25 +66,6 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
     level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(later.confidence))]
     verdict = replace(later, confidence=level, evidence=evidence)
     return replace(after, hang_check=replace(after.hang_check, verdict=verdict), repeated=True)
-
-
-def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool:
-    """Return True if a frame of a named rank is in a function that saves, evaluates or prepares."""
-    stacks = (
-        each
-        for one in hang_report.jobs
-        if one.job == job
-        for spot in one.spots
-        for each in spot.ranks
-        if each.rank in culprits
-    )
-    return any(map(pauses, stacks))
-
-
-def pauses(stack: RankStack) -> bool:
-    """Return True if a frame of the rank's main thread is in a function that saves, evaluates or prepares."""
-    thread = main_thread(stack)
-    return thread is not None and any(PAUSING.search(frame.function) for frame in thread.frames)
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:

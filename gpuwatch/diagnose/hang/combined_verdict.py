@@ -17,6 +17,7 @@ from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
+from gpuwatch.diagnose.hang.stacks.pausing import pausing_ranks
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.diagnose.model.verdict import LEVELS, Verdict
@@ -84,7 +85,8 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
     stated = hang_report.verdict
     if stated is None:
         return None
-    return HangCheck(at, stated, hang_report.do)
+    pausing = pausing_ranks(hang_report.jobs, stated.job, stated.culprits)
+    return HangCheck(at, stated, hang_report.do, pausing)
 
 
 class HangReport(Struct, frozen=True):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gpuwatch.diagnose.hang.answer import pauses
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.hang.stacks.compare import held_children
 from gpuwatch.diagnose.hang.stacks.groups import RankStack, kernel_thread
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
+from gpuwatch.diagnose.hang.stacks.pausing import pauses
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.command import command_argv

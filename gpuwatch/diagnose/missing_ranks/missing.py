@@ -48,6 +48,7 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
     from a rank's own log there; the log counts only while all nodes report, as a rank of another node may
+    from a rank's own log there; the log counts only while all nodes report, as a rank of another node may
     write it. These are left out: jobs that are starting, jobs on unreachable nodes, ranks that reached the
     announced last step, and jobs that log steps now (a rank that is not seen there runs without a rank in its
     environment). At most `MAX_LOCAL_RANKS` are returned per node.

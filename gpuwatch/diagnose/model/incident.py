@@ -45,6 +45,8 @@ class HangCheck(msgspec.Struct, frozen=True):
     verdict: Verdict
     do: tuple[tuple[str, str], ...] = ()
     """Next steps: description and command to copy."""
+    pausing: tuple[int, ...] = ()
+    """Its culprits that were in a function that saves, evaluates or prepares: they continue by themselves."""
 
 
 class EarlierIncident(msgspec.Struct, frozen=True):

@@ -187,8 +187,8 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
 def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
     """Return True if a rank of the same user and project was started on the node after `last` (unix seconds).
 
-    A job in another folder does not show that its user knows of the end, nor does an attempt that its launcher
-    started by itself.
+    A job in another folder does not show that its user knows of the end, nor does an attempt that its
+    launcher started by itself.
     """
     owners = {file.owner for file in files}
     logs = {file.path: project_of(home(file.path)) for file in files}

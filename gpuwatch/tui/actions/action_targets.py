@@ -64,4 +64,6 @@ def _noted_in(incident: Incident | None, target: ActionTarget) -> ActionTarget:
     about = f"gpuwatch: {incident.code}"
     if incident.gpu is not None and incident.node == target.node:
         about += f", GPU {incident.gpu}"
-    return ActionTarget(target.node, target.gpu, target.rank, target.job, incident.id, about)
+    check = incident.hang_check
+    pausing = () if check is None or target.job not in (None, incident.job) else check.pausing
+    return ActionTarget(target.node, target.gpu, target.rank, target.job, incident.id, about, pausing)

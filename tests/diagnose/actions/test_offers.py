@@ -50,6 +50,13 @@ def test_a_node_of_slurm_is_drained_with_a_reason_and_its_job_requeued_or_cancel
     assert any("a" in line and "b" in line for line in cancel.hits)
 
 
+@pytest.mark.parametrize(("pausing", "offered"), [((1,), False), ((0,), True)])
+def test_a_rank_that_saves_is_not_ended(pausing: tuple[int, ...], *, offered: bool) -> None:
+    found = by_kind(ActionTarget("b", rank=1, job="41", pausing=pausing), job_fleet(plan("a", "b")))
+    assert ("end_rank" in found, "kill_rank" in found) == (offered, offered)
+    assert "cancel" in found
+
+
 def test_a_rank_is_ended_on_its_node_by_the_number_of_its_process() -> None:
     found = by_kind(ActionTarget(rank=1, job="41"), job_fleet(plan("a", "b")))
     end, kill = found["end_rank"], found["kill_rank"]

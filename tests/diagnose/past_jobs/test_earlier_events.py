@@ -71,7 +71,9 @@ def test_an_attempt_that_the_launcher_began_by_itself_settles_nothing() -> None:
     for second in range(4):
         reported.look(1001.0 + 5 * second)
     (job,) = reported.book.ended_jobs
-    assert [(each.rank, each.over) for each in reported.book.incidents if each.job == job.name] == [(1, False)]
+    assert [(each.rank, each.over) for each in reported.book.incidents if each.job == job.name] == [
+        (1, False)
+    ]
 
 
 @pytest.mark.parametrize(("pid", "named"), [(1437, True), (1438, False)])

@@ -1,8 +1,9 @@
 """Number the attempts of a job: the one that an alert is of. Pure.
 
-Example: torchrun restarts a job at 10:00:25, when its node's ranks have ended; another node's launcher reports
-at 10:00:33 that rank 2 ended. Rank 2 logged a lost connection into `attempt_0/2/stderr.log` at 10:00:22, so the
-end is of attempt 0 too. A job that is started again by hand has a new folder, whose attempts count from 0.
+Example: torchrun restarts a job at 10:00:25, when its node's ranks have ended; another node's launcher
+reports at 10:00:33 that rank 2 ended. Rank 2 logged a lost connection into `attempt_0/2/stderr.log` at
+10:00:22, so the end is of attempt 0 too. A job that is started again by hand has a new folder, whose attempts
+count from 0.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class AttemptNumbers:
 def _earlier_attempts(alerts: Sequence[Alert], ends: list[float]) -> dict[str, int]:
     """Return run (`run_of_path`) -> the number of attempts of its job that ended before the run began.
 
-    A run is taken as later only if its first dated line is more than `ATTEMPT_S` later: a line may be read late.
+    A run is taken as later only if its first dated line is more than `ATTEMPT_S` later: a line may be read
+    late.
     """
     first: dict[str, tuple[int, float]] = {}
     for alert in alerts:
