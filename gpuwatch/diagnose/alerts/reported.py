@@ -20,11 +20,12 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.timing import APART_S, Resumed
+from gpuwatch.diagnose.sources.failure_table import RankHosts
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
-from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.fleet.jobs.rank_places import places_of, with_hosts
 from gpuwatch.fleet.jobs.slurm_tasks import SlurmTasks
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.rules.model.failure_class import FailureClass
@@ -66,9 +67,11 @@ class ReportedAlerts:
         self._prefixed: set[tuple[str, str, int]] = set()
         """(node, log file, rank) of findings whose lines begin with the rank."""
         self._tasks = SlurmTasks()
+        self._hosts = RankHosts()
         self._began: dict[tuple[str, str], float] = {}
         """(node, log file of an ended job) -> when its first step was logged (unix seconds)."""
-        self._tasks_version = 0
+        self._named_version = 0
+        """Version of `_tasks` and `_hosts` when the ranks were last placed."""
         self._placed_at: float | None = None
 
     @property
@@ -78,8 +81,9 @@ class ReportedAlerts:
 
     @property
     def _has_new_ranks(self) -> bool:
-        """Return True if findings revealed Slurm task numbers, or ranks in the log of an ended job."""
-        return self._tasks.version != self._tasks_version or len(self._prefixed) != self._ended_versions[-1]
+        """Return True if findings revealed Slurm tasks, ranks' hosts, or ranks in the log of an ended job."""
+        named = self._tasks.version + self._hosts.version
+        return named != self._named_version or len(self._prefixed) != self._ended_versions[-1]
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Process what is new in the fleet; return True if an alert may have changed.
@@ -120,9 +124,12 @@ class ReportedAlerts:
         listed = {name: (node.processes_at, len(node.gpus)) for name, node in fleet.nodes.items()}
         if not self._take_ended_files(fleet, wall - now) and not other_ranks and listed == self._processes:
             return False
-        self._processes, self._placed_at, self._tasks_version = listed, now, self._tasks.version
+        self._processes, self._placed_at = listed, now
+        self._named_version = self._tasks.version + self._hosts.version
         nodes = list(fleet.nodes.values())
-        places = places_of(nodes, self.places, wall, self._ended_files, self._tasks.ranks(), self._began)
+        logged, tasks = self._ended_files, self._tasks.ranks()
+        places = places_of(nodes, self.places, wall, logged, tasks, self._began)
+        places = with_hosts(places, self._hosts.of_job)
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
@@ -188,6 +195,7 @@ class ReportedAlerts:
             found = self._findings[key] = self._untaken.pop(key)
             self._take(found, fleet.nodes[found.node])
             self._tasks.note(found.finding)
+            self._hosts.note(found.finding)
             file, rank = (found.node, found.finding.file), found.finding.rank
             if rank is not None and found.finding.rank_from == "line" and file in self._ended_files:
                 self._prefixed.add((*file, rank))

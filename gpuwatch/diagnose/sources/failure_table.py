@@ -1,8 +1,9 @@
-"""Determines which rank an entry of torchrun's failure table is about, and where it ran. Pure."""
+"""Determines which rank an entry of torchrun's failure table is about, and where it ran."""
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.fleet.jobs.places import RankPlace
@@ -12,6 +13,9 @@ _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 """Host names that identify no node."""
+MAX_JOBS = 256
+MAX_RANKS = 4096
+"""Most ranks kept of one job: a table lists the ranks of one launcher."""
 
 
 def table_entry(finding: Finding) -> tuple[int, str | None] | None:
@@ -63,3 +67,26 @@ def _is_elsewhere(
     apart = node is not None and place.node not in ("", node) and not where.on(node, place.job)
     private = where.reach(file_node, finding.file) != "fleet"
     return where.places.live and finding.job is None and apart and private
+
+
+class RankHosts:
+    """Collects what tables state, by job; `version` increases with each new rank."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.of_job: OrderedDict[str, dict[int, str]] = OrderedDict()
+        """Job -> rank -> host."""
+
+    def note(self, finding: Finding) -> None:
+        """Process one finding. Those of running jobs are ignored: their processes are the better source."""
+        entry = None if finding.job is None or not finding.backlog else table_entry(finding)
+        rank, host = (0, None) if entry is None else entry
+        if host is None:
+            return
+        hosts = self.of_job.setdefault(finding.job or "", {})
+        if hosts.get(rank) == host or len(hosts) >= MAX_RANKS:
+            return
+        hosts[rank] = host
+        self.version += 1
+        while len(self.of_job) > MAX_JOBS:
+            self.of_job.popitem(last=False)

@@ -24,6 +24,8 @@ from gpuwatch.wire import Process
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
 """Job -> task -> the host that `srun` reports for it."""
+Hosts: TypeAlias = Mapping[str, Mapping[int, str]]
+"""Job -> rank -> the host that the job's logs state for it."""
 MOVED_S = 60.0
 """Maximum delay in seconds until the end of a process is seen, across the lists and clocks of two nodes."""
 CLOCKS_S = 60.0
@@ -81,6 +83,22 @@ def places_of(
         ),
         task_jobs=_task_jobs(nodes) | (tasks or {}).keys(),
     )
+
+
+def with_hosts(places: Places, hosts: Hosts) -> Places:
+    """Return the places; ended ranks are on the nodes that `hosts` states for them.
+
+    A host outweighs the node on which the log of the rank was found: other nodes may see the file.
+    """
+    if not hosts:
+        return places
+    found = []
+    for place in places.ranks:
+        stated = places.addresses.get(hosts.get(place.job or "", {}).get(place.rank, ""))
+        moved = stated is not None and place.pid is None and place.node != stated
+        how = "the launcher's failure table"
+        found.append(replace(place, node=stated, how=how) if moved else place)
+    return replace(places, ranks=tuple(found))
 
 
 def _claims(
