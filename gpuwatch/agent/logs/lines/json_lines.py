@@ -117,8 +117,13 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
         _name_speaker(part, speaker)
     texts = [message + _outcome(parts)]
     texts.extend(_text(value) for part in parts for name, value in part.items() if EXCEPTION.match(name))
-    lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
-    return lines[:MAX_TEXTS]
+    return _first_and_last([line for each in texts for line in _LINES.split(each) if line.strip()])
+
+
+def _first_and_last(lines: "list[str]") -> "list[str]":
+    """Return at most `MAX_TEXTS` lines, the first and the last ones: an exception ends its traceback."""
+    half = MAX_TEXTS // 2
+    return lines if len(lines) <= MAX_TEXTS else lines[:half] + lines[-half:]
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
@@ -148,7 +153,7 @@ def _foreign(record: "dict[str, Any]") -> "list[str]":
     if level is None or not any(_TIME.match(each) for each in values):
         return []
     texts = [each for each in values if " " in each.strip() and not _TIME.match(each)]
-    return [line for each in texts for line in _LINES.split(each) if line.strip()][:MAX_TEXTS]
+    return _first_and_last([line for each in texts for line in _LINES.split(each) if line.strip()])
 
 
 def _outcome(parts: "list[dict[str, Any]]") -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PAST_BYTES = 16 * 1024
 """Bytes of the previous chunk that are kept, for context and conditions."""
+AFTER_BYTES = MAX_LINE // 4
+"""Bytes before the cut of a too long line in which no phrase is searched: its pattern may need them."""
 FEW_ABOVE = 8
 """Lines above a line that are split off together: its rules ask for them one after another."""
 MAX_TRACEBACK = 30
@@ -78,12 +80,13 @@ class Chunk(object):
         low = max(0, at - MAX_LINE)
         start = clean.rfind(b"\n", low, at) + 1
         start = clean.rfind(b"\r", max(low, start), at) + 1 or start
-        if not start and low:
-            start = clean.find(b" ", at - MAX_LINE // 4, at) + 1 or at
         end = clean.find(b"\n", at, at + MAX_LINE)
         end = end if end >= 0 else min(len(clean), at + MAX_LINE)
         other = clean.find(b"\r", at, end)
-        return start, other if other >= 0 else end
+        end = other if other >= 0 else end
+        if (low and not start) or (end - start >= MAX_LINE and at - start >= MAX_LINE - AFTER_BYTES):
+            start = clean.find(b" ", at - AFTER_BYTES, at) + 1 or at
+        return start, end
 
     def text(self, start: int, end: int) -> str:
         """Return one line as text."""

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from ..progress.dialect import CompiledDialect, ProgressReading
     from .candidate import CandidateLine
     from .chunk import Chunk
-    from .ruleset import CompiledRule, LazyPattern, RuleSet
+    from .ruleset import CompiledRule, LazyPattern, Phrase, RuleSet
 
 SEARCHED_CHARS = 4096
 """Characters of a line that are searched, around a phrase."""
-MAX_PLACES = 16
 MAX_SLOW = 3
 """Slow searches after which a rule is suspended in a file; one that took ten times as long suffices."""
 
@@ -38,15 +37,15 @@ class LineMatcher(object):
         """Rules with a matching pattern (accepted or not), with the matched text."""
 
     def fields(
-        self, rule: "CompiledRule", text: str, places: "list[int]", general: bool = False
+        self, rule: "CompiledRule", text: str, phrases: "list[Phrase]", general: bool = False
     ) -> "dict[str, Any] | None":
         """Return the fields of a rule's match in a text; None: no match.
 
-        `places`: offsets near which a long line is searched. `general`: use the rule's general patterns.
+        `phrases`: what a long text is searched around. `general`: use the rule's general patterns.
         """
         if self._is_off(rule):
             return None
-        for window in _windows(text, places):
+        for window in _windows(text, phrases):
             found = self._fields(rule, window, general)
             if found is not None:
                 return found
@@ -197,14 +196,32 @@ def fields_of(groups: "dict[str, str | None]") -> "dict[str, Any]":
     return {name: typed(value.strip()) for name, value in groups.items() if value is not None}
 
 
-def _windows(text: str, places: "list[int]") -> "Iterator[str]":
-    """Yield the parts of a text that are searched: all of it if short, else what is around each place."""
+def _windows(text: str, phrases: "list[Phrase]") -> "Iterator[str]":
+    """Yield the parts of a text that are searched: all of it if short, else what is around each phrase."""
     if len(text) <= SEARCHED_CHARS:
         yield text
         return
     before = None
-    for place in sorted(places)[:MAX_PLACES]:
+    for place in _places(text, phrases) or [0]:
         if before is None or place - before > SEARCHED_CHARS // 2:
             begin = max(0, min(place - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))
             yield text[begin : begin + SEARCHED_CHARS]
             before = place
+
+
+def _places(text: str, phrases: "list[Phrase]") -> "list[int]":
+    """Return the offsets of phrases in a text, in ascending order."""
+    data = text.encode("utf-8", "replace")
+    lowered = data.lower()
+    found: set[int] = set()
+    for phrase in phrases:
+        for word in {phrase.text, phrase.plain}:
+            searched = lowered if phrase.fold else data
+            at = searched.find(word)
+            while at >= 0:
+                found.add(at)
+                at = searched.find(word, at + SEARCHED_CHARS // 4)
+            found.add(max(0, searched.rfind(word)))
+    if len(data) == len(text):
+        return sorted(found)
+    return [len(data[:at].decode("utf-8", "replace")) for at in sorted(found)]

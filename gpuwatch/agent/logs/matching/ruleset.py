@@ -141,12 +141,15 @@ class CompiledRule(object):
 class Phrase(object):
     """A literal text, and the rules or progress dialects of the lines that contain it."""
 
-    __slots__ = ("dialects", "fold", "lead", "needs", "recoveries", "rules", "text", "whole")
+    __slots__ = ("dialects", "fold", "lead", "needs", "plain", "recoveries", "rules", "text", "whole")
 
     def __init__(self, literal: "dict[str, Any]") -> None:
         self.fold = bool(literal.get("fold"))
         text: bytes = literal["text"].encode("utf-8")
         self.text = text.lower() if self.fold else text
+        plain: bytes = literal.get("plain", literal["text"]).encode("utf-8")
+        self.plain = plain.lower() if self.fold else plain
+        """The text as it stands outside of a JSON string."""
         self.lead: bytes = literal.get("lead", "").encode("utf-8")
         self.whole = bool(literal.get("whole"))
         self.rules: list[CompiledRule] = []
@@ -262,8 +265,9 @@ class RuleSet(object):
         self, found: "dict[tuple[str, bool, str], Phrase]", literal: "dict[str, Any]"
     ) -> "list[Phrase]":
         """Return the phrases for a literal: for its text, and for the text as JSON escapes it."""
-        own = self._phrase(found, literal)
-        return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
+        own, plain = self._phrase(found, literal), literal["text"]
+        forms = _in_json(own.text)
+        return [own] + [self._phrase(found, dict(literal, text=form, plain=plain)) for form in forms]
 
     def _phrase(self, found: "dict[tuple[Any, ...], Phrase]", literal: "dict[str, Any]") -> "Phrase":
         key = (literal["text"], bool(literal.get("fold")), literal.get("lead", ""))

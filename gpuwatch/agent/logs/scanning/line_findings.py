@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..matching.matcher import LineMatcher
     from ..matching.ruleset import CompiledRule, RuleSet
 
-    Places = dict[CompiledRule, list[int]]
-    """Rules whose phrases occur in a line, with their offsets in it."""
+    Phrases = dict[CompiledRule, list[Phrase]]
+    """Rules of which phrases occur in a line, with these."""
     from .dedup import Gatherer
     from .open_blocks import OpenBlocks
 
@@ -133,13 +133,13 @@ class LineFindings(object):
         """Search a line and add findings to `out`; `raised`: the exception, if a traceback ends with it."""
         if not line.stated:
             return
-        rules: Places = {}
-        for at, phrase in hits:
+        rules: Phrases = {}
+        for _, phrase in hits:
             for rule in phrase.rules:
-                rules.setdefault(rule, []).append(at - line.start)
+                rules.setdefault(rule, []).append(phrase)
             for rule in phrase.recoveries:
                 self._recovery(rule, line, chunk.arrived, out)
-        named = {rule: places for rule, places in rules.items() if not rule.fallback}
+        named = {rule: phrases for rule, phrases in rules.items() if not rule.fallback}
         explaining = [rule for rule in named if self._explains(rule, False, chunk, line, named[rule], out)]
         explained = bool(explaining)
         if not any(rule.is_specific for rule in explaining):
@@ -150,7 +150,7 @@ class LineFindings(object):
 
     def _explains_generally(
         self,
-        rules: "Places",
+        rules: "Phrases",
         chunk: "Chunk",
         line: "CandidateLine",
         out: "list[dict[str, Any]]",
@@ -173,7 +173,7 @@ class LineFindings(object):
         general: bool,
         chunk: "Chunk",
         line: "CandidateLine",
-        places: "list[int]",
+        phrases: "list[Phrase]",
         out: "list[dict[str, Any]]",
     ) -> bool:
         """Add a rule's finding to `out` if the rule explains a line; return True if so.
@@ -181,7 +181,7 @@ class LineFindings(object):
         `general`: search the rule's general patterns, else its specific ones.
         """
         for index, (text, by) in enumerate(line.stated):
-            fields = self._search.fields(rule, text, places, general)
+            fields = self._search.fields(rule, text, phrases, general)
             if fields is None or not is_about(rule.programs, by.program):
                 continue
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):

@@ -2,7 +2,7 @@
 
 from ..lines.normalise import broken_end
 from ..lines.splitter import MAX_LINE
-from ..matching.chunk import Chunk
+from ..matching.chunk import AFTER_BYTES, Chunk
 from ..matching.matcher import LineMatcher
 from ..matching.prefilter import Prefilter
 from ..matching.traceback_ends import TracebackEnds
@@ -207,7 +207,8 @@ class Scanner(object):
         while index < len(hits):
             start, end = chunk.line_around(hits[index][0])
             here: list[tuple[int, Phrase]] = []
-            while index < len(hits) and hits[index][0] < max(end, start + 1):
+            last = end if end - start < MAX_LINE else start + MAX_LINE - AFTER_BYTES
+            while index < len(hits) and (not here or hits[index][0] < last):
                 here.append(hits[index])
                 index += 1
             try:

@@ -66,3 +66,28 @@ def test_a_long_line_hides_no_error_behind_words_of_another_rule(before: str, le
 def test_a_phrase_that_is_in_a_long_line_twice_is_looked_at_in_both_places() -> None:
     line = "out of memory?" + " x" * 4000 + " " + OUT_OF_MEMORY
     assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\n")}
+
+
+@pytest.mark.parametrize("before", ["", "error ", "first line\n", "[rank0]: error "])
+@pytest.mark.parametrize("length", [16_280, 16_340, 16_360, 16_376, 16_383, 16_384, 16_385, 16_400])
+def test_an_error_is_found_where_a_long_line_is_cut(before: str, length: int) -> None:
+    line = f"{before}{'x' * (length - len(before))} {OUT_OF_MEMORY}"
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\nend\n")}
+
+
+@pytest.mark.parametrize("length", [2000, 3000, 4000])
+def test_a_message_is_searched_around_its_own_characters(length: int) -> None:
+    """Not around offsets in bytes, or in the record that contains it."""
+    message = f"{OUT_OF_MEMORY}{' y' * 3000}"
+    padded = json.dumps({"pad": "x" * 2 * length, "level": "ERROR", "message": message})
+    escaped = json.dumps({"pad": "x" * 2 * length, "level": "ERROR", "message": f"\u65e5 {message}"})
+    for line in (f"{chr(0x65E5) * length} {message}", f"{chr(0x130) * length} {message}", padded, escaped):
+        assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\n")}
+
+
+@pytest.mark.parametrize("key", ["message", "exc_info"])
+def test_the_end_of_a_long_traceback_in_a_record_is_read(key: str) -> None:
+    frames = "".join(f'  File "/a/b{each}.py", line {each}, in f\n    g()\n' for each in range(120))
+    text = f"Traceback (most recent call last):\n{frames}{OUT_OF_MEMORY}"
+    record = json.dumps({"level": "ERROR", "message": "failed", key: text})
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{record}\n")}
