@@ -24,6 +24,8 @@ PAUSE_S, FEW_BYTES = 0.02, 2_048
 
 A command that logs a thousand lines per second then wakes this process only a hundred times.
 """
+MAX_UNREAD_KEYS = 65_536
+"""Bytes typed, pasted or answered by the terminal that wait for the command, before no more are read."""
 POLL_S = 1.0
 """Seconds between two checks of the command's state and calls of `on_idle` without a signal."""
 
@@ -55,8 +57,12 @@ class Relay:
         """Received signals, in order."""
         self._was_woken = False
         """True after a signal, also SIGCHLD."""
+        if child.master is not None:
+            os.set_blocking(child.master, False)
         self.interrupted_by: int | None = None
         """The first received SIGINT, SIGTERM or SIGHUP."""
+        self._unread = b""
+        """Keys that the command's pty has not taken yet."""
         self._deaf: set[int] = set()
         """Our streams whose reader is gone."""
 
@@ -87,9 +93,17 @@ class Relay:
         """Wait up to `timeout` seconds and pass on received bytes; return False if there were none."""
         events = self._selector.select(timeout)
         pause_s = self._pause_until - time.monotonic()
-        if timeout and pause_s > 0 and any(key.fd in sources for key, _ in events):
+        if (
+            timeout
+            and pause_s > 0
+            and any(key.fd in sources and ready & selectors.EVENT_READ for key, ready in events)
+        ):
             self._urgent.select(pause_s)
-        for key, _ in events:
+        for key, ready in events:
+            if ready & selectors.EVENT_WRITE:
+                self._send_keys(key.fd, b"")
+            if not ready & selectors.EVENT_READ:
+                continue
             if key.fd == 0:
                 self._pass_keys()
             elif key.fd in sources:
@@ -113,6 +127,8 @@ class Relay:
     def _pass_output(self, number: int, sources: dict[int, int]) -> None:
         try:
             data = os.read(number, CHUNK)
+        except BlockingIOError:
+            return
         except OSError as error:
             if error.errno != errno.EIO:  # of a pty that no process has open
                 raise
@@ -150,6 +166,9 @@ class Relay:
             return
         if self.interrupted_by is None and self._interrupts(master, data):
             self.interrupted_by = signal.SIGINT
+        if self._unread and self._interrupts(master, data):  # the pty takes the key only after all others
+            self._unread, data = b"", b""
+            self._child.send_to_group(signal.SIGINT)
         before, suspends, data = self._suspension(master, data)
         self._send_keys(master, before)
         if suspends:
@@ -158,9 +177,22 @@ class Relay:
         self._send_keys(master, data)
 
     def _send_keys(self, master: int, data: bytes) -> None:
-        while data:
-            with contextlib.suppress(BlockingIOError):
-                data = data[os.write(master, data) :]
+        """Write keys to the command's pty; those that it does not take wait, without holding output up."""
+        was_full = len(self._unread) >= MAX_UNREAD_KEYS
+        self._unread += data
+        try:
+            while self._unread:
+                self._unread = self._unread[os.write(master, self._unread) :]
+        except BlockingIOError:
+            pass
+        except OSError:  # no process has it open
+            self._unread = b""
+        is_full = len(self._unread) >= MAX_UNREAD_KEYS
+        if is_full != was_full:
+            (self._unlisten if is_full else self._listen)(0)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unread else 0)
+        with contextlib.suppress(KeyError):
+            self._selector.modify(master, events)
 
     def _interrupts(self, master: int, data: bytes) -> bool:
         """Return True if the keys contain Ctrl-C, and the command's pty turns it into a signal."""

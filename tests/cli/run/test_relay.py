@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import resource
+import select
 import signal
 import struct
 import subprocess
@@ -13,11 +15,11 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from gpuwatch.cli.run.relay import PAUSE_S
+from gpuwatch.cli.run.relay import MAX_UNREAD_KEYS, PAUSE_S
 from tests.cli.running import ROOT, environment, read_until
 
 ALONE = [sys.executable, "-m", "tests.cli.run.relay_alone"]
@@ -193,6 +195,29 @@ def test_keys_reach_the_command_and_are_echoed_once() -> None:
         os.write(ours, b"word\r")
         assert rest(ours).replace(b"\r", b"") == b"word\n[word]\n"
         assert child.wait() == 0
+
+
+@pytest.mark.parametrize("many", [MAX_UNREAD_KEYS // 2, 3 * MAX_UNREAD_KEYS])
+def test_keys_that_the_command_does_not_read_hold_up_no_output_and_no_signal(many: int) -> None:
+    """They may be pasted, or be the terminal's answers to a question in the command's output."""
+    count = "echo ready; i=0; while :; do i=$((i+1)); echo count-$i; sleep 0.02; done"
+    with on_pty("sh", "-c", count) as (child, ours):
+        read_until(ours, "count-1")
+        os.set_blocking(ours, False)
+        keys, shown, taken_at = b"pasted\n" * (many // 7), b"", 0
+        while not taken_at or f"count-{taken_at + 20}".encode() not in shown:
+            select.select([ours], [ours] if keys else [], [], 0.1)
+            with suppress(BlockingIOError):
+                shown = shown[-4096:] + os.read(ours, 65536)
+            before = len(keys)
+            with suppress(BlockingIOError):
+                keys = keys[os.write(ours, keys) :] if keys else keys
+            if not taken_at and len(keys) == before:  # the terminal takes no more of them, or all are written
+                taken_at = max(map(int, re.findall(rb"count-(\d+)\r", shown)), default=0)
+        child.send_signal(signal.SIGTERM)
+        os.set_blocking(ours, True)
+        rest(ours)
+        assert child.wait(60) == -signal.SIGTERM
 
 
 def test_ctrl_z_stops_us_with_the_command_and_both_go_on() -> None:
