@@ -145,7 +145,7 @@ class Results(Struct):
 
     request: ProbeRequest
     started: float
-    """Unix seconds."""
+    """Start of the probe (unix seconds)."""
     phase: Phase = "connecting"
     reason: str = ""
     version: int = 0
@@ -174,7 +174,7 @@ class Results(Struct):
     left_s: float | None = None
     """Estimated seconds to the end."""
     ended: float | None = None
-    """Unix seconds."""
+    """End of the probe (unix seconds)."""
     testing: tuple[tuple[int, int], ...] = ()
     """The pairs that are being measured now."""
 

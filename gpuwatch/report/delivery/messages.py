@@ -19,7 +19,7 @@ ALIVE_S = 300.0
 """Seconds after which an Alertmanager ends an alert that is not sent again."""
 JSON = "application/json"
 PRIORITY = {"critical": "5", "error": "4", "warning": "3"}
-"""Priorities of ntfy."""
+"""Severity -> the priority in ntfy."""
 
 
 @dataclass(frozen=True, repr=False)

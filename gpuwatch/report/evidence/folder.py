@@ -25,7 +25,7 @@ from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.session.evidence.artifacts import Artifact, chosen_artifacts
 
 MAX_PLACES = 24
-"""Most blocks per file."""
+"""Maximum number of blocks per file."""
 MAX_WALKED_FILES = 200_000
 """Maximum number of files of a folder that are searched for artifacts."""
 

@@ -18,7 +18,7 @@ from gpuwatch.telemetry.training.flops import TERA
 MAX_JOBS_SHOWN = 64
 """Maximum number of jobs per page: running and large ones first, the nodes of their first ranks in turn."""
 MAX_RANKS_SHOWN = 16_384
-"""Most ranks per job."""
+"""Maximum number of ranks shown per job."""
 
 
 def job_facts(fleet: Fleet, placement: RankPlacement, now: float, wall: float) -> Iterator[JobFacts]:

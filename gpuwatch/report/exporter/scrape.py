@@ -40,7 +40,7 @@ class Scraper:
     """Makes the pages of a session; it keeps where ranks ran, and statistics of the last page."""
 
     most: int = MAX_SERIES
-    """Most samples per page."""
+    """Maximum number of samples per page."""
     dcgm_names: bool = False
     """True to add metrics with dcgm-exporter's names."""
     dropped: int = 0

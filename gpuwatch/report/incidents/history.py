@@ -18,7 +18,7 @@ from gpuwatch.session.history.seen_incident import SeenIncident
 
 
 def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> None:
-    """Write the table; colours depend on the terminal. `since`: the period as text, for an empty result."""
+    """Write a table of incidents, coloured on a terminal. `since`: the period as text, for no result."""
     with console_on(out) as console:
         for line in history_lines(found, since):
             show(console, line)

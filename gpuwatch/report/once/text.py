@@ -56,7 +56,7 @@ class Report(Struct, frozen=True):
 
     title: Line
     incidents: list[Line]
-    """One sentence each."""
+    """Lines about incidents, one sentence each."""
     nodes: list[NodeBlock]
     notices: list[Line]
     findings: list[Line]

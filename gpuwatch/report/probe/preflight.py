@@ -23,7 +23,7 @@ INSTALL = (
 SHOWN_USERS = 8
 
 Row = tuple[str, str, Style]
-"""Label, text and style."""
+"""(label, text, style) of a property."""
 
 
 def inventory_lines(results: Results) -> list[Line]:

@@ -30,7 +30,7 @@ def print_fields(score: ProgressScore, file: IO[str]) -> None:
 
 
 def print_wrong(score: ProgressScore, file: IO[str]) -> None:
-    """Write every line with a missing, wrong or extra field."""
+    """Write every labelled line of which a field is missing, wrong or extra."""
     for line, given in score.failures:
         _print(file, Text(f"{plain(line.id)}: {plain(line.dialect)}; {', '.join(_faults(line, given))}"))
         _print(file, Text(f"    {plain(line.line[:300])}", "dim"))

@@ -32,7 +32,7 @@ class Block(Struct, frozen=True):
     start: int
     stop: int
     x: int
-    """The first cell's column."""
+    """The column of the first cell."""
 
 
 class HeatLayout(Struct, frozen=True):

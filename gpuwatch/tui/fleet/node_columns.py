@@ -33,7 +33,7 @@ class NodeColumn(Struct, frozen=True):
     """True if the first sort puts the largest value first."""
     right: bool = True
     optional: bool = False
-    """Shown only if requested."""
+    """True if the column is shown only when the user selects it."""
 
 
 class _Heading(NamedTuple):

@@ -37,7 +37,7 @@ BESIDE_COLUMNS = 150
 PANES_COLUMNS = 180
 """From this width, the problems are beside the table, the training job above them, plots below the table."""
 FRAME_LINES = 4
-"""Status (2), the line about a cell, footer."""
+"""Lines of the status bar (2), the line about a cell, and the footer."""
 SITUATION_LINES = 4
 """Minimum number of lines of the problem list, if the screen has at least `TALL_ROWS` lines."""
 TALL_ROWS = 20

@@ -22,7 +22,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
 STATE_WIDE = len("acknowledged 08:33") + 1
-"""Widths of the columns."""
+"""Widths of the columns of the alert list, in cells."""
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
 WIDE_COLUMNS = 100
 

@@ -26,7 +26,7 @@ from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 FRAME_LINES = 3
-"""Status (2) and footer."""
+"""Lines of the status bar (2) and the footer."""
 BESIDE_COLUMNS = 110
 """From this width, the timeline is beside the detail."""
 MAX_LISTED = 5

@@ -28,7 +28,7 @@ from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import NOT_RECORDED
 
 FRAME_LINES = 3
-"""Status (2) and footer."""
+"""Lines of the status bar (2) and the footer."""
 BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
 """Phases in which only the nodes can be shown."""
 

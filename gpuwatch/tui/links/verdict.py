@@ -15,7 +15,7 @@ from gpuwatch.tui.toolkit.lines.item_page import PageItem
 from gpuwatch.tui.toolkit.lines.rows import Row
 
 EVIDENCE, COUNTERS = "Evidence", "Changed counters"
-"""Titles of sections."""
+"""Titles of the sections of the page."""
 MAX_COUNTERS = 12
 
 

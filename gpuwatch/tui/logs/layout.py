@@ -20,7 +20,7 @@ from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen
 
 FRAME_LINES = 4
-"""Status (2), the line about the selection, footer."""
+"""Lines of the status bar (2), the line about the selection, and the footer."""
 
 
 class LogsLayout(LiveScreen):

@@ -75,7 +75,7 @@ class AlertSnapshot(Struct, frozen=True):
     criticals: int = 0
     """Number of kinds of active critical alerts: a failure of 512 ranks has only a few kinds."""
     errors: int = 0
-    """The same of errors."""
+    """Number of kinds of active alerts of severity error."""
     warnings: int = 0
     ended: Sequence[EndedJob] = ()
     """Jobs that ended before their nodes were connected, the latest first."""

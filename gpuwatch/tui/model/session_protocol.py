@@ -139,7 +139,7 @@ class Acting(Protocol):
     """The parts of a running action that the screens need."""
 
     outcome: ActionOutcome | None
-    """None while it runs."""
+    """The outcome of the action; None while it runs."""
 
 
 class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):

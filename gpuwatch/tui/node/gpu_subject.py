@@ -32,7 +32,7 @@ class IncidentStart(Struct, frozen=True):
     """The start of an incident, which the plots mark."""
 
     at: float
-    """Unix seconds."""
+    """Time when the incident began (unix seconds)."""
     age_s: float
     severity: Severity
     """The severity by whose colour it is painted: "unknown" once it is over or acknowledged."""

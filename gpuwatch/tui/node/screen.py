@@ -50,7 +50,7 @@ TABS.insert(ALERTS_AT, ALERTS)
 ENTER_AFTER_S = 1.0
 """Seconds for which a node is shown before it counts as entered: stepping through nodes connects to none."""
 FRAME_LINES = 5
-"""Status (2), header, tabs, footer."""
+"""Lines of the status bar (2), the header, the tabs and the footer."""
 LOWER_LINES = 8
 """Minimum number of lines for the lower panes."""
 

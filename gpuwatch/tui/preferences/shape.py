@@ -26,7 +26,7 @@ TITLES = {
 }
 """Table -> the title of each of its columns, by name."""
 COLUMNS = {table: tuple(titles) for table, titles in TITLES.items()}
-"""Table -> its columns."""
+"""Table -> the names of its columns."""
 USUAL = {
     **COLUMNS,
     "nodes": tuple(column.name for column in node_columns.COLUMNS if not column.optional),

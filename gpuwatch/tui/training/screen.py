@@ -24,7 +24,7 @@ from gpuwatch.tui.training.job_view import TrainingView
 from gpuwatch.tui.training.rank_table import STATISTICS, RankTable
 
 FRAME_LINES = 3
-"""Status (2) and footer."""
+"""Lines of the status bar (2) and the footer."""
 MIN_RANK_ROWS = 5
 """Minimum number of visible ranks."""
 MAX_CURVE_HEIGHT = 11

@@ -61,7 +61,7 @@ def test_a_node_that_was_left_out_is_reported_once(sentences: Sentences) -> None
     fabric = Fabric(4, jitter=0.05).dead(through("host-3"))
     fabric.unreachable = [Unreachable(f"host-{src}", "host-3", "refused") for src in range(3)]
     results = fabric.results()
-    results.nodes = [ProbedNode("host-3", problem="no other node can connect to it: refused")]
+    results.nodes = [ProbedNode("host-3", problem="no other node can connect to it (refused)")]
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("failed", [("node", "host-3")])

@@ -194,7 +194,7 @@ def test_unreachable_nodes_counters_and_partial_results(sentences: Sentences) ->
 def test_why_a_node_takes_no_part_is_reported_once(sentences: Sentences) -> None:
     results = cluster(2, 1, phase="done")
     why = "no Python with torch; name one with `python:`"
-    results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
+    results.notes = [f"node gpu-002 does not take part: {why}", "a word about something else"]
     culprit = Culprit("node", "gpu-002", None, (why,), "took no part")
     results.verdict = ProbeVerdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
     text = stated(results)

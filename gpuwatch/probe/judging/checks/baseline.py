@@ -45,7 +45,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
     spread: float
     """The variation of this rate, as a fraction of `gb_per_s`."""
     made: float
-    """Unix seconds."""
+    """Time of the measurement (unix seconds)."""
 
     @property
     def shape(self) -> tuple[str, int, int, int, str]:

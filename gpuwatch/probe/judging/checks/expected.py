@@ -19,7 +19,7 @@ from gpuwatch.probe.results import LinkClass, RankSlot, Results
 FLOOR_SHARE = 0.8
 """Fraction of the data-sheet rate that a pair with large messages should reach."""
 GBIT = 0.125
-"""10^9 bytes in 10^9 bits."""
+"""GB/s per Gb/s."""
 
 
 class Expected(Struct, frozen=True):

@@ -148,7 +148,7 @@ def _judge_node(run: ProbeRun, node: str, inventory: NodeInventory | None, probl
         if each.node == node:
             nodes[at] = replace(each, inventory=inventory or each.inventory, problem=problem)
     if problem is not None:
-        run.note(f"{node} does not take part: {problem}")
+        run.note(f"node {node} does not take part: {problem}")
     run.changed()
 
 

@@ -80,13 +80,13 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
             ([(node, other) for other in others], "it cannot connect to any other node"),
         ):
             if node not in without and all(pair in failures for pair in pairs):
-                without[node] = f"{words}: {failures[pairs[0]]}"
+                without[node] = f"{words} ({failures[pairs[0]]})"
     left = [node for node in nodes if node not in without] or nodes[:1]
     store = min(left, key=lambda node: sum((other, node) in failures for other in left))
     for node in left:
         if (node, store) in failures:
             without[node] = (
-                f"it cannot connect to {store}, the rendezvous of the ranks: {failures[node, store]}"
+                f"it cannot connect to {store}, the rendezvous of the ranks ({failures[node, store]})"
             )
     return store, without
 

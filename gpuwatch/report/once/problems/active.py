@@ -35,7 +35,7 @@ class Standing(Struct, frozen=True):
     silent: tuple[SilentJob, ...] = ()
     """Jobs that may hang; a report does not observe long enough to decide."""
     stepless: tuple[SteplessJob, ...] = ()
-    """Jobs without a seen step."""
+    """Jobs of which no step was seen."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()

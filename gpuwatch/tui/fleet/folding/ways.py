@@ -30,7 +30,7 @@ class Folding(Struct, frozen=True):
     name: str
     """The origin of the groups' names: the name of a label, `group` or `name`."""
     group_of: Mapping[str, str]
-    """Node -> its group."""
+    """Name of a node -> its group."""
 
 
 def foldings(plan: Plan) -> tuple[Folding, ...]:

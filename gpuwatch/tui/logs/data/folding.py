@@ -75,7 +75,7 @@ class Fold:
     at: float = 0.0
     """Time when the first line was written (unix seconds)."""
     ranks: set[int] = field(default_factory=set)
-    """The ranks that wrote it."""
+    """The ranks that wrote the lines of the row."""
     fixed: bool = False
     """True if the user unfolded it: no more lines are added."""
     until: float = 0.0

@@ -33,7 +33,7 @@ class Ink(Struct, frozen=True):
 
     look: StyleSet
     patterns: tuple[TypedPattern, ...] = ()
-    """Highlighted patterns."""
+    """The patterns whose matches are highlighted."""
     left: int = 0
     severity: Severity | None = None
     """The severity by which the line is painted: a rule's finding takes precedence over the line's level."""

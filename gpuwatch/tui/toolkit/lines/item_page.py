@@ -28,7 +28,7 @@ class PageItem(Struct, frozen=True):
     key: Hashable
     """Identifies the item when the lines around it change."""
     rows: tuple[Row, ...]
-    """At least one."""
+    """The lines of the item, at least one."""
     alert: Alert | None = None
     """The alert that Enter opens."""
     text: str = ""
