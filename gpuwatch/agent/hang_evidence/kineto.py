@@ -218,7 +218,7 @@ class _TracedRank(object):
                 self.refuse(TOO_LARGE)
             elif not self.asked and passed > ASKING_S:
                 self.refuse(
-                    "it asked for no request within {:.0f} s (a torch without Kineto?)".format(passed)
+                    "it did not contact the agent within {:.0f} s (a torch without Kineto?)".format(passed)
                 )
             elif passed > seconds + TRACING_S:
                 self.refuse("its trace was not complete after {:.0f} s".format(passed))
