@@ -15,7 +15,12 @@ from msgspec.structs import replace
 
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprits.cause_confidence import confidence_of
-from gpuwatch.diagnose.incidents.culprits.culprit_rank import killed_together, node_of_end, rank_of_cause
+from gpuwatch.diagnose.incidents.culprits.culprit_rank import (
+    killed_together,
+    node_of_end,
+    place_of_cause,
+    rank_of_cause,
+)
 from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
     Hang,
@@ -25,7 +30,7 @@ from gpuwatch.diagnose.incidents.culprits.suspects import (
     nodes_at_fault,
     without_reporters,
 )
-from gpuwatch.diagnose.incidents.culprits.waiting_exception import waited_for_another
+from gpuwatch.diagnose.incidents.culprits.waiting_exception import waited_for_another, waited_for_something
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
@@ -67,11 +72,11 @@ def chosen_culprit(
         choice = _by_address(cause, stuck, alerts, where, job)
     elif cause in ABOUT_ANOTHER and not found.named:
         choice = _away(cause, alerts, where, job)
-    elif not found.named and (reported := _reported_of_others(cause, alerts)) is not None:
+    elif not found.named and (reported := _reported_of_others(cause, alerts, where)) is not None:
         choice = reported
     else:
-        confidence, because = confidence_of(cause, found.named, alerts)
-        choice = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
+        confidence, because = _confidence(cause, found.named, alerts, where, job)
+        choice = CulpritChoice(cause.rank, *place_of_cause(cause, alerts), confidence, because)
         if found.named:
             choice = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
         elif cause.rank is None and cause.node is not None and cause not in OF_NO_RANK:
@@ -94,10 +99,18 @@ def chosen_culprit(
     return choice
 
 
-def _reported_of_others(cause: Alert, alerts: Sequence[Alert]) -> CulpritChoice | None:
+def _confidence(
+    cause: Alert, named: Sequence[int], alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> tuple[Confidence, str]:
+    if not named and waited_for_something(cause, alerts, where, job):
+        return "low", "it waited in vain, for whom its line does not state"
+    return confidence_of(cause, named, alerts)
+
+
+def _reported_of_others(cause: Alert, alerts: Sequence[Alert], where: RankIndex) -> CulpritChoice | None:
     """Return a choice without a place if the cause's rank only reports what befell other ranks; else None."""
     who = "a rank" if cause.rank is None else f"rank {cause.rank}"
-    if waited_for_another(cause, alerts):
+    if waited_for_another(cause, alerts, where):
         return CulpritChoice(because=f"{who} waited for another rank or node, which is lost or silent")
     if REPORTED_FOR_JOB in cause.fields:
         because = f"{who} reports it for the job: which rank was first is not known"

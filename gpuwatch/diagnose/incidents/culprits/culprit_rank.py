@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpuwatch.diagnose.error_outcome.observed_end import is_observed
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang, is_milder
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -171,6 +172,17 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
         and file is not None
     }
     return next(iter(nodes)) if len(nodes) == 1 else None
+
+
+def place_of_cause(cause: Alert, alerts: Sequence[Alert]) -> tuple[str | None, int | None]:
+    """Return node and GPU of a cause: those of its line, but the node on which its rank was seen to end.
+
+    A launcher's log holds lines of ranks on all nodes.
+    """
+    ended = {each.node for each in alerts if each.rank == cause.rank and is_observed(each)} - {None}
+    if cause.rank is None or len(ended) != 1 or cause.node in ended:
+        return cause.node, cause.gpu
+    return next(iter(ended)), None
 
 
 def first_to_suffer(
