@@ -11,6 +11,7 @@ from tests.drills import test_ended_ranks as ended
 from tests.drills import test_other_starts as starts
 from tests.drills import test_real_launchers as launchers
 from tests.drills import test_several_nodes as several
+from tests.drills import test_told_lines as told
 from tests.drills import test_training_numbers as numbers
 
 
@@ -68,10 +69,13 @@ FAULTS: Mapping[str, Fault] = {
         (starts.test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell,),
     ),
     "T": Fault(
-        "full disks, ranks that save",
+        "full disks, ranks that save, copied logs, phantom ranks, the reason of an end",
         (
             starts.test_a_full_disk_is_named_by_its_mount,
             several.test_no_end_of_a_rank_that_saves_is_offered,
+            told.test_copied_logs_tell_the_time_of_their_lines,
+            told.test_a_progress_bar_beside_a_rank_s_line_adds_no_rank,
+            told.test_the_reason_of_an_end_leads_over_the_word_for_it,
         ),
     ),
 }
