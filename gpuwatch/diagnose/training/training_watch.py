@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from statistics import median
@@ -47,6 +47,10 @@ TITLES = {
 
 MAX_JOBS = 64
 """Most jobs that step on one node at a time and are judged; eight GPUs have at most 56 MIG instances."""
+OF_A_CURVE = frozenset(("num.loss_rising", "num.loss_spike"))
+"""Codes that name a rank if only its loss shows them: averaged losses are alike on all ranks."""
+MAX_PEERS = 64
+"""Most ranks whose losses are compared."""
 ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 """Codes of rules after which a run no longer learns, as in the packs."""
 
@@ -62,7 +66,9 @@ class TrainingWatch(SymptomWatch):
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
-                alert = _alert(job, writer, sign, now, wall, of_one=False)  # the rank only logs for the job
+                # else the rank only logs for the job
+                of_one = sign.code in OF_A_CURVE and _is_alone(writer, sign.code, lately(fleet, now))
+                alert = _alert(job, writer, sign, now, wall, of_one=of_one)
                 moved |= self._see(alert, sign, writer, now, wall)
         nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
         for job, nan in nans.items():
@@ -108,6 +114,22 @@ def _alert(
         rank=writer.rank if of_one else None,
         job=job,
         fields={} if sign.step is None else {"step": sign.step},
+    )
+
+
+def _is_alone(writer: RankProgress, code: str, writers: Iterable[RankProgress]) -> bool:
+    """Return True if other ranks of the job log losses of their own, and none of them has this sign."""
+    peers = [
+        each
+        for each in writers
+        if each.job == writer.job
+        and each.rank not in (None, writer.rank)
+        and any(step.loss is not None for step in each.steps)
+    ]
+    return (
+        writer.rank is not None
+        and bool(peers)
+        and not any(sign.code == code for each in peers[:MAX_PEERS] for sign in numerics(each))
     )
 
 

@@ -126,6 +126,22 @@ def test_an_earlier_step_that_is_read_later_takes_the_alerts_place(sentences: Se
     assert not watch.go(fleet, 107.0, 1e9)
 
 
+@pytest.mark.parametrize(("others", "named"), [("falls", 1), ("rises", None), ("silent", None)])
+def test_a_rank_whose_loss_alone_rises_is_named(others: str, named: int | None) -> None:
+    """Averaged losses are alike on all ranks: the rank that logs them is not the cause."""
+    fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
+    watch = TrainingWatch(Thresholds())
+    for step in range(1, 101):
+        risen = 3.0 if step < 60 else 0.3 * step
+        report(fleet.progress, {"step": step, "loss": f"{risen}"}, 100.0 + step, rank=1, job="4711")
+        if others != "silent":
+            loss = risen if others == "rises" else 3.0
+            report(fleet.progress, {"step": step, "loss": f"{loss}"}, 99.9 + step, rank=0, job="4711")
+    watch.go(fleet, 201.0, 1e9)
+    found = {alert.code: alert.rank for alert in watch.alerts.values()}
+    assert found["num.loss_rising"] == named
+
+
 def test_a_spike_is_reported_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
     usual = noisy(2.4, 0.03)
     assert codes(writer(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
