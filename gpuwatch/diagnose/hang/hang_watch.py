@@ -29,6 +29,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
     trained,
 )
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
+from gpuwatch.diagnose.hang.step_pace import GAPS_KEPT, MIN_GAPS, SILENT_GAPS, StepPace
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.incident import HangCheck
@@ -40,11 +41,6 @@ Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 
 CODE = "job.hang"
 CHECK_EVERY_S = 2.0
-SILENT_GAPS = 5.0
-"""Multiple of its usual gap after which a job is silent."""
-MIN_GAPS = 4
-"""Least number of gaps between signs of activity that a median needs."""
-GAPS_KEPT = 64
 GONE_S = 60.0
 """Seconds after which a job whose ranks have all ended is forgotten."""
 HOLD_S = 6.0
@@ -58,8 +54,9 @@ class JobState:
     """The data about one job: when it last logged something, earlier pauses, and the present silence."""
 
     moved: float
-    """When any rank of the job last wrote (monotonic seconds)."""
+    """When any rank last wrote a line, or logged a step where steps are overdue (monotonic seconds)."""
     seen: float
+    steps: StepPace = field(default_factory=StepPace)
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
@@ -177,18 +174,23 @@ class HangWatch(PeriodicWatch):
         if not stated:
             return False
         youngest = min(age for age, _ in stated)
-        at = now - youngest
-        job = self._jobs.setdefault(name, JobState(moved=at, seen=now))
+        job = self._jobs.setdefault(name, JobState(moved=now - youngest, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
-        window_s = STOPPED_S if some_are_stopped(rank.state for rank in ranks) else self._thresholds.hang_s
+        stopped_s = STOPPED_S if some_are_stopped(rank.state for rank in ranks) else None
+        window_s = self._thresholds.hang_s if stopped_s is None else stopped_s
         limit = max(min(window_s, self._thresholds.hang_s), SILENT_GAPS * (job.usual_s or 0.0))
         if min((age for age, reachable in stated if reachable), default=inf) > youngest + limit:
             job.is_unreachable, job.since = True, None
             return False
         if job.is_unreachable and self._firing(name) is None:
-            job.moved = now  # answers to queries of that time are still on their way
+            job.moved = job.steps.moved = now  # lines and steps of that time are still on their way
         job.is_unreachable = False
+        at = now - youngest
+        if stepped := [rank.stepped_s for rank in ranks if rank.stepped_s is not None]:
+            job.steps.see(now - min(stepped), CHECK_EVERY_S / 2)
+        if job.steps.moved is not None and job.steps.is_overdue(now, stopped_s):
+            at = job.moved = min(job.moved, job.steps.moved)
         if at > job.moved + CHECK_EVERY_S / 2:
             job.wake(at)
             self.suspected.discard(name)

@@ -44,7 +44,10 @@ class SilentJob(Struct, frozen=True):
     """Number of ranks that were seen."""
     nodes: tuple[str, ...]
     seconds: float
-    """Seconds since the newest line of any rank of the job, or since the ranks' start if none has written."""
+    """Seconds since the newest line of any rank of the job, or since the ranks' start if none has written.
+
+    Where some ranks are stopped, seconds since the newest line of those alone.
+    """
     usual_s: float | None = None
     """Usual seconds between two logged steps; None: unknown."""
     is_short: bool = False
@@ -60,6 +63,8 @@ class SilentJob(Struct, frozen=True):
     """True if no rank has written a line since its start, and all sleep: they may wait for each other."""
     hang_check: HangCheck | None = None
     """The answer of the job's ranks to a hang query; None: they were not queried."""
+    others_write: bool = False
+    """True if only the stopped ranks are silent: a thread of the others still logs lines."""
 
     @property
     def is_stalled(self) -> bool:
@@ -92,7 +97,8 @@ class SilentJob(Struct, frozen=True):
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
         if self.is_starting and not self.stopped:
             return f"{ranks} sleep and have written no line since their start {silent} ago: a hang?"
-        return f"{ranks} have written no log line for {silent}{before}{stopped}"
+        who = f"{ranks}, of which the stopped" if self.others_write else ranks
+        return f"{who} have written no log line for {silent}{before}{stopped}"
 
 
 def silent_jobs(
@@ -115,6 +121,7 @@ def silent_jobs(
     ages: dict[str | None, list[float]] = {}
     stopped: dict[str | None, list[str]] = {}
     blocked: dict[str | None, list[str]] = {}
+    still: dict[str | None, list[float]] = {}
     begun: set[str | None] = set()
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
@@ -127,7 +134,10 @@ def silent_jobs(
                 stopped.setdefault(process.job, []).append(place(process.rank, node.name, None))
             if process.state == BLOCKED:
                 blocked.setdefault(process.job, []).append(place(process.rank, node.name, None))
-            ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
+            silences = list(_silences(node, process, grown, wall))
+            ages.setdefault(process.job, []).extend(silences)
+            if process.state in STOPPED:
+                still.setdefault(process.job, []).extend(silences)
             if not sleeps(process) or _has_written(node, process, wall):
                 begun.add(process.job)
     return [
@@ -142,10 +152,11 @@ def silent_jobs(
             tuple(blocked.get(job, ())[:MAX_NAMED]) if len(blocked.get(job, ())) < count else (),
             len(stopped.get(job, ())) == count,
             job not in begun and job not in usual,
+            others_write=seconds > min(ages[job]) + STOPPED_S,
         )
         for job, count in ranks.items()
         if count > 1 and ages[job]
-        for seconds in (min(ages[job]),)
+        for seconds in (min(still.get(job) or ages[job]),)
         if seconds > SILENT_WINDOWS * hang_s
         or (job in usual and seconds > max(hang_s, LONG_GAPS * usual[job]))
         or (0 < len(stopped.get(job, ())) < count and seconds > STOPPED_S)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuwatch.diagnose.stated_loss.paths import masked_paths
 from gpuwatch.diagnose.stated_loss.predicates import Kind
 
 BEFORE, BEHIND = 90, 70
@@ -193,6 +194,8 @@ BREAKING = (
     "ckpt.write_fail",
 )  # fmt: skip
 """Classes of parts that stay failed once they failed; a task, a request or a read is tried again."""
+FILES = ("storage.lost", "ckpt.write_fail", "data.samples_lost", "metrics.lost")
+"""Classes whose subject may be named by its path: `/mnt/data is gone`."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
 """Matches a failed attempt; the next attempt may succeed."""
@@ -240,17 +243,27 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
         return OF_KIND[kind] if TENSORS.search(before) else None
     if kind in ("alone", "void", "leak", "same", "differ") and not _seeded(before + behind):
         return "cuda.no_device" if kind == "alone" and "single" not in sign.lower() else OF_KIND[kind]
+    left, right = _nouns_of(before), _nouns_of(sign + behind)
     near = [
         (far, row)
         for row in SUBJECTS
-        for far in _distances(row, before, anywhere=kind in ("few", "all") or "error" in sign)
+        for far in _distances(
+            row, left[row.code in FILES], anywhere=kind in ("few", "all") or "error" in sign
+        )
     ]
     if kind not in ("state", "ended") or _LOSING.match(sign):
-        near += [(2 * BEFORE + start, row) for row in SUBJECTS for start in _starts(row, sign + behind)]
+        near += [
+            (2 * BEFORE + start, row) for row in SUBJECTS for start in _starts(row, right[row.code in FILES])
+        ]
     for _, row in sorted(near, key=lambda each: each[0]):
         if kind in row.kinds and _fits(row, kind, sign):
             return _of_state(row.code, sign, before)
     return None
+
+
+def _nouns_of(text: str) -> tuple[str, str]:
+    """Return the text in which classes search their nouns: those of machines, and those of `FILES`."""
+    return masked_paths(text, all_paths=True), masked_paths(text, all_paths=False)
 
 
 def _of_state(code: str, sign: str, before: str) -> str:

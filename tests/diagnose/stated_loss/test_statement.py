@@ -40,6 +40,11 @@ STATED = [
     ("all layers are frozen, nothing is updated", "train.no_effect", "the frozen encoder is not updated"),
     ("ERROR the feature cache is gone", "job.loss_reported", "the feature cache is gone"),
 ]  # fmt: skip
+NAMES = [
+    ".gpu", "gpu", "nvlink", "port", "link", "fan", "disk", "nfs", "raid0", "node", "worker-3", "checkpoint",
+    "ckpt", "iter_100", "scratch", "replicas", "pod", "data", "model",
+]  # fmt: skip
+"""Nouns of all classes, as names of folders."""
 HARMLESS = [
     "WARNING loaded 3 of 8 checkpoint shards",
     "WARNING 3 of 4000000 records are corrupt and were skipped",
@@ -75,3 +80,28 @@ def test_harmless_sentences_state_no_loss() -> None:
 @pytest.mark.parametrize("between", ["0000:3b:00.0 ", "block: [7,0,0], ", "of a1 at b2 ", "is: ", "'x' of "])
 def test_a_long_way_between_noun_and_predicate_is_read_once(between: str) -> None:
     assert stated_loss(f"WARNING GPU 3 {between * 300}x is down") is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_folder_of_a_program_is_no_subject(name: str) -> None:
+    """torchrun prints `PATH FAILED` above the table of its ranks."""
+    for path in (
+        f"/home/ann/{name}/train.py",
+        f"./{name}/run.sh",
+        f"{name}/{name}/main.py",
+        f"jobs/{name}.sbatch",
+    ):
+        for line in (f"{path} FAILED", f"ERROR {path} failed", f"WARNING {path} is gone"):
+            found = stated_loss(line)
+            assert found is None or found.code == "job.loss_reported", (line, found)
+
+
+def test_a_path_is_a_subject_of_storage_and_saved_state_only() -> None:
+    for line, code in (
+        ("WARNING /mnt/scratch is gone", "storage.lost"),
+        ("ERROR checkpoint /data/gpu/step_100.pt is truncated", "ckpt.corrupt"),
+        ("ERROR GPU 3 of /data/gpu/node is dead", "gpu.lost"),
+    ):
+        found = stated_loss(line)
+        assert found is not None
+        assert found.code == code

@@ -1,0 +1,55 @@
+"""The pace of a job's logged steps, for jobs whose logs grow although no step is made.
+
+Example: a job logs a step every 0.4 s. Rank 2 is stopped, and a thread of the profiler in each other rank still
+logs an error every 10 s: the newest line is never older than 10 s, the newest step is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+
+MIN_GAPS = 4
+"""Least number of gaps between signs of activity that a median needs."""
+GAPS_KEPT = 64
+SILENT_GAPS = 5.0
+"""Multiple of its usual gap after which a job is silent."""
+LINES_S = 180.0
+"""Seconds for which other lines than steps count as progress: an evaluation, a checkpoint."""
+LONGEST = 2.0
+"""Multiple of the longest pause between steps so far within which other lines count as progress."""
+
+
+@dataclass
+class StepPace:
+    """The gaps between the logged steps of one job, in seconds."""
+
+    moved: float | None = None
+    """When any rank last logged a step (monotonic seconds); None: no rank has."""
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    longest_s: float = 0.0
+
+    def see(self, at: float, tolerance_s: float) -> None:
+        """Record that the newest step was logged at `at`; times within `tolerance_s` are the same step."""
+        if self.moved is None:
+            self.moved = at
+        elif at > self.moved + tolerance_s:
+            self.gaps.append(at - self.moved)
+            self.longest_s = max(self.longest_s, at - self.moved)
+            self.moved = at
+
+    def is_overdue(self, now: float, stopped_s: float | None) -> bool:
+        """Return True if no step was logged for so long that other lines no longer count as progress.
+
+        Always False before `MIN_GAPS` gaps are known.
+
+        Args:
+            now: Monotonic seconds.
+            stopped_s: The window of a job of which some ranks are stopped, others not; None: no such job.
+        """
+        if self.moved is None or len(self.gaps) < MIN_GAPS:
+            return False
+        usual_s = SILENT_GAPS * median(self.gaps)
+        pause_s = max(LINES_S, LONGEST * self.longest_s) if stopped_s is None else stopped_s
+        return now - self.moved > pause_s + usual_s
