@@ -72,6 +72,7 @@ from gpuwatch.wire.logs import (
     TimeBound,
 )
 from gpuwatch.wire.processes import (
+    LOCALHOST,
     UNLIMITED,
     NodeSettings,
     Process,
@@ -123,6 +124,7 @@ from gpuwatch.wire.stacks import (
 
 __all__ = [
     "KERNEL_LOG",
+    "LOCALHOST",
     "MAX_LINE_BYTES",
     "NOT_RECORDED",
     "NO_PYTHON",

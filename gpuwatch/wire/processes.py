@@ -10,6 +10,9 @@ from gpuwatch.wire.limits import Few, Many, Moment, Name, Rank, Real, Table, Tex
 LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 """Prefixes of a rendezvous address on the loopback interface."""
 
+LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
+"""Host names that identify no node: torchrun --standalone prints `localhost` in its failure table."""
+
 
 class ProcessGpu(FramePart, frozen=True):
     """A process's use of one GPU."""

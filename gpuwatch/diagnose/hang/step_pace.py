@@ -1,6 +1,6 @@
 """The pace of a job's logged steps, for jobs whose logs grow although no step is made.
 
-Example: a job logs a step every 0.4 s. Rank 2 is stopped, and a thread of the profiler in each other rank still
+Example: a job logs a step every 0.4 s. Rank 2 is stopped, while in each other rank a thread of the profiler
 logs an error every 10 s: the newest line is never older than 10 s, the newest step is.
 """
 

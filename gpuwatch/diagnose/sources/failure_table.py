@@ -7,12 +7,10 @@ from collections import OrderedDict
 
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.fleet.jobs.places import RankPlace
-from gpuwatch.wire import Finding
+from gpuwatch.wire import LOCALHOST, Finding
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
-LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
-"""Host names that identify no node."""
 MAX_JOBS = 256
 MAX_RANKS = 4096
 """Most ranks kept of one job: a table lists the ranks of one launcher."""

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, CHECKPOINT_RULES, SAVED
 from gpuwatch.rules.model.rule import Rule
+from gpuwatch.wire import LOCALHOST
 
 PREFIX = "place."
 
@@ -87,10 +89,15 @@ def is_clue(finding: dict[str, Any]) -> bool:
 
 
 def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
-    """Yield the clues in one file's findings.
+    """Yield the clues in one file's findings; a host that identifies no node (localhost) is left out.
 
     Findings of the packs may name host and rank too.
     """
+    for clue in _clues_of(file, findings):
+        yield replace(clue, host=None) if clue.host in LOCALHOST else clue
+
+
+def _clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
     for finding in findings:
         lines: list[str] = finding["lines"]
         line = lines[finding.get("key", 0)] if lines else ""

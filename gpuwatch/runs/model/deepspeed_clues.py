@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.runs.model.clues import MAPPED, Clue
+from gpuwatch.wire import LOCALHOST
 
 LOCAL_PROCESSES = re.compile(r"\bnum_local_procs=(\d{1,3}), node_rank=(\d{1,5})\b")
 """Matches a launcher's number of processes, and the number of its node."""
@@ -22,7 +23,6 @@ WORLD_INFO = re.compile(
 )
 """Matches the list of nodes with their slots, in the order of the ranks; base64 in launcher commands."""
 MAPPING = "launcher's mapping"
-THIS_MACHINE = ("localhost", "127.0.0.1")
 MAX_NODES = 4096
 
 
@@ -67,7 +67,7 @@ def _of_world(file: str, world: Sequence[tuple[str, int]]) -> Iterator[Clue]:
     rank, size = 0, sum(count for _, count in world)
     for host, count in world:
         for local in range(count):
-            node = None if host in THIS_MACHINE else host
+            node = None if host in LOCALHOST else host
             yield Clue(file, MAPPING, node, rank, size, local_rank=local)
             rank += 1
 

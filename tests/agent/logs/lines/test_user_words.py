@@ -37,6 +37,7 @@ NAME = (
     "Memory cgroup out of memory: Killed process 77 ({}) total-vm:1kB, anon-rss:1kB, UID:1000",
     "INFO: task {}:123 blocked for more than 120 seconds.",
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name={}, Ch 00000008, MMU Fault",
+    "NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name={}, channel 0x00000008, intr 00000000. MMU Fault",
     "watchdog: BUG: soft lockup - CPU#8 stuck for 26s! [{}:61002]",
 )
 """Messages in which it quotes the 15 characters of a process's name."""
@@ -105,3 +106,15 @@ def test_what_the_kernel_states_itself_stays(text: str) -> None:
 
 def test_of_many_quotes_it_takes_little_time() -> None:
     assert len(without_user_words("a '" * 20_000)) == 60_000
+
+
+def test_the_kernels_own_words_behind_a_name_keep_their_blanks() -> None:
+    """As driver 580 writes it, which names no `Ch`."""
+    found = event(
+        "NVRM: Xid (PCI:0000:00:06): 31, pid=1669, name=my train, channel 0x0000001e, intr 00000000. "
+        "MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_8 faulted @ 0xbfa6_e1308000."
+    )
+    assert found is not None
+    assert "name=my_train, channel 0x0000001e, intr 00000000. MMU Fault: ENGINE GRAPHICS" in str(
+        found["detail"]
+    )
