@@ -1,4 +1,4 @@
-"""What an H200 wrote: real NCCL logs, dumps, RAS answers and frames (torch 2.11, NCCL 2.28.9).
+"""What an H200 and an H100 wrote: real NCCL logs, dumps, RAS answers and frames (torch 2.11, NCCL 2.28.9).
 
 Four ranks shared the GPU; each claimed a host of its own (NCCL_HOSTID). The faulty rank was chosen.
 """
@@ -25,6 +25,7 @@ from gpuwatch.runs.scan.scan import Begin, scan
 from gpuwatch.wire import Hello, Sample, decode
 
 H200 = Path(__file__).parent / "recorded" / "h200"
+H100 = H200.parent / "h100"
 NOW = 1_796_000_000.0
 
 
@@ -34,9 +35,9 @@ def rules() -> tuple[Packs, Begin]:
     return packs, Begin.of(packs.all, "agent")
 
 
-def report_of(job: str, *, with_dumps: bool = True) -> ScanReport:
+def report_of(job: str, *, with_dumps: bool = True, of: Path = H200) -> ScanReport:
     packs, begin = rules()
-    found = gather([H200 / job], packs.column_words)
+    found = gather([of / job], packs.column_words)
     dumps = gather_dumps(found.dumps).dumps if with_dumps else []
     return judged(scan(found, packs.all, begin=begin), packs, NOW, 0.1, dumps)
 
@@ -81,6 +82,14 @@ def test_a_real_xid_is_of_the_rank_with_its_pid() -> None:
     assert 1 in ranks
 
 
+def test_the_cause_of_a_job_in_a_folder_named_gpu() -> None:
+    """`/home/ann/gpu/train_job.py FAILED` states no lost GPU; Kineto without a daemon logs errors."""
+    report = report_of("illegal", of=H100)
+    (incident,) = report.incidents
+    assert (incident.code, incident.rank, incident.node) == ("cuda.illegal_access", 1, None)
+    assert "rank.error_unexplained" not in {alert.code for alert in report.outside}
+
+
 def test_real_dumps_of_a_mismatch() -> None:
     verdict = judge_flight(gather_dumps([H200 / "mismatch"]).dumps).verdict
     assert (verdict.culprits, verdict.confidence) == ((0,), "high")
@@ -102,6 +111,16 @@ def test_real_answers_of_nccls_ras() -> None:
         assert (verdict.wrong, verdict.culprits, verdict.confidence) == (True, (2,), "high")
 
 
+def test_the_rank_that_does_not_answer_ras() -> None:
+    """SIGSTOP held rank 2; the JSON lacks a comma in the entry of that rank."""
+    for answer in (
+        read_text((H100 / "ras_stopped_rank.txt").read_text(), "vm", "localhost:28028"),
+        read_json((H100 / "ras_stopped_rank.json.txt").read_bytes(), "vm", "localhost:28028"),
+    ):
+        verdict = judge_ras([answer])
+        assert (verdict.wrong, verdict.culprits) == (True, (2,))
+
+
 def test_real_rows_of_nvidia_smi() -> None:
     rows = [parse_row(line) for line in (H200 / "nvidia-smi-lms.csv").read_text().splitlines()]
     assert [round(later.at - row.at) for row, later in pairwise(rows)] == [1, 1, 1]
@@ -114,11 +133,12 @@ def test_real_rows_of_nvidia_smi() -> None:
     )
 
 
-def test_real_frames_decode_to_all_tiers() -> None:
-    frames = [decode(line) for line in (H200 / "frames.jsonl").read_bytes().splitlines()]
+@pytest.mark.parametrize(("of", "name"), [(H200, "NVIDIA H200"), (H100, "NVIDIA H100 80GB HBM3")])
+def test_real_frames_decode_to_all_tiers(of: Path, name: str) -> None:
+    frames = [decode(line) for line in (of / "frames.jsonl").read_bytes().splitlines()]
     hello = next(frame for frame in frames if isinstance(frame, Hello))
     gpus = [gpu for frame in frames if isinstance(frame, Sample) for gpu in frame.gpus]
-    assert hello.gpus[0].name == "NVIDIA H200"
+    assert hello.gpus[0].name == name
     assert all(gpu.state == "ok" for gpu in gpus)
     fast = [gpu.fast for gpu in gpus if gpu.fast is not None]
     assert {msgspec.structs.asdict(each)["sm_activity_pct"] for each in fast[-2:]} == {0.0}

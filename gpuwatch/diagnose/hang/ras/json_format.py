@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -62,6 +63,17 @@ class _Answer(msgspec.Struct):
     ras: _Gathering = msgspec.field(default_factory=_Gathering)
 
 
+_NO_COMMA = re.compile(rb'(?<=[\w"\]}])(?=[ \t]*\r?\n[ \t]{0,64}")')
+"""The end of a value before a key: NCCL 2.28.9 omits the comma before the `status` of a missing rank."""
+
+
+def _decoded(words: bytes) -> _Answer:
+    try:
+        return msgspec.json.decode(words, type=_Answer)
+    except msgspec.DecodeError:
+        return msgspec.json.decode(_NO_COMMA.sub(b",", words), type=_Answer)
+
+
 def read_json(words: bytes, node: str, address: str) -> Ras:
     """Parse RAS's JSON output.
 
@@ -69,7 +81,7 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
         RasError: `words` is not JSON, or not the output of RAS.
     """
     try:
-        found = msgspec.json.decode(words, type=_Answer)
+        found = _decoded(words)
     except DECODE_ERRORS as error:
         raise RasError(f"not the JSON of NCCL RAS: {plain(str(error))[:160]}") from error
     version = plain(found.nccl_version)[:40] if found.nccl_version else None
