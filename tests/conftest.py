@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -60,6 +61,18 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if "PYTEST_XDIST_WORKER" in os.environ:
             compile_once(cache)
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    """Remove what sessions keep for later ones: failed jobs, followed logs, silences, settings.
+
+    A later test has nodes and ranks of the same names.
+    """
+    yield
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        for folder in Path(os.environ[name]).glob("*"):
+            rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
