@@ -18,7 +18,7 @@ from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import Place
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.idle_ranks import IdleRanks
-from gpuwatch.diagnose.hang.silent_watch import SilentWatch
+from gpuwatch.diagnose.hang.silence.silent_watch import SilentWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.annotations import Annotations
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of

@@ -17,7 +17,7 @@ SILENT_GAPS = 5.0
 """Multiple of its usual gap after which a job is silent."""
 LINES_S = 180.0
 """Seconds for which other lines than steps count as progress: an evaluation, a checkpoint."""
-LONGEST = 2.0
+LONGEST_PAUSES = 2.0
 """Multiple of the longest pause between steps so far within which other lines count as progress."""
 
 
@@ -51,5 +51,5 @@ class StepPace:
         if self.moved is None or len(self.gaps) < MIN_GAPS:
             return False
         usual_s = SILENT_GAPS * median(self.gaps)
-        pause_s = max(LINES_S, LONGEST * self.longest_s) if stopped_s is None else stopped_s
+        pause_s = max(LINES_S, LONGEST_PAUSES * self.longest_s) if stopped_s is None else stopped_s
         return now - self.moved > pause_s + usual_s

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.stepless_jobs import restarts_of
+from gpuwatch.diagnose.hang.silence.stepless_jobs import restarts_of
 from gpuwatch.diagnose.incidents.resolution import Attempt
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock

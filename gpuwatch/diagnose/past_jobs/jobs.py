@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
-from gpuwatch.diagnose.hang.stepless_jobs import restarts_of
+from gpuwatch.diagnose.hang.silence.stepless_jobs import restarts_of
 from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts

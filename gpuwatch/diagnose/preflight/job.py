@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import mean
 
-from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
+from gpuwatch.diagnose.hang.silence.silence_snapshot import silent_jobs
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN
 from gpuwatch.diagnose.preflight.check import (
     MAX_SHOWN,

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from gpuwatch.agent.logs.lines.levels import GRAVE, MILD, own_level
 from gpuwatch.agent.logs.matching.event_form import is_absent, is_event
 from gpuwatch.diagnose.last_lines.polarity import is_live
+from gpuwatch.diagnose.stated_loss.noun_places import BEFORE, BEHIND
 from gpuwatch.diagnose.stated_loss.predicates import AGED, PREDICATES, Kind
-from gpuwatch.diagnose.stated_loss.subjects import BEFORE, BEHIND, class_of
+from gpuwatch.diagnose.stated_loss.subjects import class_of
 
 MAX_LINE_CHARS = 500
 """Longest line that counts as a message (characters); a longer one is data or a command."""

@@ -9,19 +9,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuwatch.diagnose.stated_loss.paths import masked_paths
+from gpuwatch.diagnose.stated_loss.noun_places import BEFORE, distances, masked_paths, starts
 from gpuwatch.diagnose.stated_loss.predicates import Kind
 
-BEFORE, BEHIND = 90, 70
-"""Characters before and behind a predicate in which its subject is searched for."""
-
-
-_PLACE = re.compile(r"(?i)\b(?:on|of|in|at|from|to|by|with|for|after) (?:the |its |a )?$")
-
-
 MEMBER = "job.members_lost"
-NAME_FAR = 40
-"""Characters added to the distance of a bare name (`md0`), so that a noun near it is preferred."""
 
 
 class LossSubject(NamedTuple):
@@ -200,20 +191,6 @@ _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
 """Matches a failed attempt; the next attempt may succeed."""
 _FAILED = re.compile(r"(?i)\bfail(?:s|ed|ing)\b")
-_PREPOSITION = r"(?:on|of|in|at|from|for|to|by|with|and|or|both|all|port|number|the|its|this|that)\b"
-_BETWEEN = re.compile(
-    r"(?i)[\s:;,.()\[\]#-]+|(?=[^\s\d]{0,80}\d)\S+|\"[^\"]*\"|'[^']*'|/\S+"
-    rf"|{_PREPOSITION}(?: {_PREPOSITION})*(?: (?![\"'])[^\s,;]+)?"
-    r"|(?:writer|saver|thread|process|uploads?|uploader|worker|statistics|stats|values|state|data|set|phys|ids?"
-    r"|input|power|is|was|has|which)\b"
-)
-"""Matches a piece of text that may stand between a noun and its predicate, but no other noun.
-
-Such pieces are names, numbers and places. They are matched one after the other, because a repeated
-alternation would try their splits without end.
-"""
-MAX_WORDS_BEFORE = 7
-"""Most words between the beginning of a predicate and a noun behind it."""
 SIZED = _words(
     r"world[ _]?size|ranks?|process(?:es)?|gpus?|nodes?|hosts?|workers?|replicas?|devices?"
     r"|global batch(?: size)?"
@@ -247,13 +224,18 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
     near = [
         (far, row)
         for row in SUBJECTS
-        for far in _distances(
-            row, left[row.code in FILES], anywhere=kind in ("few", "all") or "error" in sign
+        for far in distances(
+            row.nouns,
+            left[row.code in FILES],
+            anywhere=kind in ("few", "all") or "error" in sign,
+            names_far=row.code == MEMBER,
         )
     ]
     if kind not in ("state", "ended") or _LOSING.match(sign):
         near += [
-            (2 * BEFORE + start, row) for row in SUBJECTS for start in _starts(row, right[row.code in FILES])
+            (2 * BEFORE + start, row)
+            for row in SUBJECTS
+            for start in starts(row.nouns, right[row.code in FILES])
         ]
     for _, row in sorted(near, key=lambda each: each[0]):
         if kind in row.kinds and _fits(row, kind, sign):
@@ -294,34 +276,3 @@ def _fits(row: LossSubject, kind: Kind, sign: str) -> bool:
     if kind == "omitted" and row.code == "data.samples_lost" and _ATTEMPT.match(sign):
         return False
     return kind != "omitted" or row.omits is None or row.omits.search(sign) is not None
-
-
-def _distances(row: LossSubject, text: str, *, anywhere: bool) -> list[int]:
-    """Return the distance of the nearest noun to the end of a text; a noun behind `on` or `of` is farther."""
-    ends = [
-        (found.start(), found.end(), NAME_FAR if row.code == MEMBER and found.group()[-1].isdecimal() else 0)
-        for found in row.nouns.finditer(text)
-        if anywhere or _is_between(text, found.end())
-    ]
-    far = (
-        len(text) - end + (BEFORE if _PLACE.search(text[:start]) else 0) + more for start, end, more in ends
-    )
-    return sorted(far)[:1]
-
-
-def _is_between(text: str, start: int) -> bool:
-    """Return True if the text from `start` on consists only of pieces that `_BETWEEN` matches."""
-    while start < len(text):
-        piece = _BETWEEN.match(text, start)
-        if piece is None:
-            return False
-        start = piece.end()
-    return True
-
-
-def _starts(row: LossSubject, text: str) -> list[int]:
-    return [
-        found.start()
-        for found in row.nouns.finditer(text)
-        if text.count(" ", 0, found.start()) <= MAX_WORDS_BEFORE
-    ][:1]

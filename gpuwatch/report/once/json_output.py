@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
+from gpuwatch.diagnose.hang.silence.silence_snapshot import SilentJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unranked
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node

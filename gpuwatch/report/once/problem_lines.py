@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuwatch.blocks.model import Line
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
+from gpuwatch.diagnose.hang.silence.silence_snapshot import SilentJob
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import job_text, place

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from functools import cache
 
 import pytest
 from msgspec import structs
@@ -13,37 +11,13 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.classifier import verdict
 from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
-from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S, HOLD_S, HangWatch, Usual
+from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S, HOLD_S
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.verdict import Confidence, Verdict
-from gpuwatch.hosts.plan import Thresholds
 from tests.counted_calls import calls_of
+from tests.diagnose.hang.silent_story import SPIN, WALL, WORK, Story, aged, ranks_of, usual
 from tests.sentences import Sentences
-
-USUAL_W = 600.0
-WALL = 1_800_000_000.0
-
-
-def ranks_of(count: int, **signs: float | str | None) -> list[RankSigns]:
-    """A job of ranks on nodes of eight GPUs, all alike."""
-    return [
-        replace(
-            RankSigns(
-                n, f"gpu-{n // 8:03d}", "job-1", 4000 + n, n % 8, f"GPU-{n}", wrote_s=1.0, stepped_s=1.0
-            ),
-            **signs,
-        )
-        for n in range(count)
-    ]
-
-
-def usual(ranks: Sequence[RankSigns], _quiet_s: float) -> dict[str, float]:
-    return {rank.uuid: USUAL_W for rank in ranks if rank.uuid}
-
-
-SPIN = {"busy_pct": 100.0, "power_w": 190.0, "tensor_pct": 0.0, "wrote_s": 95.0, "stepped_s": 95.0}
-WORK = {"busy_pct": 99.0, "power_w": 610.0, "tensor_pct": 41.0, "wrote_s": 1.0, "stepped_s": 1.0}
 
 
 def test_one_idle_rank_is_who_the_others_wait_for(sentences: Sentences) -> None:
@@ -99,11 +73,6 @@ def test_no_verdict_without_two_signs(signs: dict[str, float | None], why: str) 
     assert verdict("job-1", ranks, 600.0, 1.0, usual(ranks, 600.0)) is None, why
 
 
-@cache
-def aged(ranks: tuple[RankSigns, ...], age: float, steps: bool) -> list[RankSigns]:
-    return [replace(rank, wrote_s=age, stepped_s=age if steps else None) for rank in ranks]
-
-
 def test_cpu_ranks_are_distinguished_by_what_they_compute(sentences: Sentences) -> None:
     ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=1.0) for rank in ranks_of(4)]
     found = verdict("job-1", ranks, 95.0, 1.0, {})
@@ -145,31 +114,6 @@ def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_
     assert (found.verdict.confidence, found.suspects) == ("high", (lost,))
     assert verdict("job-1", left[:1], 95.0, 1.0, {}, ranks[1:]) is None, "the last one saves the model"
     assert verdict("job-1", [replace(rank, state="Z") for rank in ranks], 95.0, 1.0, {}) is None
-
-
-class Story:
-    """A watch that is fed tick by tick."""
-
-    def __init__(self, usual: Usual = usual) -> None:
-        self.watch = HangWatch(Thresholds())
-        self.now = 1000.0
-        self._usual = usual
-
-    def tick(self, ranks: list[RankSigns]) -> None:
-        self.now += CHECK_EVERY_S
-        self.watch.see({"job-1": ranks}, self._usual, self.now, WALL + self.now)
-
-    def train(self, count: int, seconds: float, **signs: float | None) -> None:
-        for _ in range(int(seconds / CHECK_EVERY_S)):
-            self.tick(ranks_of(count, **{**WORK, **signs}))
-
-    def silent(self, ranks: list[RankSigns], seconds: float, steps: bool = True) -> None:
-        for tick in range(1, int(seconds / CHECK_EVERY_S) + 1):
-            self.tick(aged(tuple(ranks), tick * CHECK_EVERY_S, steps))
-
-    @property
-    def reported(self) -> list[str]:
-        return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 
 
 def test_a_hang_is_reported_within_30_s_of_its_window_and_ends_with_the_next_step() -> None:

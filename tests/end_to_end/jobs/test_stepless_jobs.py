@@ -7,7 +7,7 @@ from time import monotonic, time
 
 import pytest
 
-from gpuwatch.diagnose.hang.stepless_jobs import SteplessJob
+from gpuwatch.diagnose.hang.silence.stepless_jobs import SteplessJob
 from gpuwatch.report.once.problems.active import standing
 from gpuwatch.report.once.text import report
 from gpuwatch.session import Session

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
-from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
-from gpuwatch.diagnose.hang.stepless_jobs import SteplessJob, stepless_jobs
+from gpuwatch.diagnose.hang.silence.silence_snapshot import SilentJob, silent_jobs
+from gpuwatch.diagnose.hang.silence.stepless_jobs import SteplessJob, stepless_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.incident import Incident, outside

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
-from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
-from gpuwatch.diagnose.hang.silent_watch import SilentWatch
+from gpuwatch.diagnose.hang.silence.silence_snapshot import silent_jobs
+from gpuwatch.diagnose.hang.silence.silent_watch import SilentWatch
 from gpuwatch.hosts.plan import Thresholds
 from tests.fleet.jobs.two_jobs import WALL, Several, rank
 from tests.fleet.logs.reporting import report

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
-from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
+from gpuwatch.diagnose.hang.silence.silence_snapshot import SilentJob, silent_jobs
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.fleet.fleet import Fleet

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gpuwatch import wire
 from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
-from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
-from tests.diagnose.hang.test_classifier import SPIN, WORK, Story, ranks_of
+from gpuwatch.diagnose.hang.silence.silence_snapshot import silent_jobs
+from tests.diagnose.hang.silent_story import SPIN, WORK, Story, ranks_of
 from tests.fleet.jobs.two_jobs import WALL, Several, rank
 
 LINE_S = 10

@@ -1,0 +1,1 @@
+"""Jobs that log nothing, and no step: one look for reports, alerts over time."""
