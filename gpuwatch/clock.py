@@ -13,6 +13,8 @@ class SessionClock(Struct, frozen=True):
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
+    behind_s: Callable[[], float] = float
+    """Seconds by which both are behind this machine's clocks; the demo's are, if they waited for CPU time."""
 
 
 SYSTEM = SessionClock()

@@ -60,7 +60,7 @@ class GpuwatchApp(FaultRecovery):
         preferences: Preferences | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
-        self.view_state = ViewState(session, clock.monotonic, clock.wall)
+        self.view_state = ViewState(session, clock.monotonic, clock.wall, clock.behind_s)
         self.state_folder: Path | None = None
         self.delivery: Delivering | None = None
         self.overview = Overview()

@@ -40,6 +40,11 @@ class DemoClock:
         """Return the clock's time as unix seconds."""
         return self.monotonic() + self._ahead_s
 
+    def behind_s(self) -> float:
+        """Return the seconds for which the clock has stood still so far."""
+        self.monotonic()
+        return self._behind_s
+
     def stop_at(self, limit: float) -> None:
         """Set the time at which the clock stops, in seconds of `monotonic`; math.inf: never."""
         self.monotonic()  # time past the old limit does not count
@@ -47,8 +52,8 @@ class DemoClock:
             self._limit = limit
 
     def for_session(self) -> SessionClock:
-        """Return the clock as the pair of monotonic and wall clock that a session uses."""
-        return SessionClock(self.monotonic, self.wall)
+        """Return the clock as the monotonic and wall clock that a session uses."""
+        return SessionClock(self.monotonic, self.wall, self.behind_s)
 
 
 def demo_clock(plan: Plan) -> DemoClock | None:

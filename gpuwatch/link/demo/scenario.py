@@ -1,9 +1,10 @@
 """The demo scenario as a pure function of seed, node, GPU and second.
 
-One training job on every GPU. From second 20 one GPU overheats and throttles; all others wait for it in every
-step. At second 45 another GPU falls off the bus: its rank hangs in the driver, all others spin in a
-collective that cannot complete, until NCCL's watchdogs time out half a minute later and end them, node by
-node. The launcher kills the hung rank another half a minute later. Then nothing runs.
+One training job on every GPU. From second 14 one GPU heats up; it throttles from second 22 on. From second
+25 every step takes half as long again, since all others wait for that GPU. At second 45 another GPU falls
+off the bus: its rank hangs in the driver, all others spin in a collective that cannot complete, until
+NCCL's watchdogs time out half a minute later and end them, node by node. The launcher kills the hung rank
+another half a minute later. Then nothing runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ STRAGGLER = (5, 2)
 """(node, GPU), counted from 0: gpu-006 GPU 2, rank 42."""
 LOST_GPU = (10, 5)
 """gpu-011 GPU 5, rank 85."""
-STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
+HEAT_AT = 14.0
+"""Second from which the straggler heats up; at second 22 it reaches the temperature at which it throttles."""
+STRAGGLE_AT, STRAGGLE_FULL_AT = 25.4, 25.6
+"""Seconds between which steps slow down, at the end of a step: all later ones take `SLOW_STEP_S`."""
 FALL_AT = 45.0
 TIMEOUT_S = 30.0
 """Timeout of the process group in seconds; short, so that the demo takes less than ten minutes."""
@@ -154,9 +158,8 @@ def temperature(seed: int, node: int, gpu: int, t: float) -> float:
     It falls more slowly than it rises.
     """
     loaded = 63.0 + 5.0 * noise(seed, node, gpu, 1) + 0.9 * (gpu % 4)
-    waiting = 0.0 if (node, gpu) == STRAGGLER else -4.0
-    hot = 86.3 if (node, gpu) == STRAGGLER else loaded + waiting
-    legs = ((STRAGGLE_AT, hot), (FALL_AT, 46.0), (ends_at(seed, node, gpu), 33.0))
+    changed = (HEAT_AT, 86.3) if (node, gpu) == STRAGGLER else (STRAGGLE_AT, loaded - 4.0)
+    legs = (changed, (FALL_AT, 46.0), (ends_at(seed, node, gpu), 33.0))
     now, since, target = loaded, -math.inf, loaded
     for begin, next_target in (*legs, (math.inf, 0.0)):
         until = min(t, begin)

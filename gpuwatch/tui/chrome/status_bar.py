@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.straggler.alerts import sentence as sentence_of
-from gpuwatch.number_text import duration, plural, seconds_text
+from gpuwatch.number_text import age_text, duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.status_counts import LEAST_COUNTS, StatusCounts, width_of
 from gpuwatch.tui.chrome.timeline import Timeline
@@ -26,6 +26,8 @@ from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100
+NOTED_BEHIND_S = 3.0
+"""From this many seconds on, the line states how much the demo's clock is behind."""
 """From this width, the first line has whole sentences."""
 _DATE = re.compile(r" at or after [\d :.,T-]+$")
 """Matches the time at the end of a headline if it is only a lower bound: ` at or after 12:03:11`."""
@@ -99,6 +101,8 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     if len(reported) > width:
         reported = _DATE.sub("", reported)
     style = look.dim if incident.acknowledged else look.badge[incident.severity]
+    if len(reported) + 2 <= width:
+        reported = f" {reported} "
     return [Segment(fit(reported, min(width, len(reported))), style)]
 
 
@@ -214,6 +218,9 @@ class StatusLine(RebuiltPage, can_focus=False):
         if view_state.demo:
             words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
             left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
+            if (behind_s := view_state.behind_s()) >= NOTED_BEHIND_S:
+                behind = f"{age_text(behind_s)} behind (busy machine)  "
+                left.append(Segment(behind, look.severity["warning"]))
         elif view_state.folder is not None:
             left += folder_title(view_state.folder, view_state.plan.source, look, width)
         elif view_state.plan.source:

@@ -49,6 +49,7 @@ class ViewState:
         session: SessionProtocol,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        behind_s: Callable[[], float] = float,
     ) -> None:
         self.session = session
         self.replay: Replaying | None = getattr(session, "replay", None)
@@ -57,6 +58,8 @@ class ViewState:
         """The opened logs of an ended job; None: nodes are watched."""
         self._clock = clock
         self._wall = wall
+        self.behind_s = behind_s
+        """Returns by how many seconds the clocks are behind those of this machine."""
         self._frozen: Fleet | None = None
         self._frozen_at = 0.0
         self._frozen_wall = 0.0

@@ -30,6 +30,7 @@ def test_the_clock_stands_at_its_limit_and_goes_on_from_there() -> None:
     clock.stop_at(10_010.0)
     real.now += 1.5
     assert clock.monotonic() == 10_004.5, "the minute is lost, and what follows is not"
+    assert clock.for_session().behind_s() == 59.0
 
 
 def test_a_pump_without_time_makes_no_node_late() -> None:

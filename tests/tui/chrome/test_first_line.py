@@ -42,3 +42,12 @@ async def test_an_interval_that_a_busy_machine_lengthened_is_stated(interval_s: 
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert ("busy: every 4 s" in text_on(app).splitlines()[0]) == (interval_s == 4.0)
+
+
+@pytest.mark.parametrize("behind_s", [0.4, 27.0])
+async def test_a_demo_that_a_busy_machine_slows_down_states_how_far_it_is_behind(behind_s: float) -> None:
+    app = still_app(demo_session(5.0, plan_for(2)), 5.0)
+    app.view_state.behind_s = lambda: behind_s
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert ("27s behind (busy machine)" in text_on(app).splitlines()[0]) == (behind_s == 27.0)

@@ -332,7 +332,7 @@ async def test_the_entry_under_the_cursor_says_its_sentence_once() -> None:
         await pilot.pause()
         listed = words(text_on(app).partition("─ Active problems ─")[2].partition("─ Recent events ─")[0])
         assert listed.count("128 ranks") == 1
-        assert "usual 3.21 s" in listed
+        assert "usual 3.2 s" in listed
 
 
 @pytest.mark.parametrize(
