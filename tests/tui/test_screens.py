@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import Input, TabbedContent
 
 from gpuwatch import wire
@@ -17,6 +18,7 @@ from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen
 from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
@@ -26,7 +28,35 @@ from tests.sentences import Sentences
 from tests.tui.robustness.hostile import POISON, hostile_session
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.shots import plan_for
-from tests.tui.still import NOW, StillSession, demo_session, still_app
+from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
+
+
+async def test_the_first_frame_of_a_screen_has_its_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    painted: list[str] = []
+    paint = StatusLine.render_line
+
+    def kept(line: StatusLine, y: int) -> Strip:
+        strip = paint(line, y)
+        painted.extend([strip.text] if y == 0 else [])
+        return strip
+
+    monkeypatch.setattr(StatusLine, "render_line", kept)
+    app = still_app(demo_session(52))
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key in "23456":
+            await pilot.press(key)
+        await pilot.pause()
+    assert [line for line in painted if "gpuwatch" not in line] == []
+
+
+async def test_the_second_act_of_the_demo_is_said_in_words_on_three_screens() -> None:
+    app = still_app(judged_session(40), 40)
+    said = "rank 42 (gpu-006 GPU 2) slows all 128 ranks by 50 %: thermal throttling"
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key in "146":
+            await pilot.press(key)
+            await pilot.pause()
+            assert said in text_on(app), key
 
 
 async def type_filter(pilot: Pilot[None], app: GpuwatchApp, text: str) -> None:

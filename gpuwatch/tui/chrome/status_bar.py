@@ -124,6 +124,7 @@ class StatusLine(RebuiltPage, can_focus=False):
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
+    in_first_frame = True
     _timeline: Timeline | None = None
 
     def on_mount(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -24,7 +24,30 @@ STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
 STATE_WIDE = len("acknowledged 08:33") + 1
 """Widths of the columns of the alert list, in cells."""
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
+MIN_STATE, MIN_PLACE, MIN_CODE = len("resolved"), 22, 22
+"""Least widths: with the usual values of a column, a new alert does not move the columns behind it."""
 WIDE_COLUMNS = 100
+
+
+class Widths(Struct, frozen=True):
+    """The widths of the columns of a wide list: as wide as their longest value, up to a maximum."""
+
+    state: int
+    place: int
+    code: int
+
+    @classmethod
+    def of(cls, lines: Sequence[Cells]) -> Widths:
+        """Return the widths for these lines, which may be none."""
+        state, place, code = (
+            max([least, *map(cell_len, values)])
+            for least, values in (
+                (MIN_STATE, [line.standing for line in lines]),
+                (MIN_PLACE, [clean(line.place) for line in lines]),
+                (MIN_CODE, [line.code for line in lines]),
+            )
+        )
+        return cls(min(state, STATE_WIDE - 1) + 1, min(place, PLACE_WIDE), min(code, CODE))
 
 
 def place_of(alert: Alert) -> str:
@@ -46,6 +69,11 @@ class Cells(Struct, frozen=True):
     count: int
     since_s: float
     last_s: float
+
+    @property
+    def times(self) -> str:
+        """Return `x3`, or "" for a single alert or if the place states the count: `127 ranks`."""
+        return f"x{self.count}" if self.count > 1 and not self.place.startswith(f"{self.count} ") else ""
 
 
 def alert_cells(alert: Alert, wall: float) -> Cells:
@@ -76,33 +104,34 @@ def bundle_cells(bundle: Bundle, wall: float) -> Cells:
     )  # fmt: skip
 
 
-def cells_row(cells: Cells, width: int, look: StyleSet) -> Row:
-    """Return the line of an alert or of several of one kind."""
-    fires, wide = cells.standing == "firing", width >= WIDE_COLUMNS
+def cells_row(cells: Cells, widths: Widths | None, width: int, look: StyleSet) -> Row:
+    """Return the line of an alert or of several of one kind. `widths`: of a wide list, else None."""
+    fires, times = cells.standing == "firing", cells.times
     text = look.text if fires else look.dim
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
-    counted = cells.place.startswith(f"{cells.count} ")  # `127 ranks` states the count
-    times = f"x{cells.count}" if cells.count > 1 and not counted else ""
     first, last = (age_text(max(0.0, age)).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
     head = [
         Segment(" "),
         sign,
-        Segment(f" {_state(cells, wide=wide)}", text),
-        Segment(first + (last if wide else "") + "  ", look.dim),
-        Segment(fit(times, TIMES_COLUMNS) if wide else "", look.text if fires else look.dim),
+        Segment(f" {_state(cells, widths)}", text),
+        Segment(first + (last if widths else "") + "  ", look.dim),
+        Segment(fit(times, TIMES_COLUMNS) if widths else "", look.text if fires else look.dim),
         Segment(
-            fit(cells.place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim
+            fit(cells.place, widths.place if widths else PLACE_NARROW) + " ",
+            look.strong if fires else look.dim,
         ),
-        Segment(fit(cells.code, CODE) + " " if wide else "", look.dim),
+        Segment(f"{fit(cells.code, widths.code)} " if widths else "", look.dim),
     ]
-    what = cells.text if wide or not times else f"{times} {cells.text}"
+    what = cells.text if widths or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
     return (*head, Segment(fit(what, max(0, room)), text))
 
 
-def _state(cells: Cells, *, wide: bool) -> str:
+def _state(cells: Cells, widths: Widths | None) -> str:
     """Return the state in its column; a narrow one has no room for the time of an acknowledgement."""
-    return fit(cells.standing, STATE_WIDE) if wide else fit(cells.standing.partition(" ")[0], STATE_COLUMNS)
+    if widths is None:
+        return fit(cells.standing.partition(" ")[0], STATE_COLUMNS)
+    return fit(cells.standing, widths.state)
 
 
 def cut_text(cells: Cells, row: Row, width: int, look: StyleSet) -> tuple[Row, ...]:
@@ -132,21 +161,30 @@ class AlertList(ItemPage):
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         reported, wall, look = self.view_state.snapshot, self.view_state.wall(), self.look
         shown = bundles(reported.alerts, only_firing=self.only_firing)
+        lines = list(self._lines(shown, wall))
+        widths = Widths.of([cells for _, cells, *_ in lines]) if width >= WIDE_COLUMNS else None
         yield heading("Alerts", width, look, self._counts_text())
-        yield self._columns(width)
-        for bundle in shown:
-            if bundle.folded:
-                yield self._item(bundle.key, bundle_cells(bundle, wall), width, bundle.alerts[0])
-            if not bundle.folded or bundle.key in self._open:
-                for alert in bundle.alerts:
-                    text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
-                    yield self._item(alert.id, alert_cells(alert, wall), width, alert, clean(text))
+        yield self._columns(widths, width)
+        for key, cells, alert, text in lines:
+            yield self._item(key, cells, widths, width, alert, text)
         if not shown:
             hidden = self.only_firing and reported.alerts
             yield note(f"none firing; {self._all_key()} shows all" if hidden else "none", look)
 
-    def _item(self, key: Hashable, cells: Cells, width: int, alert: Alert, text: str = "") -> PageItem:
-        row = cells_row(cells, width, self.look)
+    def _lines(self, shown: Iterable[Bundle], wall: float) -> Iterator[tuple[Hashable, Cells, Alert, str]]:
+        """Yield the lines of folded and single alerts: key, cells, an alert, and the text to copy."""
+        for bundle in shown:
+            if bundle.folded:
+                yield bundle.key, bundle_cells(bundle, wall), bundle.alerts[0], ""
+            if not bundle.folded or bundle.key in self._open:
+                for alert in bundle.alerts:
+                    text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
+                    yield alert.id, alert_cells(alert, wall), alert, clean(text)
+
+    def _item(
+        self, key: Hashable, cells: Cells, widths: Widths | None, width: int, alert: Alert, text: str
+    ) -> PageItem:
+        row = cells_row(cells, widths, width, self.look)
         more = cut_text(cells, row, width, self.look)
         if (
             alert.title == STRAGGLER
@@ -171,13 +209,14 @@ class AlertList(ItemPage):
         total = f"{plural(alerts, 'alert')}{of_kinds}" if alerts else ""
         return only + ": ".join(part for part in (total, problem_text(reported)) if part)
 
-    def _columns(self, width: int) -> Row:
-        wide = width >= WIDE_COLUMNS
-        ages = "since".rjust(AGE_COLUMNS) + ("last".rjust(AGE_COLUMNS) if wide else "")
-        place = fit("where", PLACE_WIDE if wide else PLACE_NARROW)
-        code = fit("code", CODE) + " " if wide else ""
-        times = fit("times", TIMES_COLUMNS) if wide else ""
-        names = f"   {fit('state', STATE_WIDE if wide else STATE_COLUMNS)}{ages}  {times}{place} {code}what"
+    def _columns(self, widths: Widths | None, width: int) -> Row:
+        state, since = fit("state", widths.state if widths else STATE_COLUMNS), "since".rjust(AGE_COLUMNS)
+        if widths is None:
+            names = f"   {state}{since}  {fit('where', PLACE_NARROW)} what"
+        else:
+            last, times = "last".rjust(AGE_COLUMNS), fit("times", TIMES_COLUMNS)
+            place, code = fit("where", widths.place), fit("code", widths.code)
+            names = f"   {state}{since}{last}  {times}{place} {code} what"
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:

@@ -105,6 +105,7 @@ def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSe
 class NodeHeader(RebuiltPage, can_focus=False):
     """The line above a node's panes: its name, state, GPUs, software and clock, and the agent's cost."""
 
+    in_first_frame = True
     DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"
 
     def __init__(self, name: str) -> None:

@@ -71,10 +71,12 @@ class JobHeader:
     def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
         """Return the segments of a reported field, formatted by `form`; a dash if it is not reported.
 
-        `first`: pad the title, as the first one in its line.
+        `first`: pad the title, as the first one in its line. A form keeps zeros at the end (`0.720`), so that
+        what stands behind a value does not move with it.
         """
         fact = self._facts.facts.get(name)
-        return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
+        text = "" if fact is None else form.format(fact.value).rstrip(".")
+        return self.number(title, fact, text, first=first)
 
     def rarely(self, title: str, name: str, form: str) -> list[Segment]:
         """Return the segments of a field that few logs report; empty if it is not reported."""
@@ -226,8 +228,8 @@ class TrainingHead(RebuiltPage, can_focus=False):
     @staticmethod
     def _losses(sheet: JobHeader) -> Row:
         return (
-            *sheet.reported("loss", "loss", "{:.4g}", first=True),
-            *sheet.reported("grad norm", "grad_norm", "{:.3g}"),
+            *sheet.reported("loss", "loss", "{:#.4g}", first=True),
+            *sheet.reported("grad norm", "grad_norm", "{:#.3g}"),
             *sheet.reported("lr", "lr", "{:.2e}"),
             *sheet.rarely("loss scale", "loss_scale", "{:g}"),
             *sheet.rarely("skipped", "skipped", "{:.0f}"),
@@ -245,14 +247,14 @@ class TrainingHead(RebuiltPage, can_focus=False):
             text = "" if tokens is None else scaled_text(tokens.value, 1000)
             row += sheet.number("tokens/s", tokens, text, first=True)
         if (samples := facts.facts.get("samples_per_s")) is not None:
-            row += sheet.number("samples/s", samples, f"{samples.value:.4g}", first=not row)
+            row += sheet.number("samples/s", samples, f"{samples.value:#.4g}".rstrip("."), first=not row)
         mfu = facts.facts.get("mfu")
         row += sheet.number("MFU", mfu, "" if mfu is None else f"{100 * mfu.value:.1f} %")
         if (overall := facts.facts.get("mfu_overall")) is not None:
             row += sheet.number("overall", overall, f"{100 * overall.value:.1f} %")
         if mfu is None and facts.why_no_mfu:
             row.append(Segment(f"{facts.why_no_mfu} ", self.look.dim))
-        return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:.4g}"))
+        return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:#.4g}"))
 
     def _times(self, facts: JobFacts, sheet: JobHeader) -> Row:
         look, last = self.look, facts.facts.get("step_time_s")

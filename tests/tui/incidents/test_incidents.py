@@ -214,6 +214,21 @@ async def test_an_acknowledged_incident_is_called_so_in_the_banner_at_every_widt
         assert line.startswith(problem)  # not the sign of an unknown state
 
 
+async def test_the_columns_of_the_alerts_are_as_wide_as_their_longest_values() -> None:
+    app = still_app(judged_session(52), 52)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        title, *lines = text_on(app).partition("─ Alerts ─")[2].splitlines()[1:]
+        lines = [line for line in lines if "firing" in line]
+        assert len(lines) >= 4
+        assert title.index("since") - title.index("state") <= len("resolved") + len(" since")
+        code, what = title.index("code"), title.index("what")
+        assert {line[code - 1] + line[what - 1] for line in lines} == {"  "}
+        assert max(len(line[code:what].rstrip()) for line in lines) <= what - code - 1
+        assert not any("Xid 154" in line and "~" in line for line in lines)
+
+
 async def test_a_cut_alert_is_shown_whole_under_the_cursor() -> None:
     cause = "slows all 128 ranks by 41 %: thermal throttling, a step takes 4.5 s, usual 3.2 s"
     slow = structs.replace(disk_alert(), text=cause, rank=42)

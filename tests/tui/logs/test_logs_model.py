@@ -479,6 +479,10 @@ def test_a_page_on_its_way_does_not_undo_a_later_jump() -> None:
     [
         ("2026-03-02 10:00:00,123 INFO [rank 3] a message of a rank", "a message of a rank"),
         ("  time      : 2026-03-02_10:00:00", "  time      : 2026-03-02_10:00:00"),
+        (
+            "E1127 23:03:37.889000 2 torch/distributed/api.py:1002] failed (exitcode: 1)",
+            "failed (exitcode: 1)",
+        ),
     ],
 )
 def test_the_prefix_of_a_line_is_no_mere_indentation(line: str, message: str) -> None:

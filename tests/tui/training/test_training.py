@@ -67,6 +67,18 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
     assert "tokens/s/GPU 5.1k" in shown, "the curve's title says between which values it runs"
 
 
+async def test_a_value_that_ends_in_zero_does_not_move_the_next_one() -> None:
+    columns = set()
+    for second in (27.0, 40.0):  # gradient norms 0.764 and 0.72
+        app = still_app(demo_session(second), second)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.press("6")
+            await pilot.pause()
+            line = next(line for line in text_on(app).splitlines() if "grad norm" in line)
+            columns.add(line.index("lr"))
+    assert len(columns) == 1
+
+
 async def test_the_cause_of_a_straggler_is_read_whole_on_a_narrow_screen() -> None:
     text = "slows all 128 ranks by 41 %: thermal throttling, a step takes 4.5 s, usual 3.2 s"
     proof = (Proof("value", "SM clock 1,095 MHz", NOW, node="gpu-006"),)

@@ -7,8 +7,10 @@ import re
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
+_GLOG = r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{3,9} {1,4}\d{1,9} \S{1,160}:\d{1,6}\]"
+"""The prefix of glog, which torch's launcher uses: `E1127 23:03:37.889000 2 torch/api.py:1002]`."""
 _PART = re.compile(
-    r"[ \t]{0,8}(?:\[[^\[\]]{1,120}\]:?|" + _STAMP + "|" + _CLOCK + "|" + _LEVEL + r":?|[-|:](?=\s))"
+    r"[ \t]{0,8}(?:\[[^\[\]]{1,120}\]:?|" + "|".join((_GLOG, _STAMP, _CLOCK, _LEVEL)) + r":?|[-|:](?=\s))"
 )
 _TIME = re.compile(_CLOCK)
 MAX_PARTS = 10

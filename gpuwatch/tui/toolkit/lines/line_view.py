@@ -42,12 +42,16 @@ class LineView(ErrorBoundary, ScrollView):
 
     BINDINGS: ClassVar[list[BindingType]] = []
     pinned = 0
+    in_first_frame = False
+    """True for cheap lines that are painted at once as a screen opens; the others wait for their sizes."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id, classes=classes)
         self._painted: dict[int, Hashable] = {}
         self._ground: Style | None = None
         """The style under every line; textual walks up the tree to find it, so it is read once per frame."""
+        self._prepared = False
+        """True once the data of the lines was read; Textual paints a new screen before `pull`."""
         self.rows_painted = 0
         """Lines painted so far; tests count them."""
         self._fault: str | None = None
@@ -139,7 +143,7 @@ class LineView(ErrorBoundary, ScrollView):
 
     def _prepare(self) -> int:
         """Update the data of the lines, again if their number brings a scrollbar; return their number."""
-        width = self.columns
+        width, self._prepared = self.columns, True
         self.prepare()
         self.virtual_size = Size(1, self.count())
         if self.columns != width:
@@ -157,6 +161,9 @@ class LineView(ErrorBoundary, ScrollView):
         self.rows_painted += 1
         ground = self._ground = self._ground or self.rich_style
         try:
+            if self.in_first_frame and not self._prepared:
+                self._prepared = True
+                self.prepare()
             strip = self._strip(y, ground)
         except Exception as error:
             self.call_later(self._report, error)
