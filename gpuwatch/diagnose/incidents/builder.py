@@ -21,7 +21,12 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.causes.lost_peer_ranks import signalled_first, with_lost_peers_placed
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause, root_cause_of
-from gpuwatch.diagnose.incidents.culprits.culprit import CulpritChoice, chosen_culprit, without_refuted_place
+from gpuwatch.diagnose.incidents.culprits.culprit import (
+    CulpritChoice,
+    chosen_culprit,
+    where_it_ended,
+    without_refuted_place,
+)
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.headline.facts import HeadlineFacts, followers
 from gpuwatch.diagnose.incidents.headline.headline import sentence
@@ -133,7 +138,8 @@ def _judged(
     cause = root_cause.cause
     if cause is not None:
         believed = [each for each in believed if each.kernel or group.same_attempt(cause, each)]
-    culprit = without_refuted_place(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
+    chosen = where_it_ended(chosen_culprit(root_cause, stuck, believed, where, job), alerts)
+    culprit = without_refuted_place(chosen, cause, believed)
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
     facts = HeadlineFacts(

@@ -18,7 +18,7 @@ from gpuwatch.diagnose.incidents.culprits.cause_confidence import confidence_of
 from gpuwatch.diagnose.incidents.culprits.culprit_rank import (
     killed_together,
     node_of_end,
-    place_of_cause,
+    node_of_process,
     rank_of_cause,
 )
 from gpuwatch.diagnose.incidents.culprits.suspects import (
@@ -76,7 +76,7 @@ def chosen_culprit(
         choice = reported
     else:
         confidence, because = _confidence(cause, found.named, alerts, where, job)
-        choice = CulpritChoice(cause.rank, *place_of_cause(cause, alerts), confidence, because)
+        choice = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
             choice = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
         elif cause.rank is None and cause.node is not None and cause not in OF_NO_RANK:
@@ -116,6 +116,15 @@ def _reported_of_others(cause: Alert, alerts: Sequence[Alert], where: RankIndex)
         because = f"{who} reports it for the job: which rank was first is not known"
         return CulpritChoice(confidence="medium", because=because)
     return None
+
+
+def where_it_ended(choice: CulpritChoice, alerts: Sequence[Alert]) -> CulpritChoice:
+    """Return the choice, on the only node on which its rank's process was seen to end, if there is one.
+
+    A launcher's log holds lines of ranks on all nodes.
+    """
+    node = None if choice.rank is None else node_of_process(choice.rank, alerts)
+    return choice if node in (None, choice.node) else replace(choice, node=node, gpu=None)
 
 
 def without_refuted_place(

@@ -174,15 +174,10 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
     return next(iter(nodes)) if len(nodes) == 1 else None
 
 
-def place_of_cause(cause: Alert, alerts: Sequence[Alert]) -> tuple[str | None, int | None]:
-    """Return node and GPU of a cause: those of its line, but the node on which its rank was seen to end.
-
-    A launcher's log holds lines of ranks on all nodes.
-    """
-    ended = {each.node for each in alerts if each.rank == cause.rank and is_observed(each)} - {None}
-    if cause.rank is None or len(ended) != 1 or cause.node in ended:
-        return cause.node, cause.gpu
-    return next(iter(ended)), None
+def node_of_process(rank: int, alerts: Sequence[Alert]) -> str | None:
+    """Return the node on which the process of a rank was seen to end; None: none, or several."""
+    nodes = {each.node for each in alerts if each.rank == rank and is_observed(each)} - {None}
+    return next(iter(nodes)) if len(nodes) == 1 else None
 
 
 def first_to_suffer(

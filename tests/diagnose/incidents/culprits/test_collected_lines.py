@@ -14,6 +14,7 @@ from tests.diagnose.finding import T0, Reporter, places
 def test_the_node_is_that_on_which_the_rank_was_seen_to_end(ended_on: tuple[str, ...], node: str) -> None:
     report = Reporter(places(0))
     report.emit("oom.cuda", 0.0, 2, "gpu-001", file="/jobs/mpi.out", timed=False, job="4711")
+    report.emit("rank.exit_error", 6.0, 2, "gpu-001", file="/jobs/mpi.out", timed=False, job="4711")
     ends = [
         Alert(
             id=f"rank_ended:{name}", code="rank.exit_error", severity="critical", title="", text="",
