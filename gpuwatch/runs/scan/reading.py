@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from msgspec import Struct
-
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
@@ -18,6 +16,7 @@ from gpuwatch.agent.logs.scanning.metrics_table_reader import TableReader
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner, ScanOutputs
 from gpuwatch.agent.logs.scanning.table_prefilter import TableFile, TablePrefilter, is_table_name
+from gpuwatch.agent.ranks.learned_tags import learned
 from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.encodings import is_unknown_encoding
 from gpuwatch.runs.files.excerpts.samples import sample_of
@@ -36,13 +35,12 @@ from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError, contained
+from gpuwatch.runs.scan.file_parts import FilePart
 from gpuwatch.runs.scan.partial_lines import joined_partials
 from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
 from gpuwatch.runs.steps.step_series import StepRecorder, StepSeries, last_lines
 
-PART_BYTES = 16 << 20
-"""Number of bytes of a plain file that one worker reads at a time."""
 AROUND_BYTES = 1 << 18
 """Bytes read before a part (context of its first lines) and after it (rest of its last block)."""
 FEED_BYTES = 1 << 19
@@ -52,18 +50,6 @@ TAIL_BYTES = 1 << 16
 MAX_DATED_BYTES = 1 << 20
 """Number of bytes that are read at a time to find the timestamps of findings."""
 LAST_LINES = 12
-
-
-class FilePart(Struct, frozen=True):
-    """The lines of a file that begin within `start` to `end` (bytes); `end` None: up to the file's end."""
-
-    log: LogPath
-    start: int = 0
-    end: int | None = None
-    first_lines: int = 0
-    """Lines parsed for progress beyond the share by size."""
-    files: int = 1
-    """Number of files in the scan, which share the sample lines."""
 
 
 @dataclass
@@ -94,35 +80,18 @@ class PartRead:
     """The census of the file's sample lines, if the part is its first."""
 
 
-def parts_of(log: LogPath) -> list[FilePart]:
-    """Return a plain file split into parts for several workers; a small or packed file is one part."""
-    if log.packing is not None or log.size <= 2 * PART_BYTES:
-        return [FilePart(log)]
-    starts = stored_parts(log)
-    ends = [*(start + PART_BYTES for start in starts[:-1]), None]
-    return [FilePart(log, start, end) for start, end in zip(starts, ends, strict=True)]
-
-
-def stored_parts(log: LogPath) -> list[int]:
-    """Return the offsets of the parts of a plain file that contain data; always the first."""
-    starts = [0]
-    try:
-        with open_file(log.path) as file:
-            at = PART_BYTES
-            while (at := data_from(file.fileno(), at, log.size)) < log.size:
-                starts.append(at // PART_BYTES * PART_BYTES)
-                at = starts[-1] + PART_BYTES
-    except OSError:
-        return [0]  # the reader of its lines reports the reason
-    return starts
-
-
 def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
     marks = SeenShapes(MARKS)
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
+        with learned(
+            [(tag.pattern, tag.ranks, tag.is_head) for tag in part.tags if tag.file in (None, part.log.name)]
+        ):
+            return read_tagged(part, dial)
+
+    def read_tagged(part: FilePart, dial: Dial) -> PartRead:
         result, fault = contained(lambda: read_lines(part, dial))
         result = result or PartRead()
         if part.start == 0:

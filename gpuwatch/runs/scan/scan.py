@@ -15,12 +15,15 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
+from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.model.clues import CLUES
+from gpuwatch.runs.placement.learned_tags.learn import learned_tags
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.scan.assembly import whole, with_folders
-from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
+from gpuwatch.runs.scan.file_parts import FilePart, parts_of
+from gpuwatch.runs.scan.reading import PartRead, reader
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
 from gpuwatch.runs.scan.workers import Counter, Dial, Workers
@@ -96,9 +99,11 @@ class FolderScan:
     def read(self, watch: Watch, cores: int | None = None) -> Iterator[None]:
         """Read all files; yields after each part."""
         first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(self._parts)))
+        tags = learned_tags(list(sampled([file.log for file in self._files.values()])))
         parts = [
             replace(
                 part,
+                tags=tags,
                 first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines,
                 files=len(self._files),
             )

@@ -14,7 +14,8 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.parsing.parse import parse_pack
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.prefilter import hyperscan_database
-from gpuwatch.runs.scan import reading, workers
+from gpuwatch.runs.scan import file_parts, reading, workers
+from gpuwatch.runs.scan.file_parts import FilePart
 from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan import Watch, scan
 from tests.runs import jobs
@@ -114,7 +115,7 @@ def test_a_file_in_parts_gives_what_it_gives_as_a_whole(
 ) -> None:
     big_log(tmp_path / "job.log")
     whole = facts(scan(gather([tmp_path]), packs.rules, "agent", cores=1))
-    monkeypatch.setattr(reading, "PART_BYTES", 30_001)
+    monkeypatch.setattr(file_parts, "PART_BYTES", 30_001)
     monkeypatch.setattr(reading, "AROUND_BYTES", 20_000)
     parted = scan(gather([tmp_path]), packs.rules, "agent", cores=1)
     assert sum(row[6] for row in whole) > 250  # type: ignore[misc]
@@ -151,7 +152,7 @@ def test_a_reader_that_dies_costs_its_file_only(
     jobs.flat(tmp_path)
     read_part = reading.read_part
 
-    def deadly(part: reading.FilePart, *rest: object) -> reading.PartRead:
+    def deadly(part: FilePart, *rest: object) -> reading.PartRead:
         if part.log.name.endswith("rank_5.log"):
             os.kill(os.getpid(), 9)
         return read_part(part, *rest)  # type: ignore[arg-type]

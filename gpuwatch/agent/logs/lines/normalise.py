@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from ...patterns.module_pattern import pattern_of
+from ...ranks.learned_tags import TAGS, learned_writer
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, read_inner_prefixes, read_prefixes, untagged, writers
 from .programs import KERNEL
@@ -88,6 +89,8 @@ def _take_record(
     inner = Speaker(speaker)
     at, proof = read_prefixes(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
     texts = texts_of(text[begin:], inner)
+    learned = learned_writer(text) if TAGS and inner.rank is None else None
+    inner.rank = inner.rank if learned is None else learned[0]
     if not texts or (text[at:begin].strip() and not _TAG.match(text[at:begin])):
         return None
     for each in texts:

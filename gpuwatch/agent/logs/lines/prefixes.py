@@ -12,6 +12,7 @@ Example: `gpu-7: [rank3]: CUDA error` gives host gpu-7 and rank 3; the message s
 import re
 
 from ...patterns.module_pattern import pattern_of
+from ...ranks.learned_tags import TAGS, learned_writer
 from .prefix_forms import AFTER_MONTH, AFTER_STAMP, FORMS, STAMP, SYSTEM
 from .programs import KERNEL, head_program, program_of
 
@@ -114,7 +115,22 @@ def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "
     Return the offset where the message begins, and whether `[rankN]:` proved to be local. `local_ranks`: read
     `[rankN]:` as a local rank.
     """
-    at, proof, kernel = 0, False, False
+    at, proof = _read_known(text, 0, speaker, local_ranks)
+    learned = learned_writer(text) if TAGS else None
+    if learned is not None:
+        if learned[1] > at:
+            at, more = _read_known(text, learned[1], speaker, local_ranks)
+            proof = proof or more
+        if speaker.rank is None:
+            speaker.rank, speaker.task = learned[0], None
+    if speaker.program is None and text[at : at + 1].isalpha():
+        speaker.program = head_program(text[at : at + 64])
+    return at, proof
+
+
+def _read_known(text: str, at: int, speaker: "Speaker", local_ranks: bool) -> "tuple[int, bool]":
+    """Do as `read_prefixes` from `at` on, with the prefixes of the table."""
+    proof, kernel = False, False
     for _ in range(MAX_PREFIXES):
         begin = at
         while begin < at + MAX_INDENT and text[begin : begin + 1] == " ":
@@ -131,8 +147,6 @@ def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "
             kernel = kernel or speaker.program == KERNEL
         if at < len(text) and text[at] == " " and text[at + 1 : at + 2] not in ("", " "):
             at += 1
-    if speaker.program is None and text[at : at + 1].isalpha():
-        speaker.program = head_program(text[at : at + 64])
     return at, proof
 
 

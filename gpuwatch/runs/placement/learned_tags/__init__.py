@@ -1,0 +1,1 @@
+"""Ranks of tags in line heads, learned from the lines of a whole folder."""

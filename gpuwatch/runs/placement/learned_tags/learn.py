@@ -1,0 +1,135 @@
+"""Learns the tags of a folder's writers from sample lines of all its files."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec import field as msgspec_field
+
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.splitter import unmasked_text
+from gpuwatch.agent.ranks.rank_environment import is_rank
+from gpuwatch.runs.placement.learned_tags.numbering import NumberedPlace, may_be_ranks, ranks_at, restarts
+from gpuwatch.runs.placement.learned_tags.pairs import pair_in, pattern_of_pair, ranks_by_file, ranks_of_pairs
+from gpuwatch.runs.placement.learned_tags.slots import Slot, is_head, numbers_in, pattern_at
+from gpuwatch.runs.placement.rank_line_patterns import WORLD
+
+MAX_LINES = 400
+"""Lines read of each file."""
+MAX_IN_ALL = 4_000
+MIN_LINES = 8
+"""Lines read of each of many files."""
+PROBED = 96
+"""Lines of all files by which those are known whose tags need not be learned."""
+MAX_PLACES = 4_000
+_HOST = re.compile(r"(?<![\w.-])(?=[\w.-]{0,80}[0-9])[A-Za-z][\w.-]{1,80}")
+
+
+class LearnedTag(Struct, frozen=True):
+    """A tag whose numbers are ranks."""
+
+    pattern: str
+    ranks: dict[str, int]
+    is_head: bool = True
+    """True if the message begins after it."""
+    file: str | None = None
+    """The only file that it is of; None: all."""
+
+
+def learned_tags(samples: Sequence[tuple[str, Sequence[bytes]]]) -> tuple[LearnedTag, ...]:
+    """Return the tags of (file, sample lines) that name ranks, and that no known prefix covers."""
+    share = min(MAX_LINES, max(MIN_LINES, MAX_IN_ALL // max(1, len(samples))))
+    chosen = {file: _some(lines, share) for file, lines in samples}
+    probed = max(MIN_LINES // 2, PROBED // max(1, len(samples)))
+    unknown = {
+        file: lines for file, lines in chosen.items() if len(lines) > 1 and not _are_known(lines, probed)
+    }
+    if not unknown:
+        return ()
+    worlds = {
+        int(world)
+        for lines in chosen.values()
+        for line in lines
+        if b"orld" in line or b"WORLD" in line or b"rank" in line or b"proc" in line
+        for world in WORLD.findall(line[:2000].decode("utf-8", "replace"))
+        if is_rank(int(world)) and int(world) > 1
+    }
+    return tuple(_tags_of(_Heads.of(unknown), worlds))
+
+
+def _tags_of(heads: _Heads, worlds: set[int]) -> Iterator[LearnedTag]:
+    """Yield the tags that name ranks."""
+    for pattern, pairs in heads.pairs.items():
+        ranks = ranks_of_pairs(pairs, worlds)
+        if ranks:
+            yield LearnedTag(pattern, ranks)
+    for place in sorted(heads.places.values(), key=lambda place: -sum(place.lines.values())):
+        pattern, first = pattern_at(place.slot), is_head(place.slot)
+        ranks = ranks_at(place, worlds, heads.sizes)
+        if ranks:
+            yield LearnedTag(pattern, ranks, first)
+        elif restarts(place) and len(place.lines) > 1:
+            for file, own in ranks_by_file(place, worlds).items():
+                yield LearnedTag(pattern, own, first, file)
+
+
+def _some(lines: Sequence[bytes], count: int) -> list[bytes]:
+    """Return the first and last lines, `count` at most."""
+    lines = [line for line in lines if line.strip() and b"NCCL INFO" not in line]
+    return list(lines) if len(lines) <= count else [*lines[: count * 2 // 3], *lines[-(count // 3) :]]
+
+
+def _are_known(lines: Sequence[bytes], count: int) -> bool:
+    """Return True if the prefixes of most of `count` lines name a rank by themselves."""
+    probed = lines[:: max(1, len(lines) // count)]
+    known = sum(messages(line)[0][-1][1].rank is not None for line in probed)
+    return known * 2 > len(probed)
+
+
+class _Heads(Struct):
+    """The numbers at the heads of the lines of all files."""
+
+    sizes: dict[str, int]
+    """File -> its lines."""
+    places: dict[Slot, NumberedPlace] = msgspec_field(default_factory=dict)
+    """Those at which more than one number stands."""
+    pairs: dict[str, dict[tuple[int, int], int]] = msgspec_field(default_factory=lambda: defaultdict(dict))
+    """Pattern of a tag with the numbers of node and process -> both numbers -> lines with them."""
+
+    @classmethod
+    def of(cls, files: Mapping[str, Sequence[bytes]]) -> _Heads:
+        """Return the numbers in these lines."""
+        texts = {file: [unmasked_text(line[:600]) for line in lines] for file, lines in files.items()}
+        heads = cls({file: len(lines) for file, lines in files.items()})
+        seen: dict[Slot, set[str]] = defaultdict(set)
+        for lines in texts.values():
+            for text in lines:
+                for number in numbers_in(text):
+                    if len(seen) < MAX_PLACES or number.slot in seen:
+                        seen[number.slot].add(number.text)
+        several = {slot for slot, numbers in seen.items() if len(numbers) > 1 and may_be_ranks(slot, numbers)}
+        for file, lines in texts.items():
+            for text in lines:
+                heads._take(file, text, several)
+        return heads
+
+    def _take(self, file: str, text: str, several: Collection[Slot]) -> None:
+        numbers = list(numbers_in(text))
+        pair = pair_in(numbers, text) if len(numbers) > 1 else None
+        if pair is not None and len(self.pairs) < MAX_PLACES:
+            known = self.pairs[pattern_of_pair(*pair)]
+            both = (int(pair[0].text), int(pair[1].text))
+            known[both] = known.get(both, 0) + 1
+        for number, inner in zip_longest(numbers, numbers[1:]):
+            if number.slot not in several:
+                continue
+            place = self.places.get(number.slot)
+            if place is None:
+                words = text[max(0, number.begin - 40) : number.begin]
+                place = self.places[number.slot] = NumberedPlace(number.slot, words)
+            host = _HOST.search(text[: number.begin])
+            place.take(file, number, text, "" if host is None else host.group(), inner)

@@ -1,0 +1,126 @@
+"""Finds the numbers at the heads of lines that may name the process that writes them. Pure.
+
+The place of a number is the text before it, with the words that hold digits (times, hosts, other numbers) and
+levels left open. Lines of one logger give the same place whoever writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+HEAD_CHARS = 200
+MAX_WORDS = 12
+"""Words of a line in which numbers are read."""
+ANY_WORD = r"[^\s\[\](){}<>|\"'=;,]{1,120}"
+LEVEL = r"(?:[A-Za-z]{4,8})"
+_RUN = re.compile(r"[^\s\[\](){}<>|\"'=;,]+")
+_ALIKE = str.maketrans("123456789", "000000000")
+_DIGITS = re.compile(r"[0-9]")
+_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,8}|[0-9]+")
+_LEVELS = frozenset(
+    ("DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "ERR", "CRITICAL", "FATAL", "TRACE")
+)
+_TIME = re.compile(r"\d{1,2}:\d\d|\d{4}[-/.]\d\d|\d\d[-/.]\d\d[-/.]|\d+\.\d")
+_MAX_DIGITS = 6
+_FIELD = re.compile(r"(?:^|[\s,{])([\"']?[A-Za-z_][\w.]{0,40}[\"']?\s?[:=]\s?\"?)$")
+
+
+class Slot(NamedTuple):
+    """The place of a number in a line."""
+
+    before: str
+    """Pattern of the text before it."""
+    after: str
+    """The character behind it; empty at the end of a line."""
+    field: bool
+    """True if a key names it, so that its place in the line may vary."""
+
+
+class HeadNumber(NamedTuple):
+    """A number at a place."""
+
+    slot: Slot
+    text: str
+    end: int
+    begin: int
+    of: int | None
+    """The number after it (`3/8`, `3 of 8`)."""
+
+
+_MESSAGE = re.compile(r"(?i)(?<![a-z])(?:steps?|loss|iter(?:ation)?|epoch|lr)(?![a-z])")
+_OF = re.compile(r"(?:/| of |/ )([0-9]{1,6})(?![0-9])")
+
+
+def numbers_in(text: str) -> list[HeadNumber]:
+    """Return the numbers at the head of a line that may name its writer, in order."""
+    text = text[:HEAD_CHARS]
+    return [
+        HeadNumber(slot, text[begin:end], end, begin, int(text[of:of_end]) if of else None)
+        for slot, begin, end, of, of_end in _places_in(text.translate(_ALIKE))
+        if text[begin + 1 : begin + 2] != "x" or text[begin] == "0"
+    ]
+
+
+@lru_cache(maxsize=1 << 12)
+def _places_in(text: str) -> list[tuple[Slot, int, int, int, int]]:
+    """Return slot, begin and end of each number, and of the number behind it (0: none).
+
+    `text`: the head of a line whose digits are all `0`, because their values do not matter.
+    """
+    found: list[tuple[Slot, int, int, int, int]] = []
+    before, at = "", 0
+    for run in islice(_RUN.finditer(text), MAX_WORDS):
+        word = run.group()
+        before += re.escape(text[at : run.start()])
+        at = run.end()
+        if _DIGITS.search(word) is None:
+            before += LEVEL if word.upper() in _LEVELS else re.escape(word)
+            continue
+        if _TIME.match(word) is None:
+            found += _numbers_of(text, run.start(), word, before)
+        before += ANY_WORD
+    return found
+
+
+def _numbers_of(text: str, begin: int, word: str, before: str) -> Iterator[tuple[Slot, int, int, int, int]]:
+    """Yield the numbers of one word, each with the others of the word left open."""
+    inside, last = "", 0
+    for found in _NUMBER.finditer(word):
+        inside += re.escape(word[last : found.start()])
+        last = found.end()
+        start, end = begin + found.start(), begin + found.end()
+        if len(found.group()) <= _MAX_DIGITS and not _is_fraction(text, start, end):
+            named = _FIELD.search(text[max(0, start - 60) : start])
+            of = _OF.match(text, end)
+            slot = Slot(before + inside, text[end : end + 1], field=False)
+            if named is not None:
+                slot = Slot(re.escape(named[1]), text[end : end + 1], field=True)
+            yield (slot, start, end, *((0, 0) if of is None else of.span(1)))
+        inside += "[0-9]{1,18}"
+
+
+def _is_fraction(text: str, start: int, end: int) -> bool:
+    """Return True for a part of a decimal number or a time."""
+    left, right = text[max(0, start - 2) : start], text[end : end + 2]
+    after = len(right) == 2 and right[0] in ".:," and right[1].isdecimal()
+    bare = start == 0 or not (text[start - 1].isalpha() or text[start - 1] in "-_#")
+    return (len(left) == 2 and left[1] in ".:," and left[0].isdecimal()) or (after and bare)
+
+
+def is_head(slot: Slot) -> bool:
+    """Return True if a slot stands before the message, not in or behind it."""
+    return not slot.field and _MESSAGE.search(slot.before) is None
+
+
+def pattern_at(slot: Slot, digits: str = r"(0x[0-9a-fA-F]{1,8}|[0-9]{1,6})") -> str:
+    """Return the pattern of a slot whose group is the number."""
+    close = re.escape(slot.after) if slot.after else "$"
+    if slot.field:
+        return r".{0,300}?(?:^|(?<=[\s,{]))" + slot.before + digits + f"(?={close})"
+    rest = r"(?:/| of |/ )[0-9]{1,6}" if slot.after in ("/", " ") else ""
+    tail = r"[\])>}|:]{0,2}" + r"(?: [-|>] | ?)"
+    return slot.before + digits + f"(?={close})" + (f"(?:{rest})?" if rest else "") + tail

@@ -1,0 +1,83 @@
+"""Tags of writers that no table knows: what all lines of a folder show names the ranks."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.runs.placement.learned_tags.learn import learned_tags
+from tests.runs.placement.culprits import OOM, first_incident
+
+LOST = "RuntimeError: Connection closed by peer [10.0.0.7]:40123"
+CAUSE = "KeyError: 'input_ids'"
+
+
+def lines(tags: Sequence[str], bad: int, *, cause: str = CAUSE) -> Iterator[str]:
+    """Lines of a job whose writer `bad` fails; each line begins with its writer's tag."""
+    yield from (f"{tag}model built" for tag in tags)
+    for step in range(1, 7):
+        yield from (f"{tag}step {step}/900 loss {4 / step:.3f}" for tag in tags)
+    yield from (f"{tags[bad]}{text}" for text in ("Traceback (most recent call last):", cause))
+    yield from (f"{tag}{LOST}" for at, tag in enumerate(tags) if at != bad)
+
+
+def ranks_of(files: dict[str, Iterator[str]]) -> list[dict[str, int]]:
+    return [
+        tag.ranks for tag in learned_tags([(file, [x.encode() for x in ls]) for file, ls in files.items()])
+    ]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "P%03d INFO ",
+        "<%d> ",
+        "unit-%d | ",
+        "2026-11-18 04:00:00 seat %d: ",
+        "[%d] ",
+        '{"lane": %d, "m": "x"} ',
+        "w=%d/4 ",
+    ],
+)
+def test_numbers_from_0_of_processes_that_write_the_same_are_ranks(form: str) -> None:
+    tags = [form % n for n in range(4)]
+    assert list(ranks_of({"all.log": lines(tags, 2)})[0].values()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "word", ["layer", "expert", "fold", "trial", "step", "tp rank", "local_rank", "stage"]
+)
+def test_numbers_of_other_things_are_no_ranks(word: str) -> None:
+    tags = [f"{word} {n}: " for n in range(4)]
+    assert not ranks_of({"all.log": lines(tags, 2)})
+
+
+def test_numbers_of_hosts_with_several_processes_each_are_no_ranks() -> None:
+    tags = [f"cn{n // 2}: " for n in range(4)]
+    assert not ranks_of({"all.log": lines(tags, 2)})
+
+
+def test_numbers_that_begin_again_on_each_host_are_no_ranks() -> None:
+    tags = [f"gpu-00{n // 2} seat {n % 2}: " for n in range(4)]
+    assert not ranks_of({"all.log": lines(tags, 2)})
+
+
+def test_numbers_of_node_and_process_together_are_a_rank() -> None:
+    tags = [f"[node {n // 2}][gpu {n % 2}] " for n in range(4)]
+    assert ranks_of({"all.log": lines(tags, 2)})[0] == {"0/0": 0, "0/1": 1, "1/0": 2, "1/1": 3}
+
+
+def test_numbers_of_processes_in_files_numbered_by_node_are_ranks() -> None:
+    files = {f"node-{node}.log": lines(["[gpu 0] ", "[gpu 1] "], 1) for node in range(2)}
+    assert ranks_of(files) == [{"0": 0, "1": 1}, {"0": 2, "1": 3}]
+
+
+def test_steps_of_one_process_are_no_ranks() -> None:
+    assert not ranks_of(
+        {"all.log": iter(f"[{n}/30] loss: {4 / (n + 1):.3f}" for _ in range(3) for n in range(30))}
+    )
+
+
+def test_a_scan_names_the_rank(tmp_path: Path) -> None:
+    tags = [f"2026-11-18 04:00:0{n} | kite #{n:02} | " for n in range(6)]
+    assert first_incident(tmp_path, {"all.log": "\n".join(lines(tags, 4, cause=OOM))}).rank == 4
