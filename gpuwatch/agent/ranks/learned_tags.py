@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HEAD_CHARS = 400
+HEAD_CHARS = 4000
 """Characters of a line in which a tag is searched."""
 TAGS: "list[tuple[re.Pattern[str], dict[str, int], bool]]" = []
 """The tags of the folder that this process scans: pattern, text in the tag -> rank, is at the head."""

@@ -22,6 +22,15 @@ def ranks_counted_by(found: Census) -> frozenset[str]:
     return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
 
 
+def worlds_of_tags(found: Census) -> list[set[int]]:
+    """Return the numbers of ranks that tags state; `[3/9000]` may as well be a step of how many."""
+    return [
+        worlds
+        for word, worlds in found.tag_worlds.items()
+        if word not in ("bare", "inner") or found.falls[word] >= INTERLEAVED_FALLS
+    ]
+
+
 def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     if word == "worker" and found.ray_train and word not in found.disproved:
         return True

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
-from gpuwatch.runs.placement.owners import ATTEMPT, hosts_in
+from gpuwatch.runs.placement.file_siblings import sibling_numbers
+from gpuwatch.runs.placement.owners import ATTEMPT
 from gpuwatch.runs.placement.rank_facts import Census
 
 BARE = "bare"
 MAX_RANK = 1 << 16
 NODE_RANKS = 8
 """Number of ranks on a usual node; a multiple of it may be the first of several ranks in one log."""
-_LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
-"""Matches the number at the end of a name, before its suffixes."""
-_PART_OF_ALL = re.compile(
-    r"(?:^|[ -])(?:log|out|err|stdout|stderr|output|console|train|training)[ -]?(\d{1,5})"
-    r"[ -]?of[ -]?\d{1,5}(?![\w.-])"
-)
-"""Matches the number of a log out of a total: `log_13_of_16`."""
 
 
 def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
@@ -92,6 +85,8 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     are files, one process per host, or one process in each of the job's files.
     """
     families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for shape, numbers_of in sibling_numbers(files):
+        families["", shape, BARE] = numbers_of
     for file in files:
         parts = PurePath(file).parts
         for depth, part in enumerate(parts):
@@ -101,14 +96,16 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     _join_folders(families)
     ranks: dict[str, int] = {}
     folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
-    for (folder, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
+    for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
         if folders[shape, word] > 1:
             continue  # the same names in each node's folder count the node's processes
         numbers = set(members.values())
         whole = numbers == set(range(len(members))) and len(members) > 1
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
         announced = max(found.worlds, default=None)
-        apart = ATTEMPT.search(folder) is None and found.one_process_each(members)
+        apart = all(ATTEMPT.search(file) is None for file in members) and (
+            found.one_process_each(members) or found.in_step(members)
+        )
         unstated = word != BARE or found.one_per_host or apart
         agrees = found.world == len(members) or (announced is None and unstated)
         stated = word != BARE and any(found.ranks.get(file) == {number} for file, number in members.items())
@@ -138,9 +135,3 @@ def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
     for name in found:
         word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
         yield word, int(name["n"]), plain[: name.start()] + "#" + plain[name.end() :]
-    last = _PART_OF_ALL.search(plain) or _LAST_NUMBER.search(plain)
-    if last is not None and not found:
-        shape = plain[: last.start(1)] + "#" + plain[last.end(1) :]
-        for host in hosts_in(part):
-            shape = shape.replace(host.replace(".", " ") + " ", "@ ")
-        yield BARE, int(last[1]), shape

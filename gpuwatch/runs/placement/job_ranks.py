@@ -16,6 +16,7 @@ from gpuwatch.runs.placement.census_clues import (
     clues_of_tasks,
     ranks_counted_by,
     several_on_a_node,
+    worlds_of_tags,
 )
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
 from gpuwatch.runs.placement.rank_facts import Census
@@ -35,6 +36,7 @@ def with_census(
     found: Census,
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
     """Add what sample lines show about ranks and their number; return also the words that count ranks."""
+    found.worlds.update(*worlds_of_tags(found))
     words = ranks_counted_by(found)
     if several_on_a_node(found) and clues_of_tasks(found, words):
         words |= {TASK}

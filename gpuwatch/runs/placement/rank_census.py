@@ -15,6 +15,7 @@ from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
+from gpuwatch.runs.placement.learned_tags.numbering import WORLD
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
@@ -50,10 +51,11 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     STEP,
     VARIABLE,
     WORKER_TABLE,
-    WORLD,
     WORLD_RANK,
 )
 
+MAX_LOSS = 600
+"""Characters of a line that are searched for a lost peer."""
 OPENING_LINES = 12
 """Number of first lines of a file in which a process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
@@ -124,11 +126,11 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
     if LAUNCHER.search(text) is not None:
         found.launched = True
         found.launchers.add(file)
-    if LOSS.match(text) is not None:
+    if ("peer" in text or "remote " in text or "lost " in text) and LOSS.search(text[:MAX_LOSS]) is not None:
         found.losses[file, by.host or ""] += 1
     found.single = found.single or ONE_PROCESS.search(text) is not None
     if reading.world is not None:
-        found.worlds.add(reading.world)
+        found.tag_worlds[reading.word or ""].add(reading.world)
     _count_tasks(found, file, text)
     channel = NCCL_CHANNEL.search(text) if "NCCL INFO Channel" in text else None
     if channel is not None and by.host is not None and by.pid is not None:

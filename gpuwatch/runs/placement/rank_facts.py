@@ -18,6 +18,8 @@ ALIKE_LINES = 4
 MAX_FORMS = 2_000
 MIN_LOSSES = 2
 """Least processes that report a lost peer, by which the number of processes per log is determined."""
+MIN_STEPS, STEP_SHARE = 3, 10
+"""Least steps for a comparison of files by their last steps, which differ by less than a tenth."""
 _FREE = re.compile(rb"(?<![\w.-])\d[\d.:,]*")
 """Matches a number that is not part of a name: a time, a step, a value; not in `rank0` or `gpu-003`."""
 _WRITER = ("rank", "local_rank", "host", "pid", "task", "program")
@@ -37,6 +39,8 @@ class Census(Struct):
     banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """File -> ranks that a process in the file calls its own."""
     worlds: set[int] = field(default_factory=set)
+    tag_worlds: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> numbers of how many behind its numbers: `[3/8]`."""
     variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """File -> ranks in launcher variables that the file has."""
     clues: set[Clue] = field(default_factory=set)
@@ -81,6 +85,8 @@ class Census(Struct):
 
     Each process that loses one raises it.
     """
+    last_steps: dict[str, int] = field(default_factory=dict)
+    """File of one process -> its last step; -1 if that is the announced last one."""
     single: bool = False
     """True if a launcher shows that it started one process."""
 
@@ -105,6 +111,14 @@ class Census(Struct):
             and set(counts.values()) == {1}
             and len(counts) >= max(MIN_LOSSES, len(writers) / 2)
         )
+
+    def in_step(self, writers: Collection[str]) -> bool:
+        """Return True if these files end at nearly the same step, and none of them at the announced last one.
+
+        Runs that do not depend on each other end where each of them does.
+        """
+        last = [self.last_steps.get(writer, -1) for writer in writers]
+        return min(last, default=-1) >= MIN_STEPS and (max(last) - min(last)) * STEP_SHARE <= max(last)
 
     def is_local(self, word: str) -> bool:
         """Return True if the numbers after a word restart at 0 on each host."""

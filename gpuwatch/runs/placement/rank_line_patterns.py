@@ -23,11 +23,6 @@ PID_OF_RANK = re.compile(
 )
 """Matches a pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
 BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
-WORLD = re.compile(
-    r"\b(?:(?:dist_)?world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
-    r"[:=]?\s{0,2}(\d{1,6})\b",
-    re.IGNORECASE,
-)
 OWN = re.compile(
     r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed)(?: as)?|launched(?: as)?"
     r"|process)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -60,10 +60,7 @@ def whole(
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
     samples = list(sampled([file.log for file in files]))
-    found = merged(
-        census([(name, lines)]) if (made := census_of(reads[name])) is None else made
-        for name, lines in samples
-    )
+    found = whole_census(reads, samples)
     owners, clues, counted = with_census(owners, clues, found)
     known = rank_map(owners, clues)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
@@ -144,6 +141,26 @@ def ranks_with_steps(file: ScanFile) -> set[int | None]:
         for series in read.series.values()
         if series.points and series.total_steps is not None and not series.per_epoch
     }
+
+
+def whole_census(
+    reads: Mapping[str, Sequence[PartRead]], samples: Iterable[tuple[str, Sequence[bytes]]]
+) -> Census:
+    """Return the census of all files, with their last steps."""
+    found = merged(
+        census([(name, lines)]) if (made := census_of(reads[name])) is None else made
+        for name, lines in samples
+    )
+    found.last_steps = {name: last_step_of(parts) for name, parts in reads.items()}
+    return found
+
+
+def last_step_of(parts: Iterable[PartRead]) -> int:
+    """Return the last step of a file of one process; -1: of several, none, or the announced last one."""
+    series = joined(read.series for read in parts)
+    last = max((each.points[-1].step for each in series if each.points), default=-1)
+    several = len({(each.rank, each.local_rank, each.host) for each in series}) > 1
+    return -1 if several or any(each.total_steps == last for each in series) else last
 
 
 def census_of(reads: Iterable[PartRead]) -> Census | None:

@@ -53,6 +53,7 @@ _HOSTS = (
     "hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME", "knoten", "rechner", "noeud",
     "nodo", "узел", "pod_node_name", "host.name",
 )  # fmt: skip
+_LEVEL_NAMES = ("level", "severity", "levelname", "lvl")
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 
 MAX_HOST = 255
@@ -107,7 +108,7 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
     for part in parts:
         if len(parts) < MAX_PARTS:
             parts.extend(part[name] for name in _INSIDE if isinstance(part.get(name), dict))
-    message = _captured(record) or _first(parts, _MESSAGES, str)
+    message = _captured(record) or _first(parts, _MESSAGES, str) or _with_level(record)
     if message is None:
         foreign = _foreign(record)
         if foreign:
@@ -124,6 +125,12 @@ def _first_and_last(lines: "list[str]") -> "list[str]":
     """Return at most `MAX_TEXTS` lines, the first and the last ones: an exception ends its traceback."""
     half = MAX_TEXTS // 2
     return lines if len(lines) <= MAX_TEXTS else lines[:half] + lines[-half:]
+
+
+def _with_level(record: "dict[str, Any]") -> "str | None":
+    """Return the field `text` of a record with a level; without one it is data."""
+    text = record.get("text")
+    return text if isinstance(text, str) and any(name in record for name in _LEVEL_NAMES) else None
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":

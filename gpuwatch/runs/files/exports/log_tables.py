@@ -25,6 +25,7 @@ MESSAGE_COLUMNS = (
     "renderedmessage",
     "rawdata",
     "event",
+    "text",
     "exception",
     "traceback",
 )
@@ -33,6 +34,7 @@ TIME_COLUMNS = (
     "time",
     "timegenerated",
     "ts",
+    "t",
     "datetime",
     "date",
     "eventtime",
@@ -50,7 +52,7 @@ HOST_COLUMNS = (
     "resourcelabelsnodename",
     "kubernetesnodename",
 )
-RANK_COLUMNS = ("rank", "globalrank")
+RANK_COLUMNS = ("rank", "globalrank", "worldrank", "rankid", "mpirank", "processindex", "process")
 """Names of columns with the rank, in lower case without signs; the first that a table has is read."""
 OF_PEOPLE = frozenset(
     (
@@ -82,33 +84,47 @@ def is_log_table(head: bytes) -> bool:
     lines = head[:8192].decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:3]
     if len(lines) < 2 or len(lines[0]) > 2000:
         return False
-    separator = "\t" if "\t" in lines[0] else ","
+    separator = _separator(lines[0])
     heading = _columns(next(csv.reader([lines[0]], delimiter=separator), []))
     row = next(csv.reader([lines[1]], delimiter=separator), [])
     time, message = _first(TIME_COLUMNS, heading), _message_of(heading)
-    if time is None or message is None or max(time, message) >= len(row) or not OF_PEOPLE.isdisjoint(heading):
+    if message is None or max(time or 0, message) >= len(row) or not OF_PEOPLE.isdisjoint(heading):
         return False
-    listed = _first(MESSAGE_COLUMNS, heading) is not None or _TROUBLE.search(head) is not None
-    return listed and _stamp(row[time]) != ""
+    listed = _first(MESSAGE_COLUMNS, heading) is not None
+    if time is None:
+        return listed and _is_of_a_rank(row, heading)
+    return (listed or _TROUBLE.search(head) is not None) and _stamp(row[time]) != ""
+
+
+def _separator(heading: str) -> str:
+    """Return the sign between the columns: the one that the heading has most of."""
+    return max("\t,;|", key=heading.count)
+
+
+def _is_of_a_rank(row: list[str], heading: Mapping[str, int]) -> bool:
+    """Return True if a row has the number of a rank, or a level."""
+    rank, level = _first(RANK_COLUMNS, heading), _first(LEVEL_COLUMNS, heading)
+    by_rank = rank is not None and rank < len(row) and _RANK.fullmatch(row[rank].strip()) is not None
+    return by_rank or (level is not None and level < len(row) and _LEVEL.match(row[level]) is not None)
 
 
 def table_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the rows as log lines: time, rank, host, level, message; a message may have several lines."""
     rows = iter(lines)
     first = next(rows, "").lstrip("\ufeff")
-    separator = "\t" if "\t" in first else ","
+    separator = _separator(first)
     heading = _columns(next(csv.reader([first], delimiter=separator), []))
     time, message = _first(TIME_COLUMNS, heading), _message_of(heading)
     level, host = _first(LEVEL_COLUMNS, heading), _first(HOST_COLUMNS, heading)
     rank = _first(RANK_COLUMNS, heading)
     yield "\n"
-    if time is None or message is None:
+    if message is None:
         return
     for row in _rows(rows, separator):
-        if max(time, message) >= len(row):
+        if max(time or 0, message) >= len(row):
             yield separator.join(row) + "\n"  # a traceback below the rows, for example
             continue
-        words = [_stamp(row[time])]
+        words = [] if time is None else [_stamp(row[time])]
         if rank is not None and rank < len(row) and _RANK.fullmatch(row[rank].strip()):
             words.append(f"[rank{int(row[rank])}]:")
         if host is not None and host < len(row) and _HOST.fullmatch(row[host]):

@@ -13,10 +13,16 @@ from msgspec import field as msgspec_field
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import unmasked_text
 from gpuwatch.agent.ranks.rank_environment import is_rank
-from gpuwatch.runs.placement.learned_tags.numbering import NumberedPlace, may_be_ranks, ranks_at, restarts
+from gpuwatch.runs.placement.learned_tags.introductions import GROUP, WORD, named_tags, names_of_ranks
+from gpuwatch.runs.placement.learned_tags.numbering import (
+    WORLD,
+    NumberedPlace,
+    may_be_ranks,
+    ranks_at,
+    restarts,
+)
 from gpuwatch.runs.placement.learned_tags.pairs import pair_in, pattern_of_pair, ranks_by_file, ranks_of_pairs
 from gpuwatch.runs.placement.learned_tags.slots import Slot, is_head, numbers_in, pattern_at
-from gpuwatch.runs.placement.rank_line_patterns import WORLD
 
 MAX_LINES = 400
 """Lines read of each file."""
@@ -58,7 +64,18 @@ def learned_tags(samples: Sequence[tuple[str, Sequence[bytes]]]) -> tuple[Learne
         for world in WORLD.findall(line[:2000].decode("utf-8", "replace"))
         if is_rank(int(world)) and int(world) > 1
     }
-    return tuple(_tags_of(_Heads.of(unknown), worlds))
+    return (*_tags_of(_Heads.of(unknown), worlds), *_named(chosen, unknown))
+
+
+def _named(
+    chosen: Mapping[str, Sequence[bytes]], unknown: Mapping[str, Sequence[bytes]]
+) -> Iterator[LearnedTag]:
+    """Yield the tags that consist of names which lines of any file state beside ranks."""
+    texts = {file: [unmasked_text(line[:600]) for line in lines] for file, lines in chosen.items()}
+    for token in (WORD, GROUP):
+        names = names_of_ranks(texts, token)
+        for pattern, ranks in named_tags({file: texts[file] for file in unknown}, names, token):
+            yield LearnedTag(pattern, ranks)
 
 
 def _tags_of(heads: _Heads, worlds: set[int]) -> Iterator[LearnedTag]:

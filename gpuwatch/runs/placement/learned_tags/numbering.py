@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS
-from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot
+from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, message_of
 
 MIN_SCORE = 3
 """Points of evidence that make numbers ranks; a word that means a rank has two."""
@@ -21,6 +21,12 @@ MAX_TEXTS = 400
 """Texts kept of each number."""
 MIN_SHARE = 0.3
 """Share of a file's lines that have the tag; an exception's lines may lack it."""
+WORLD = re.compile(
+    r"\b(?:(?:dist_)?world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
+    r"[:=]?\s{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""A statement of the number of ranks."""
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
 _DIGIT = re.compile(r"[0-9]")
@@ -101,7 +107,7 @@ class NumberedPlace:
         writer.hosts.add(host)
         if inner is not None and inner.text.isdecimal() and not counts_other(text[: inner.begin][-40:]):
             writer.inner.add(int(inner.text))
-        rest = text[number.end :]
+        rest = message_of(text, number)
         writer.lost += _LOST.search(rest) is not None
         if len(writer.texts[file]) < MAX_TEXTS:
             said = _DECIMAL.sub(".", rest[:200])

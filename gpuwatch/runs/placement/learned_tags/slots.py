@@ -26,6 +26,8 @@ _LEVELS = frozenset(
 )
 _TIME = re.compile(r"\d{1,2}:\d\d|\d{4}[-/.]\d\d|\d\d[-/.]\d\d[-/.]|\d+\.\d")
 _MAX_DIGITS = 6
+_JSON_FIELD = re.compile(r"(?<=[\s,{])(\"[A-Za-z_][\w.]{0,40}\"\s?:\s?\"?)([0-9]{1,6})(?=([\",}]))")
+_JSON_MESSAGE = re.compile(r":\s?\"((?:[^\"\\]|\\.){0,400})\"")
 _FIELD = re.compile(r"(?:^|[\s,{])([\"']?[A-Za-z_][\w.]{0,40}[\"']?\s?[:=]\s?\"?)$")
 
 
@@ -57,6 +59,13 @@ _OF = re.compile(r"(?:/| of |/ )([0-9]{1,6})(?![0-9])")
 
 def numbers_in(text: str) -> list[HeadNumber]:
     """Return the numbers at the head of a line that may name its writer, in order."""
+    if text[:2] == '{"':
+        return [
+            HeadNumber(
+                Slot(re.escape(found[1]), found[3], field=True), found[2], found.end(2), found.start(2), None
+            )
+            for found in islice(_JSON_FIELD.finditer(text), MAX_WORDS)
+        ]
     text = text[:HEAD_CHARS]
     return [
         HeadNumber(slot, text[begin:end], end, begin, int(text[of:of_end]) if of else None)
@@ -111,6 +120,20 @@ def _is_fraction(text: str, start: int, end: int) -> bool:
     return (len(left) == 2 and left[1] in ".:," and left[0].isdecimal()) or (after and bare)
 
 
+def any_level(text: str) -> str:
+    """Return the pattern of a text, open as to levels."""
+    return "".join(
+        LEVEL if part.upper() in _LEVELS else re.escape(part) for part in re.split(r"([A-Za-z]+)", text)
+    )
+
+
+def message_of(text: str, number: HeadNumber) -> str:
+    """Return what a line states beside the number: what follows it, or the longest value of a record."""
+    if text[:2] != '{"':
+        return text[number.end :]
+    return max(_JSON_MESSAGE.findall(text), key=lambda value: value.count(" "), default="")
+
+
 def is_head(slot: Slot) -> bool:
     """Return True if a slot stands before the message, not in or behind it."""
     return not slot.field and _MESSAGE.search(slot.before) is None
@@ -120,7 +143,7 @@ def pattern_at(slot: Slot, digits: str = r"(0x[0-9a-fA-F]{1,8}|[0-9]{1,6})") -> 
     """Return the pattern of a slot whose group is the number."""
     close = re.escape(slot.after) if slot.after else "$"
     if slot.field:
-        return r".{0,300}?(?:^|(?<=[\s,{]))" + slot.before + digits + f"(?={close})"
+        return r".{0,2000}?(?:^|(?<=[\s,{]))" + slot.before + digits + f"(?={close})"
     rest = r"(?:/| of |/ )[0-9]{1,6}" if slot.after in ("/", " ") else ""
     tail = r"[\])>}|:]{0,2}" + r"(?: [-|>] | ?)"
     return slot.before + digits + f"(?={close})" + (f"(?:{rest})?" if rest else "") + tail

@@ -35,7 +35,6 @@ def ranks_of(files: dict[str, Iterator[str]]) -> list[dict[str, int]]:
         "unit-%d | ",
         "2026-11-18 04:00:00 seat %d: ",
         "[%d] ",
-        '{"lane": %d, "m": "x"} ',
         "w=%d/4 ",
     ],
 )
@@ -75,6 +74,39 @@ def test_numbers_of_processes_in_files_numbered_by_node_are_ranks() -> None:
 def test_steps_of_one_process_are_no_ranks() -> None:
     assert not ranks_of(
         {"all.log": iter(f"[{n}/30] loss: {4 / (n + 1):.3f}" for _ in range(3) for n in range(30))}
+    )
+
+
+def test_a_number_in_a_field_of_records_is_a_rank() -> None:
+    said = [(tag, "model built") for tag in range(4)]
+    said += [(tag, f"step {step}/900 done") for step in range(6) for tag in range(4)]
+    form = '{{"t": "2026-11-18T04:00:{:02}", "msg": "{}", "lane": {}}}'
+    rows = [form.format(n, text, tag) for n, (tag, text) in enumerate(said)]
+    assert ranks_of({"all.jsonl": iter(rows)})[0] == {"0": 0, "1": 1, "2": 2, "3": 3}
+
+
+PODS = ("llm-a", "llm-b", "llm-c")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["llm-b RANK=0 up", "llm-a RANK=2 up", "llm-c RANK=1 up"],
+        ["rank pod node", "0 llm-b n1", "1 llm-c n1", "2 llm-a n1"],
+        ["| rank | pod |", "|------|-----|", "| 0 | llm-b |", "| 1 | llm-c |", "| 2 | llm-a |"],
+        ["rank to pod:", "  0: llm-b", "  1: llm-c", "  2: llm-a"],
+    ],
+)
+def test_names_that_a_table_states_beside_ranks_name_the_writers(rows: list[str]) -> None:
+    files = {"all.log": lines([f"{pod} | " for pod in PODS], 1), "start.txt": iter(rows)}
+    assert {"llm-a": 2, "llm-b": 0, "llm-c": 1} in ranks_of(files)
+
+
+def test_a_tag_that_introduces_itself_names_its_rank() -> None:
+    tags = [f"[pod {name} x{n}] " for n, name in enumerate("cab")]
+    said = [f"{tag}global rank {rank} ready" for tag, rank in zip(tags, (2, 0, 1), strict=True)]
+    assert dict(zip((tag.strip() for tag in tags), (2, 0, 1), strict=True)) in ranks_of(
+        {"all.log": iter([*said, *lines(tags, 1)])}
     )
 
 

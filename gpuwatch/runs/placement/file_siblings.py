@@ -1,0 +1,55 @@
+"""Numbers files whose paths differ in numbers only: `2.log` of `0.log` to `7.log`, `n1/l2.err`. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from gpuwatch.runs.placement.learned_tags.numbering import counts_other
+from gpuwatch.runs.placement.learned_tags.pairs import LOCAL_WORD, NODE_WORD, ranks_of_pairs
+
+_NUMBER = re.compile(r"[0-9]+")
+_MAX_DIGITS = 5
+
+
+def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield (form of the path, file -> number) for files that one number of their paths counts from 0.
+
+    Where a number of a node and one of a process on it differ, both together count.
+    """
+    forms: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        forms[_NUMBER.sub("#", file)].append(file)
+    for form, alike in forms.items():
+        found = {file: list(_NUMBER.finditer(file)) for file in alike}
+        differing = [
+            at
+            for at in range(form.count("#"))
+            if len({numbers[at].group() for numbers in found.values()}) > 1
+            and all(len(numbers[at].group()) <= _MAX_DIGITS for numbers in found.values())
+        ]
+        whole = [at for at in differing if _counts(alike, found, at)]
+        if len(whole) == 1:
+            yield form, {file: int(numbers[whole[0]].group()) for file, numbers in found.items()}
+        elif len(differing) == 2:
+            yield from _of_pairs(form, found, *differing)
+
+
+def _counts(files: Sequence[str], found: dict[str, list[re.Match[str]]], at: int) -> bool:
+    """Return True if the numbers at a place are those from 0 to the number of files less one."""
+    words = files[0][: found[files[0]][at].start()].rpartition("/")[2]
+    numbers = {int(found[file][at].group()) for file in files}
+    return numbers == set(range(len(files))) and not counts_other(words)
+
+
+def _of_pairs(
+    form: str, found: dict[str, list[re.Match[str]]], node: int, local: int
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the ranks of files that are numbered by node and process."""
+    pairs = {file: (int(each[node].group()), int(each[local].group())) for file, each in found.items()}
+    file, numbers = next(iter(found.items()))
+    words = NODE_WORD.search(file[: numbers[node].start()]), LOCAL_WORD.search(file[: numbers[local].start()])
+    ranks = ranks_of_pairs(dict.fromkeys(pairs.values(), 1), set())
+    if all(words) and len(set(pairs.values())) == len(pairs) and ranks:
+        yield form, {file: ranks[f"{a}/{b}"] for file, (a, b) in pairs.items()}

@@ -1,0 +1,41 @@
+"""Files whose paths differ in numbers only."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.runs.placement.file_siblings import sibling_numbers
+from tests.corpus.score import scanned
+from tests.runs.placement.culprits import OOM
+
+
+@pytest.mark.parametrize(
+    ("form", "ranks"),
+    [
+        ("{n}/stdout", [0, 1, 2, 3]),
+        ("{n}-gn0{n}.out", None),
+        ("job-4711-{n}.err", [0, 1, 2, 3]),
+        ("70_driver_log_{n}.txt", [0, 1, 2, 3]),
+        ("train_{n:03}_of_4.txt", [0, 1, 2, 3]),
+        ("node{i}/local{l}.err", [0, 1, 2, 3]),
+        ("n{i}_l{l}.log", [0, 1, 2, 3]),
+        ("fold{n}.log", None),
+        ("seed_{n}.log", None),
+        ("k{i}-{l}.log", None),
+    ],
+)
+def test_the_number_that_counts_all_files_is_their_rank(form: str, ranks: list[int] | None) -> None:
+    files = [form.format(n=n, i=n // 2, l=n % 2) for n in range(4)]
+    found = [numbers for _, numbers in sibling_numbers(files)]
+    assert found == ([] if ranks is None else [dict(zip(files, ranks, strict=True))])
+
+
+@pytest.mark.parametrize(("others", "rank"), [(9, 2), (40, None)])
+def test_numbered_files_are_ranks_of_one_job_if_they_end_together(
+    tmp_path: Path, others: int, rank: int | None
+) -> None:
+    for n in range(4):
+        steps = range(10 if n == 2 else others + 1)
+        text = "".join(f"step {step}/900 loss 2.{step}\n" for step in steps) + (OOM + "\n") * (n == 2)
+        (tmp_path / f"{n}.log").write_text(text)
+    assert scanned(tmp_path)["incidents"][0]["rank"] == rank
