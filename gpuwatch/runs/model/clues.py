@@ -42,7 +42,12 @@ CLUES: tuple[Rule, ...] = (
         r"(?: busId (?P<bus>[0-9a-fA-F]+))?",
         "nranks",
     ),
-    _rule(NCCL_ADDRESS, r"NCCL INFO Bootstrap ?: Using [^:\s]+:(?P<address>\S+?)<\d+>", "Bootstrap"),
+    _rule(
+        NCCL_ADDRESS,
+        r"NCCL INFO (?:Bootstrap ?: Using|NET/IB ?: Using .{1,400}?; OOB) [^:\s]+:(?P<address>\S+?)<\d+>",
+        "Bootstrap",
+        " OOB ",
+    ),
     _rule(FAILED_RANK, r"\brank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)", "local_rank:", block=2),
     _rule(RANK_MAPPING, r"global_rank_mapping=(?P<mapping>.{1,8000})", "global_rank_mapping"),
     _rule(

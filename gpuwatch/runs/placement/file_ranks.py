@@ -11,7 +11,8 @@ from gpuwatch.runs.placement.file_siblings import sibling_numbers
 from gpuwatch.runs.placement.owners import ATTEMPT
 from gpuwatch.runs.placement.rank_facts import Census
 
-BARE = "bare"
+UNNAMED = BARE, HOST = "bare", "host"
+"""Words of families whose numbers have none: of files, and of what may be host names."""
 MAX_RANK = 1 << 16
 NODE_RANKS = 8
 """Number of ranks on a usual node; a multiple of it may be the first of several ranks in one log."""
@@ -85,8 +86,8 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     are files, one process per host, or one process in each of the job's files.
     """
     families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-    for shape, numbers_of in sibling_numbers(files):
-        families["", shape, BARE] = numbers_of
+    for shape, numbers_of, is_of_hosts in sibling_numbers(files):
+        families["", shape, HOST if is_of_hosts else BARE] = numbers_of
     for file in files:
         parts = PurePath(file).parts
         for depth, part in enumerate(parts):
@@ -96,7 +97,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
     _join_folders(families)
     ranks: dict[str, int] = {}
     folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
-    for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
+    for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] not in UNNAMED):
         if folders[shape, word] > 1:
             continue  # the same names in each node's folder count the node's processes
         numbers = set(members.values())
@@ -106,10 +107,10 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
         apart = all(ATTEMPT.search(file) is None for file in members) and (
             found.one_process_each(members) or found.in_step(members)
         )
-        unstated = word != BARE or found.one_per_host or apart
-        agrees = found.world == len(members) or (announced is None and unstated)
-        stated = word != BARE and any(found.ranks.get(file) == {number} for file, number in members.items())
-        stated = stated and max(numbers) < (announced or MAX_RANK)
+        unstated = word not in UNNAMED or found.one_per_host or apart
+        agrees = found.world == len(members) or (announced is None and unstated and word != HOST)
+        stated = any(found.ranks.get(file) == {number} for file, number in members.items())
+        stated = stated and word not in UNNAMED and max(numbers) < (announced or MAX_RANK)
         if word != "local" and alone and ((whole and agrees) or stated):
             ranks |= members
     return ranks

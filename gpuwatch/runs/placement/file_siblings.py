@@ -8,15 +8,17 @@ from collections.abc import Iterator, Sequence
 
 from gpuwatch.runs.placement.learned_tags.numbering import counts_other
 from gpuwatch.runs.placement.learned_tags.pairs import LOCAL_WORD, NODE_WORD, ranks_of_pairs
+from gpuwatch.runs.placement.owners import hosts_in
 
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_DIGITS = 5
 
 
-def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield (form of the path, file -> number) for files that one number of their paths counts from 0.
+def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield (form of the path, file -> number, is of hosts) for files that one number of their paths counts.
 
-    Where a number of a node and one of a process on it differ, both together count.
+    The numbers are those from 0 to the number of files less one. Where a number of a node and one of a
+    process on it differ, both together count. `is of hosts`: the number may be part of a host name.
     """
     forms: dict[str, list[str]] = defaultdict(list)
     for file in files:
@@ -31,9 +33,10 @@ def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]
         ]
         whole = [at for at in differing if _counts(alike, found, at)]
         if len(whole) == 1:
-            yield form, {file: int(numbers[whole[0]].group()) for file, numbers in found.items()}
+            numbers_of = {file: int(numbers[whole[0]].group()) for file, numbers in found.items()}
+            yield form, numbers_of, _is_in_host(alike[0], found[alike[0]][whole[0]])
         elif len(differing) == 2:
-            yield from _of_pairs(form, found, *differing)
+            yield from ((*each, False) for each in _of_pairs(form, found, *differing))
 
 
 def _counts(files: Sequence[str], found: dict[str, list[re.Match[str]]], at: int) -> bool:
@@ -41,6 +44,15 @@ def _counts(files: Sequence[str], found: dict[str, list[re.Match[str]]], at: int
     words = files[0][: found[files[0]][at].start()].rpartition("/")[2]
     numbers = {int(found[file][at].group()) for file in files}
     return numbers == set(range(len(files))) and not counts_other(words)
+
+
+def _is_in_host(file: str, number: re.Match[str]) -> bool:
+    """Return True if a number of a path is in a word that may be a host name."""
+    begin = file.rfind("/", 0, number.start()) + 1
+    part = file[begin:].partition("/")[0]
+    return any(
+        part.find(host) <= number.start() - begin < part.find(host) + len(host) for host in hosts_in(part)
+    )
 
 
 def _of_pairs(

@@ -56,6 +56,12 @@ from gpuwatch.runs.placement.rank_line_patterns import (
 
 MAX_LOSS = 600
 """Characters of a line that are searched for a lost peer."""
+_DIGITS = tuple(bytes([code]) for code in b"0123456789")
+MIN_HOSTS = 2
+HOSTS_ROW = re.compile(
+    rb"((?:[0-9]{1,3}\.){3}[0-9]{1,3})[ \t]{1,40}([A-Za-z][\w.-]{0,80})(?:[ \t]{1,40}[\w.-]{1,80}){0,4}\s*$"
+)
+"""A line of /etc/hosts; a file has at least `MIN_HOSTS` of them."""
 OPENING_LINES = 12
 """Number of first lines of a file in which a process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
@@ -97,6 +103,7 @@ def _mentioned(text: str) -> Iterator[int]:
 
 def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
     """Record which ranks a node's launcher starts, by local rank."""
+    found.pods.update(_table_of_hosts(file, lines))
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()
     found.clues.update(clues_of_deepspeed(file, lines))
@@ -117,6 +124,15 @@ def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
     if len(given) == 1:
         for local, rank in enumerate(given.pop()):
             found.clues.add(Clue(file, OWN_LINE, rank=rank, local_rank=local))
+
+
+def _table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
+    """Return the hosts of addresses, if a file holds a table of them: lines of /etc/hosts."""
+    rows = [HOSTS_ROW.match(raw) for raw in lines if raw[:1] in _DIGITS]
+    known = [(row[1].decode(), row[2].decode()) for row in rows if row is not None]
+    if len(known) < MIN_HOSTS:
+        return []
+    return [Clue(file, "launcher's mapping", host, address=address) for address, host in known]
 
 
 def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:

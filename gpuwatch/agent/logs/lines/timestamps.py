@@ -117,6 +117,8 @@ def time_of(text: str, arrived: float) -> "float | None":
     month = found.group(part + "m")
     number = _MONTHS.get(month) or _month(month)
     day, hour, minute, second = map(int, found.group(part + "d", part + "H", part + "M", part + "S"))
+    if kind == "us" and number > 12 >= day:
+        number, day = day, number  # day first
     clock = (number, day, hour, minute, second)
     after_point = _optional(found, part + "f")
     fraction = float("0." + after_point[1:]) if after_point else 0.0

@@ -30,6 +30,7 @@ WORLD = re.compile(
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
 _DIGIT = re.compile(r"[0-9]")
+_STATED = re.compile(r"(?i)(?<![a-z])(?<!local[_ ])rank_?(?:id)?[\"']?[:=] ?\"?([0-9]{1,6})(?![0-9])")
 _LOST = re.compile(
     r"(?i)remote process exited|closed by (?:remote )?peer|reset by peer|lost connection|NCCL error"
 )
@@ -76,6 +77,8 @@ class NumberedWriter:
     """Lines with a number whose text was written before: by another process, if there are many."""
     lost: int = 0
     hosts: set[str] = field(default_factory=set)
+    stated: set[str] = field(default_factory=set)
+    """Ranks that its lines state as their own: `RankID:11`, `rank=11`."""
     inner: set[int] = field(default_factory=set)
     """Numbers that follow it in a tag: of the processes of a host."""
 
@@ -108,6 +111,7 @@ class NumberedPlace:
         if inner is not None and inner.text.isdecimal() and not counts_other(text[: inner.begin][-40:]):
             writer.inner.add(int(inner.text))
         rest = message_of(text, number)
+        writer.stated.update(_STATED.findall(rest[:200]))
         writer.lost += _LOST.search(rest) is not None
         if len(writer.texts[file]) < MAX_TEXTS:
             said = _DECIMAL.sub(".", rest[:200])
@@ -137,6 +141,9 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
         return {}
     share = sum(place.lines.values()) / max(1, sum(sizes[file] for file in place.lines))
     count, named = len(values), RANK_WORD.search(place.words) is not None
+    stated = {text: writer.stated for text, writer in place.writers.items() if writer.stated}
+    if sum(ranks != {str(values[text])} for text, ranks in stated.items()) * 2 > len(stated):
+        return {}
     if LOCAL_WORD.search(place.words) and count not in worlds:
         return {}
     if share < MIN_SHARE or (max(values.values()) + 1 != count and not named):

@@ -49,6 +49,8 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("cze 15 14:00:00 gpu-1 kernel: x", 0),
         ("15.06.2025 14:00:00,500 - INFO - x", 0.5),
         ("[15.06.2025, 14:00:01] x", 1),
+        ("[15/06/2025 14:00:02] x", 2),
+        ("15-06-2025 14:00:03 x", 3),
     ],
 )  # fmt: skip
 def test_the_time_of_a_line(line: str, seconds: float) -> None:

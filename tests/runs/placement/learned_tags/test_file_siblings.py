@@ -26,8 +26,17 @@ from tests.runs.placement.culprits import OOM
 )
 def test_the_number_that_counts_all_files_is_their_rank(form: str, ranks: list[int] | None) -> None:
     files = [form.format(n=n, i=n // 2, l=n % 2) for n in range(4)]
-    found = [numbers for _, numbers in sibling_numbers(files)]
+    found = [numbers for _, numbers, _ in sibling_numbers(files)]
     assert found == ([] if ranks is None else [dict(zip(files, ranks, strict=True))])
+
+
+def test_numbers_of_hosts_are_no_ranks_unless_the_job_has_as_many(tmp_path: Path) -> None:
+    for n in range(4):
+        steps = "".join(f"step {step}/900 loss 2.{step}\n" for step in range(10))
+        (tmp_path / f"gn{n:02}.log").write_text(steps + (OOM + "\n") * (n == 2))
+    assert scanned(tmp_path)["incidents"][0]["rank"] is None
+    (tmp_path / "launch.txt").write_text("WORLD_SIZE=4\n")
+    assert scanned(tmp_path)["incidents"][0]["rank"] == 2
 
 
 @pytest.mark.parametrize(("others", "rank"), [(9, 2), (40, None)])

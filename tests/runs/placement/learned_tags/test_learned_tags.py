@@ -71,6 +71,11 @@ def test_numbers_of_processes_in_files_numbered_by_node_are_ranks() -> None:
     assert ranks_of(files) == [{"0": 0, "1": 1}, {"0": 2, "1": 3}]
 
 
+def test_numbers_whose_lines_state_other_ranks_are_no_ranks() -> None:
+    said = [f"worker-{n // 4}: [ERROR] (RankID:{n}) step {step}/900" for step in range(9) for n in range(8)]
+    assert {"0": 0, "1": 1} not in ranks_of({"all.log": iter(said)})
+
+
 def test_steps_of_one_process_are_no_ranks() -> None:
     assert not ranks_of(
         {"all.log": iter(f"[{n}/30] loss: {4 / (n + 1):.3f}" for _ in range(3) for n in range(30))}
