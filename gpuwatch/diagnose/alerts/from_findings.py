@@ -13,6 +13,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding, place_of
+from gpuwatch.diagnose.alerts.placement.named_gpu import named_gpu
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
@@ -86,8 +87,8 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     ) or rank_from == "field"  # the GPU is not that of the rank that logs the line
     if gpu is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)
-    if gpu is None and _sees_all_gpus(finding, place):
-        gpu = finding.local_rank if place is None or place.local_rank is None else place.local_rank
+    if gpu is None and not kernel:
+        gpu = named_gpu(finding, place, live=where.places.live)
     if not kernel:
         title = for_device(title, device_kind(key_line))
     subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
@@ -260,15 +261,6 @@ def merge_repeat(known: Alert, alert: Alert) -> Alert:
         last_offset=max((each for each in (known.last_offset, alert.last_offset) if each), default=None),
         rank=alert.rank if alert.rank is not None else known.rank,
     )
-
-
-def _sees_all_gpus(finding: Finding, place: RankPlace | None) -> bool:
-    """Return True if a rank calls its device by its local rank: GPU 5 of local rank 5 is GPU 5 of the node.
-
-    A rank that sees one GPU alone calls it device 0.
-    """
-    local = finding.local_rank if place is None or place.local_rank is None else place.local_rank
-    return bool(local) and finding.fields.get("device") == local
 
 
 def _gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:

@@ -29,7 +29,7 @@ MAX_LINES = 400
 MAX_IN_ALL = 4_000
 MIN_LINES = 8
 """Lines read of each of many files."""
-PROBED = 96
+PROBED = 32
 """Lines of all files by which those are known whose tags need not be learned."""
 MAX_PLACES = 4_000
 _HOST = re.compile(r"(?<![\w.-])(?=[\w.-]{0,80}[0-9])[A-Za-z][\w.-]{1,80}")
