@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+LEAST_SPAN = 1e-300
+"""Smaller ranges are drawn as one value: a share of them cannot be computed."""
+
 
 class PlotSeries(Struct, frozen=True):
     """A line of a plot; its points are sorted by x."""
@@ -42,6 +45,8 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     if not high > low:
         return [low]
     raw = (high - low) / most
+    if not 0 < raw < math.inf:
+        return [low, high]
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -59,4 +64,5 @@ def number_text(value: float) -> str:
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    return (low, high) if high > low else (low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10)
+    margin = max(abs(low) / 10, LEAST_SPAN) if low else 0.1
+    return (low, high) if high - low > LEAST_SPAN else (low - margin, high + margin)

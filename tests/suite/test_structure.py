@@ -161,7 +161,6 @@ MIN_LINES = 36
 """A file under this length that only one other file imports is folded into that one."""
 ALONE = {
     "gpuwatch.__main__": "`python -m gpuwatch`",
-    "gpuwatch.cli.config.completion": "a command; `cli/main` imports it by its name",
     "gpuwatch.tui.browser_driver": "only `serve` loads Textual's driver for browsers",
     "gpuwatch.tui.key_reference": "`python -m gpuwatch.tui.key_reference`",
     "gpuwatch.report.output.read_progress": "as `gpuwatch.report.scan.progress`",

@@ -17,6 +17,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 CLOCKS = {"process_time", "thread_time", "cpu_times", "getrusage"}
 CLOCK_USERS = {
+    "runs/sessions/sources/test_sources.py": "the ratio of two costs: copies of lists that no call shows",
     "agent/host/test_host.py": "keeps a core busy for a while: the load is what is read",
     "runs/scan/cost/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
     "suite/test_module_patterns.py": "compares the CPU time of a text with that of a quarter of it",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 from click.shell_completion import get_completion_class
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_GPUWATCH_COMPLETE"
@@ -26,7 +29,8 @@ def completion(shell: str) -> int:
     made = get_completion_class(shell)
     if made is None:  # click knows all of SHELLS
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(_script(made(gpuwatch, {}, "gpuwatch", VARIABLE)))
+    with writing():
+        sys.stdout.write(_script(made(gpuwatch, {}, "gpuwatch", VARIABLE)) + "\n")
     return exit_codes.HEALTHY
 
 

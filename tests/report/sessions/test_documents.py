@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.blocks.html import html
 from gpuwatch.blocks.markdown import escaped, markdown
-from gpuwatch.blocks.plot import ticks
+from gpuwatch.blocks.plot import Plot, PlotSeries, ticks
 from gpuwatch.report.output.terminal_plot import plot_lines
 from gpuwatch.report.sessions.charts import MAX_BUCKETS, MAX_SERIES, charts_of, thinned
 from gpuwatch.report.sessions.document import build_document
@@ -141,3 +141,15 @@ def test_markdown_links_names_and_computes_nothing(text: str) -> None:
     """GitHub makes links, mentions, references and formulas of these."""
     made = escaped(text)
     assert made in (f"`{text}`", text.replace("$", r"\$"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(0.0, 5e-324), (5e-324, 5e-324), (1.0, 1.0 + 2e-16), (-1e18, 1e18), (1e-310, 0.0), (-1e-320, 0.0)],
+)
+def test_a_plot_of_the_least_and_largest_numbers_is_drawn(values: tuple[float, float]) -> None:
+    chart = Plot("loss", "Loss", "step", (PlotSeries("run", tuple(enumerate(values, 0))),))
+    page = html([chart])
+    assert "nan" not in page
+    assert "inf" not in page.split("<svg")[1]
+    assert list(plot_lines(chart, 80, has_unicode=True, has_colour=True))

@@ -20,6 +20,8 @@ MAX_ENTRIES = 100_000
 """Most entries of a list or object that are read."""
 MAX_TEXT = 20_000
 MAX_DEPTH = 12
+MAX_TIME = 1e11
+"""Unix seconds of the year 5138; later times count as unknown, as on the wire."""
 MAX_NUMBER = 1e18
 """Largest valid number; larger ones, NaN and Inf count as invalid."""
 
@@ -300,6 +302,11 @@ def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
     if origin is Literal:
         return "one of " + ", ".join(map(str, typing.get_args(wanted)))
     return names.get(wanted) or ("a list" if origin is list else "an object")
+
+
+def known_time(seconds: float | None) -> float | None:
+    """Return a time of the years 1970 to 5138 (unix seconds); None for others, NaN and Inf."""
+    return seconds if seconds is not None and 0 <= seconds <= MAX_TIME else None
 
 
 def sanitized(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON

@@ -12,7 +12,7 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import SessionSummary
+from gpuwatch.runs.sessions.model.summary import MAX_NUMBER, SessionSummary, known_time
 from gpuwatch.runs.sessions.sources.metric_names import add_metric
 from gpuwatch.runs.sessions.sources.protobuf import BYTES, fields, first, inner
 
@@ -55,8 +55,8 @@ def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, 
     for record in records(path, problems):
         time = first(record, EVENT_TIME)
         step = first(record, EVENT_STEP)
-        when = (time.number_value if time else None) or 0.0
-        number = step.value if step and isinstance(step.value, int) else 0
+        when = known_time(time.number_value if time else None) or 0.0
+        number = step.value if step and isinstance(step.value, int) and step.value < MAX_NUMBER else 0
         for summary in inner(record, EVENT_SUMMARY):
             for value in inner(summary, SUMMARY_VALUE):
                 tag, found = first(value, VALUE_TAG), scalar(value)

@@ -93,7 +93,7 @@ def take_summary(
         summary.duration_s = number(facts.get("total_time"))
         if step is not None and step_name is not None:
             summary.steps = step.count
-            summary.step_time_s = step_statistics(facts["timers"], facts.get("cuda_timers"), step_name)
+            summary.step_time_s = step_statistics(facts.get("timers"), facts.get("cuda_timers"), step_name)
 
 
 def timers_of(facts: object, kind: str) -> dict[str, TimerTotals]:

@@ -17,7 +17,13 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
-from gpuwatch.runs.sessions.model.summary import SessionSummary, SessionSystem, sanitized
+from gpuwatch.runs.sessions.model.summary import (
+    MAX_DEPTH,
+    SessionSummary,
+    SessionSystem,
+    known_time,
+    sanitized,
+)
 from gpuwatch.runs.sessions.sources.metric_names import add_metric
 from gpuwatch.runs.sessions.sources.protobuf import Field, fields, first, inner
 
@@ -100,7 +106,7 @@ def _take_history(
     row = {"/".join(path): value for path, value in values}
     time = row.get("_timestamp")
     number = steps.of(row)
-    when = float(time) if isinstance(time, (int, float)) and _is_number(time) else None
+    when = known_time(float(time)) if isinstance(time, (int, float)) and _is_number(time) else None
     if when is not None:
         times.append(when)
         del times[2:-1]
@@ -134,10 +140,10 @@ def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
 
 
 def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """Return key paths as nested objects; W&B's internal keys are left out."""
+    """Return key paths as nested objects, without W&B's internal keys and paths of over `MAX_DEPTH` keys."""
     found: dict[str, Any] = {}
     for path, value in values:
-        if not path or path[0].startswith("_wandb"):
+        if not path or path[0].startswith("_wandb") or len(path) > MAX_DEPTH:
             continue
         here = found
         for part in path[:-1]:
@@ -156,6 +162,7 @@ def records(path: Path, problems: list[str]) -> Iterator[bytes]:
                 problems.append(f"{path.name}: no W&B file")
                 return
             pieces: list[bytes] = []
+            size_of_pieces = 0
             while file.tell() < MAX_FILE_BYTES:
                 left = BLOCK - file.tell() % BLOCK
                 if left < HEADER.size:
@@ -170,8 +177,12 @@ def records(path: Path, problems: list[str]) -> Iterator[bytes]:
                     if kind:
                         problems.append(f"{path.name}: cut off or damaged at byte {file.tell()}")
                     return
-                pieces = [data] if kind in {FULL_RECORD, FIRST_PIECE} else [*pieces, data]
-                if kind in {FULL_RECORD, LAST_PIECE} and sum(map(len, pieces)) <= MAX_RECORD_BYTES:
+                if kind in {FULL_RECORD, FIRST_PIECE}:
+                    pieces, size_of_pieces = [], 0
+                size_of_pieces += size + HEADER.size
+                if size_of_pieces <= MAX_RECORD_BYTES:
+                    pieces.append(data)
+                if kind in {FULL_RECORD, LAST_PIECE} and size_of_pieces <= MAX_RECORD_BYTES:
                     yield b"".join(pieces)
     except OSError as error:
         problems.append(f"{path.name}: {reason(error)}")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuwatch.report.sessions.comparison import session_facts
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionProfile
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from tests.cli.running import environment
-from tests.runs.sessions.written import event, wandb_file
+from tests.runs.sessions.written import event, field, wandb_file
 
 TIMER = {
     "count": 100,
@@ -198,6 +202,43 @@ def test_an_offline_run_of_wandb_is_read(tmp_path: Path) -> None:
         one(tmp_path)
     whole.write_bytes(os.urandom(4096))
     assert one(tmp_path).problems
+
+
+@pytest.mark.parametrize("at", [math.inf, -math.inf, math.nan, 1e308, -1e308])
+def test_times_that_no_clock_shows_are_unknown(tmp_path: Path, at: float) -> None:
+    raw = event(1, "train/loss", 3.0).replace(struct.pack("<d", 1e9 + 1), struct.pack("<d", at))
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(raw)
+    (tmp_path / "run-a.wandb").write_bytes(wandb_file([{"_step": 1, "_timestamp": at, "train/loss": 2.0}]))
+    json.dumps(session_facts(one(tmp_path)), allow_nan=False)
+
+
+def test_cuda_timers_alone_are_timers(tmp_path: Path) -> None:
+    write(tmp_path / "telemetry_callback_rank0000.json", {"cuda_timers": {"steps": TIMER}})
+    statistics = one(tmp_path).summary.step_time_s
+    assert statistics is not None
+    assert statistics.mean == 0.5
+
+
+def test_keys_of_wandb_in_each_other_are_read_to_a_depth(tmp_path: Path) -> None:
+    deep = field(1, field(2, b"a") * 10_000 + field(16, b"1"))
+    flat = field(1, field(2, b"lr") + field(16, b"0.1"))
+    record = field(5, deep + flat)
+    raw = b":W&B" + struct.pack("<HB", 0xBEE1, 0) + struct.pack("<IHB", 0, len(record), 1) + record
+    (tmp_path / "run-a.wandb").write_bytes(raw)
+    assert one(tmp_path).summary.configuration == {"lr": 0.1}
+
+
+def test_pieces_of_a_wandb_record_without_an_end_are_read_once(tmp_path: Path) -> None:
+    piece = struct.pack("<IHB", 0, 0, 3)
+    block = piece * (32_768 // len(piece)) + b"\0" * (32_768 % len(piece))
+    costs = []
+    for blocks in (2, 16):
+        raw = b":W&B" + struct.pack("<HB", 0xBEE1, 0) + block[7:] + block * blocks
+        (tmp_path / "run-a.wandb").write_bytes(raw)
+        began = time.process_time()
+        one(tmp_path)
+        costs.append(time.process_time() - began)
+    assert costs[1] < 12 * costs[0] + 0.05
 
 
 @pytest.mark.parametrize("name", ["train/global_step", "trainer/global_step", "global_step"])
