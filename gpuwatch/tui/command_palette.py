@@ -46,7 +46,7 @@ class Palette(ErrorBoundary, CommandPalette):
 
     def dismiss(self, result: Any = None) -> AwaitComplete:  # noqa: ANN401 - the type of Textual's own
         """Close the palette once, even if two quick key presses both close it."""
-        if self.closed or not self.is_current:
+        if self.closed or not self.is_active:
             return AwaitComplete()
         self.closed = True
         return super().dismiss(result)

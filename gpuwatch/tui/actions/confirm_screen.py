@@ -95,7 +95,7 @@ class ConfirmScreen(Dialog[None]):
         if event.input is self.reason:
             self.line.focus()
             return
-        if self._run is not None or not self.is_current:
+        if self._run is not None or not self.is_active:
             return  # it runs, or the box was left by a key before this one
         if self.line.value.strip() != self._action.confirm:
             self._say(f"that is not {self._action.confirm}: nothing was run")

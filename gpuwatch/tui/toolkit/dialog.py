@@ -14,5 +14,8 @@ class Dialog(ErrorBoundary, ModalScreen[ScreenResultType], Generic[ScreenResultT
     """A modal dialog that closes once; a second key, pressed before it has gone, leaves the screen below."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Close the dialog and pass on its result; does nothing if it is already closed."""
-        return super().dismiss(result) if self.is_current else AwaitComplete()
+        """Close the dialog and pass on its result; does nothing if it is closed, or under another screen.
+
+        Textual would close the screen on top instead, such as the command palette.
+        """
+        return super().dismiss(result) if self.is_active else AwaitComplete()

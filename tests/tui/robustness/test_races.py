@@ -212,3 +212,19 @@ async def test_a_notice_whose_time_is_over_before_it_is_shown_stops_nothing(
         await pilot.press("2")
         await pilot.pause()
         assert min(made) > 0
+
+
+async def test_a_dialog_under_the_palette_is_not_closed_in_its_place() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("J")
+        dialog = app.screen
+        assert isinstance(dialog, Dialog)
+        app.action_command_palette()
+        dialog.dismiss(None)  # by a key that was pressed before the palette was on top
+        await pilot.pause()
+        assert isinstance(app.screen, Palette)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert isinstance(app.screen, FleetScreen)
+        assert app.faults.count == 0
