@@ -120,7 +120,7 @@ class LineQueries:
         book: Callable[[], AlertBook],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the queries; nothing is requested yet.
+        """Create the queries for log lines around errors; nothing is requested from the nodes yet.
 
         Args:
             session: Sends the requests.

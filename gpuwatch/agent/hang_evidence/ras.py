@@ -112,7 +112,7 @@ def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
 def ask(
     address: str, deadline: float, users: "set[int] | None" = None, most: int = MAX_PACKED
 ) -> "dict[str, Any]":
-    """Query RAS at one address; return `wire.RasAnswer` without the pids; a failure is its `error`.
+    """Query RAS at one address; return the fields of `wire.RasAnswer`, without the pids, as a dict.
 
     `deadline`: monotonic seconds. `users`: who may answer; None: anybody. `most`: packed bytes.
     """

@@ -236,7 +236,7 @@ def _nested(found: "Match[str]") -> str:
 
 
 def _item(value: str, is_token: bool) -> str:
-    """Return `MASK` in place of an item; a language model's text token, which has no digits, stays."""
+    """Return `MASK` if an item may be a secret, else the item. Short or digitless model tokens stay."""
     plain = is_token and (len(value) < 8 or not _has_digit(value))
     return value if plain or not _is_secret(value) else MASK
 

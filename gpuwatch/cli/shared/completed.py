@@ -32,7 +32,7 @@ def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 
 
 def themes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of themes that begin with `incomplete`."""
+    """Return completion items with the names of themes that begin with `incomplete`."""
     from gpuwatch.tui.toolkit.themes import THEME_NAMES  # noqa: PLC0415 - only when a shell asks
 
     return [CompletionItem(name) for name in THEME_NAMES if name.startswith(incomplete)]

@@ -163,7 +163,10 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
 
 
 def _breaks_off(alert: Alert, track: StepTrack) -> bool:
-    """Return True if this track of the alert's rank ends above the alert, before the announced last step."""
+    """Return True if this is a track of the alert's rank, and no step follows the alert in it.
+
+    False if the track is complete or has no steps, or if no last step is announced.
+    """
     own = alert.rank is not None and track.rank == alert.rank and track.total_steps is not None
     return own and bool(track.marks) and not track.complete and not later_marks(alert, track)
 

@@ -153,12 +153,12 @@ def of_kind(kind: Kind, case: PreflightData) -> Check:
         known = sum(1 for gpu in gpus if kind.known(gpu))
         if not known:
             return skipped(kind.id, "not reported by any GPU")
-        part = "" if known == len(gpus) else f"; {len(gpus) - known} do not report it"
+        part = "" if known == len(gpus) else f"; not known for {len(gpus) - known}"
         return passed(kind.id, f"{kind.well}: {counted(known, 'GPU')}{part}")
     nodes = [node for node in case.nodes if kind.reported is None or kind.reported(node)]
     if not nodes:
         return skipped(kind.id, "not reported by any node")
-    part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not report it"
+    part = "" if len(nodes) == len(case.nodes) else f"; not known for {len(case.nodes) - len(nodes)}"
     return passed(kind.id, f"{kind.well}: {counted(len(nodes), 'node')}{part}")
 
 

@@ -305,7 +305,7 @@ def _named(nodes: set[str]) -> str:
 
 
 def _ended(alert: Alert, place: RankPlace) -> bool:
-    """Return True if the rank's own node shows that its process ended or restarted since."""
+    """Return True if the rank's own node shows that its process ended or restarted after the alert."""
     if place.until is not None:
         return alert.first <= place.until + NOTICED_S
     return started_anew(place, alert.first)

@@ -84,7 +84,7 @@ class SharedFindings:
     def take(
         self, key: FindingKey, node: Node, finding: Finding, known: Callable[[FindingKey], Finding | None]
     ) -> Shown:
-        """Store a node's finding for a line; return the findings to show for this line, by key.
+        """Store a node's finding for a line; return what to show, by key (None: another node's finding).
 
         A report with another severity or role is a separate finding: no node can downgrade what others
         report.

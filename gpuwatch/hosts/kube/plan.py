@@ -41,7 +41,7 @@ def label_selector(selector: str) -> str:
 def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_external) -> Plan:
     """Return the plan of the pods that kubectl finds in its current context.
 
-    Pods that are over are left out as `present` states.
+    Pods that are over are left out, with the exceptions that `present` lists.
 
     Args:
         selector: A label selector or `KIND/NAME`.

@@ -30,7 +30,7 @@ def place(node: yaml.Node) -> TextPosition:
 
 
 def compose(text: str, problems: Problems) -> yaml.Node | None:
-    """Return the root node of `text`; None if it is empty or invalid. An invalid text is reported."""
+    """Return the root node of a YAML text; None if it is empty or invalid. Errors are added to `problems`."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())

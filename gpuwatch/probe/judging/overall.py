@@ -96,7 +96,7 @@ def fine(case: LinkAssessment, results: Results) -> str:
     if len(under) > len(vary):
         low = some(len(under) - len(vary), len(links), "link")
         most = f" (mostly {named(case.low[0].part)[1]})" if case.low else ""
-        message.append(f"{low} at {percent(BAD_RATIO)} to {percent(OK_RATIO)} of their peers{most}")
+        message.append(f"{low} at {percent(BAD_RATIO)} to {percent(OK_RATIO)} of their peers' rate{most}")
     if vary:
         why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
         message.append(f"{some(len(vary), len(links), 'link')}{why} vary")

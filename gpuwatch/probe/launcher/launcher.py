@@ -121,7 +121,7 @@ class Launcher(object):
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):
-                self._outlet.note("an order was not understood: {}".format(order))
+                self._outlet.note("a command was not understood: {}".format(order))
                 continue
             try:
                 self._do(order)

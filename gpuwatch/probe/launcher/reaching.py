@@ -92,7 +92,9 @@ def _wait(selector: "selectors.BaseSelector", running: "set[_Try]", source: str,
     now = time.monotonic()
     for one in running:
         if one.result is None and now - one.since >= timeout_s:
-            error = "no answer within {:g} s: a firewall drops it, or the host is off".format(timeout_s)
+            error = "no answer within {:g} s: a firewall drops the packets, or the host is down".format(
+                timeout_s
+            )
             one.result = {"node": one.target["node"], "ok": False, "error": error}
 
 

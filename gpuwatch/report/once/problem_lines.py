@@ -231,7 +231,7 @@ def job_runs(fleet: Fleet) -> bool:
 
 
 def nothing_runs(fleet: Fleet) -> list[str]:
-    """Return the limits of an all-clear as clauses: `no running job`, `no log followed`; empty if none."""
+    """Return the limits of an all-clear as clauses: `no running job`, `no log is followed`; empty if none."""
     nodes, jobs = fleet.nodes.values(), job_runs(fleet)
     cut = any(node.search_cut for node in nodes)
     logs = any(file.source != "kernel" for node in nodes for file in node.logs)
@@ -244,5 +244,5 @@ def nothing_runs(fleet: Fleet) -> list[str]:
         no_job = (
             f"no running job among the visible processes (those of other users on {fold(hidden)} are not)"
         )
-    clauses = [no_job] * bool(no_job and not jobs) + ["no log followed"] * (not logs)
+    clauses = [no_job] * bool(no_job and not jobs) + ["no log is followed"] * (not logs)
     return clauses + ["search for ended jobs incomplete"] * (cut and not jobs)

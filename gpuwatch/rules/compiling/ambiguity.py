@@ -186,10 +186,7 @@ def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
 
 
 def _period(path: list[_Element], earlier: int, later: int) -> int:
-    """Return how many characters separate two repeats that can read the same text, at least 1.
-
-    It is 0 if they share no text.
-    """
+    """Return the minimum distance in characters of two repeats, at least 1; 0 if no text fits both."""
     both = path[earlier].reads & path[later].reads
     period = 0
     if not both:

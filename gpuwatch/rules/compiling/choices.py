@@ -76,7 +76,7 @@ def _lead_of(tree: Any, folded: bool, after: Lead) -> Lead:
 
 
 def _lead(code: Any, argument: Any, folded: bool, after: Lead) -> Lead:
-    """Return the first characters (see `Lead`) that an element and what follows it can have."""
+    """Return the characters that an element and what follows it can have at each of the first positions."""
     if code is op.SUBPATTERN:
         return _lead_of(argument[3], is_folded(argument, folded=folded), after)
     if code in (op.AT, op.ASSERT, op.ASSERT_NOT):

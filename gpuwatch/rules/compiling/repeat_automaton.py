@@ -138,7 +138,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:
             if _is_ambiguous(builder):
                 raise PatternError(
                     "a repeated group can match one text in several ways, so matching a long line may never "
-                    "end. Put a character between that neither neighbour can match, or use a character class"
+                    "end. Put between them a character that neither can match, or use a character class"
                 )
         for inner in inner_parts(code, argument):
             check_repeats(inner, folded=folded)

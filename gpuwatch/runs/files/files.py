@@ -222,7 +222,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         packing, sample = looked_into(path, status.st_size)
     except OSError as error:
         dangling = isinstance(error, FileNotFoundError) and not given and os.path.islink(path)  # noqa: PTH114 - a path as text
-        why = "a symlink to nothing" if dangling else reason(error)
+        why = "a dangling symlink" if dangling else reason(error)
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
         return
     if given and is_table_of_numbers(path, sample, gathered.columns):

@@ -139,7 +139,7 @@ def _history(ops: list[Op]) -> GroupHistory:
 
 
 def _merged(first: Op, other: Op) -> Op:
-    """Return one entry for the parts of a coalesced collective; it completes with its `coalesced` entry."""
+    """Return two parts of a coalesced collective as one, with the state of its `coalesced` entry."""
     whole, part = (other, first) if other.name == COALESCED else (first, other)
     name = part.name if whole.name == COALESCED else whole.name
     inputs, outputs = first.inputs + other.inputs, first.outputs + other.outputs

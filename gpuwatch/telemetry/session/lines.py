@@ -96,7 +96,7 @@ PRECISION = {
 
 
 def metrics_line(metrics: Mapping[str, float | None]) -> str:
-    """Return the line of numbers below a step, without unknown ones; empty if there is none."""
+    """Return the `Metrics:` line below a training step, without unknown values; empty if all are unknown."""
     known = [
         f"{name}: {format(value, PRECISION[name]) if name in PRECISION else repr(value)}"
         for name, value in metrics.items()

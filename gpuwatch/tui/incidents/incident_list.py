@@ -112,7 +112,7 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
     if seen.silent:
         yield from _unseen("no log file found on", seen.silent, width, look)
     if seen.unlogged:
-        yield from _unseen("no log followed for", seen.unlogged, width, look)
+        yield from _unseen("no log is followed for", seen.unlogged, width, look)
     for text in seen.unranked:
         yield from wrapped(clean(text), width, look.dim, indent=3)
     for reason, names in seen.unreadable:

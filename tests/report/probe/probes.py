@@ -113,7 +113,7 @@ def measured(op_sizes: Sequence[int] = (1, 4, 16, 64, 256)) -> list[CollectiveRe
 def slow_node(name: str) -> ProbeVerdict:
     return ProbeVerdict(
         "bad",
-        f"{name} is slow: 14 of its 14 links reach 25 % of their peers",
+        f"{name} is slow: 14 of its 14 links reach 25 % of their peers' rate",
         (Culprit("node", name, 0.25, ("14 of 14 links under 0.7", "the other links reach 48.7 GB/s")),),
         ("14 of 56 links under 0.7 of the best tenth",),
         ("expected IB, got TCP on rank 3",),

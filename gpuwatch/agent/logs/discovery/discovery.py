@@ -91,7 +91,7 @@ class Discovery(object):
 
     @property
     def settled(self) -> bool:
-        """Return True if the search has run once and shared folders were assigned, or if it never will."""
+        """Return True if the search has run and awaits no shared folders, or if it never will run."""
         if not self._on:
             return True
         waits = self._shared and self._ours is None

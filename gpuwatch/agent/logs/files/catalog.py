@@ -258,10 +258,10 @@ class Catalog(object):
             entry.grown_at = min(time.time(), follower.entered_at)
 
     def _from_where(self, entry: "FileEntry", follower: "Follower", fresh: bool) -> None:
-        """Open a follower at its start position in the file.
+        """Open the given follower where its reading begins, and set the entry's scanner and backlog.
 
-        That is the previous reader's position, else byte 0 of a new file, else the end, with a backlog before
-        it.
+        It begins at the position of an earlier reader, else at byte 0 of a new file to `SMALL_BACKLOG`, else
+        after the last complete line, with a backlog before it.
         """
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))

@@ -214,7 +214,7 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
     if problem.seq:
         members = len(process_group.members)
         proofs.append(
-            f"{process_group.title}: {plural(len(problem.waiting), 'rank')} of {members} "
+            f"{process_group.title}: {len(problem.waiting)} of {plural(members, 'rank')} "
             f"in {_called(problem)}" + (f" at {problem.op.frame}" if problem.op.frame else "")
         )
     for rank in problem.culprits[:MAX_SHOWN_RANKS]:

@@ -79,4 +79,4 @@ def waited_for_alerts(results: Results) -> NamedCulprit | None:
 def waiting_text(found: tuple[int, int, int], name: str) -> str:
     """Return a result of `waited_for` as a sentence of evidence."""
     rank, count, every = found
-    return f"rank {rank} ({name}) waits least in {count} of {every} collectives: the others wait for it"
+    return f"rank {rank} ({name}) waits least in {count} of {every} collectives, so the others wait for it"

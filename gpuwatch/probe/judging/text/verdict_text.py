@@ -69,7 +69,9 @@ def _reach(attribution: Attribution, ratio: float, back: str, every: int) -> str
             f"it reaches {percent(ratio)} of the rate of the other direction (no other link to compare with)"
         )
     verb, peers = ("reaches", "its") if len(attribution.bad) == 1 else ("reach", "their")
-    return f"{_count(attribution)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
+    return (
+        f"{_count(attribution)} {verb} {percent(ratio)} of {peers} peers' rate{f', {back}' if back else ''}"
+    )
 
 
 def named(part: Component) -> tuple[CulpritKind, str]:

@@ -250,7 +250,7 @@ class Pairs:
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
 
     def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
-        """Return why nothing got through, as reported by the end that knows more; None if data arrived."""
+        """Return why a pair's transfer failed, by the end that knows more; None if it did not."""
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]

@@ -219,7 +219,7 @@ class CollectiveRunner:
         return CollectiveRun(lambda: self._dist.all_to_all_single(shares.take, shares.give), fill, wrong)
 
     def _send_recv(self, shares: Shares, _name: str) -> CollectiveRun:
-        """Return a ring: every rank sends to the next one and receives from the previous one."""
+        """Return the run of a ring: every rank sends to the next one and receives from the previous one."""
         pattern, dist = self._pattern, self._dist
         after, before = (self._rank + 1) % self._world, (self._rank - 1) % self._world
 

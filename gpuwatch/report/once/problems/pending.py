@@ -80,7 +80,7 @@ def _servers(servers: Iterable[InferenceServer]) -> Iterator[Pending]:
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
     """Yield an item for each group of ranks whose output is not read: a terminal, /dev/null, another file."""
     for each in unlogged(nodes):
-        text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
+        text = f"no log is followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
         yield Pending(fold(each.nodes), "rank_log", text)
 
 
