@@ -110,7 +110,7 @@ def test_a_banner_without_the_nonce_is_noise() -> None:
 
 def test_endless_noise_is_refused_and_not_kept() -> None:
     stream = FrameStream(NONCE)
-    with pytest.raises(StreamError, match="64 KiB of noise"):
+    with pytest.raises(StreamError, match="64 KiB of output"):
         _run(stream, [b"x" * 1000] * 1000)
     assert len(stream.noise) == NOISE_LIMIT_BYTES
 
