@@ -122,7 +122,7 @@ def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
-    """Check that all nodes (mostly those with GPUs) have the same value; unknown values are ignored.
+    """Return the `Check` that all nodes have the same value; unknown values are ignored.
 
     Otherwise FAIL, or WARN without `fail`. `values`: node -> value; `what`: its name in the text.
     """

@@ -19,7 +19,7 @@ REMEDY = (
 
 
 def hang_evidence(case: PreflightData) -> Check:
-    """Check that ranks on GPUs log NCCL's errors, record collectives, and dump them on a timeout."""
+    """Return the `Check` that ranks on GPUs log NCCL's errors, and record and dump their collectives."""
     id_ = "env.hang_evidence"
     with_gpus = {node.name for node in case.nodes if node.gpus}
     reported = [

@@ -189,7 +189,7 @@ FREE_PCT = 90.0
 
 
 def memory(case: PreflightData) -> Check:
-    """Check that every GPU without a rank has at least FREE_PCT percent of its memory free."""
+    """Return the `Check` that every GPU without a rank has at least FREE_PCT percent of its memory free."""
     id_ = "gpu.memory"
     ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
     reported, known = [], 0
@@ -238,7 +238,7 @@ def _who(node: Node, gpu: Gpu) -> str:
 
 
 def ports(case: PreflightData) -> Check:
-    """Check that InfiniBand and RoCE ports are up, and InfiniBand ports as fast as the fleet's fastest."""
+    """Return the `Check` that InfiniBand and RoCE ports are up, and InfiniBand ports equally fast."""
     id_ = "net.ib"
     known = [(node.name, port) for node in case.nodes if node.host for port in node.host.ib or ()]
     if not known:

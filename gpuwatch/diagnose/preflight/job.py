@@ -49,7 +49,7 @@ def job(case: PreflightData) -> Iterator[Check]:
 
 
 def initialised(case: PreflightData) -> Check:
-    """Check that the job has as many ranks as it announces."""
+    """Return the `Check` that the job has as many ranks as it announces."""
     id_ = "ranks.initialised"
     if not case.ranks:
         return skipped(id_, no_rank(case, NO_RANK_SEEN))
@@ -91,7 +91,7 @@ def missing_from(there: Collection[int], size: int) -> str:
 
 
 def network(case: PreflightData) -> Check:
-    """Check that every node responds, also to the settings request (WARN for nodes without an agent)."""
+    """Return the `Check` that every node responds, also for settings (WARN for nodes without an agent)."""
     id_ = "net.reachable"
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
@@ -112,7 +112,7 @@ def network(case: PreflightData) -> Check:
 
 
 def nccl(case: PreflightData) -> Check:
-    """Check that the logs have no active error of the communication libraries."""
+    """Return the `Check` that the logs have no active error of the communication libraries."""
     id_ = "nccl.working"
     if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
         return skipped(id_, "no log file of a job is followed")
@@ -133,7 +133,7 @@ def nccl(case: PreflightData) -> Check:
 
 
 def in_step(case: PreflightData) -> Check:
-    """Check that no incident shows ranks in different collectives, and no job is silent."""
+    """Return the `Check` that no incident shows ranks in different collectives, and no job is silent."""
     id_ = "ranks.in_step"
     if not case.ranks:
         return skipped(id_, no_rank(case, NO_RANK_SEEN))
@@ -157,7 +157,7 @@ def in_step(case: PreflightData) -> Check:
 
 
 def stragglers(case: PreflightData) -> Check:
-    """Check that no GPU is slower or hotter than equally busy neighbours."""
+    """Return the `Check` that no GPU is slower or hotter than equally busy neighbours."""
     id_ = "ranks.stragglers"
     working = sum(
         1
@@ -177,7 +177,7 @@ def stragglers(case: PreflightData) -> Check:
 
 
 def spread(case: PreflightData) -> Check:
-    """Check that a training uses several GPUs: one process on one GPU beside idle ones may be a mistake."""
+    """Return the `Check` that a training uses several GPUs, if its node has idle ones."""
     id_ = "ranks.multi_gpu"
     alone = [(node, each.text) for node, each in case.conditions if each.code == "lone_gpu"]
     if alone:
@@ -190,7 +190,7 @@ def spread(case: PreflightData) -> Check:
 
 
 def balanced(case: PreflightData) -> Check:
-    """Check that the ranks of a job hold similar GPU memory and take similar time per step."""
+    """Return the `Check` that the ranks of a job hold similar GPU memory and take similar time per step."""
     id_ = "ranks.balanced"
     by_memory, by_steps = widest(case, held), widest(case, lambda rank: step_s(case, rank))
     if by_memory is None and by_steps is None:
@@ -268,7 +268,7 @@ def held(rank: PreflightRank) -> int:
 
 
 def logs(case: PreflightData) -> Check:
-    """Check that no two ranks of a node write one log file."""
+    """Return the `Check` that no two ranks of a node write one log file."""
     id_ = "logs.own"
     writers: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
@@ -287,7 +287,7 @@ def logs(case: PreflightData) -> Check:
 
 
 def master(case: PreflightData) -> Check:
-    """Check that the rendezvous address is reachable from every node."""
+    """Return the `Check` that the rendezvous address is reachable from every node."""
     id_ = "net.master"
     tried = [
         (node, address, why)
@@ -307,7 +307,7 @@ def master(case: PreflightData) -> Check:
 
 
 def port(case: PreflightData) -> Check:
-    """Check that torchrun's default port is not in use by a process that belongs to no rank."""
+    """Return the `Check` that torchrun's default port is not in use by a process that belongs to no rank."""
     id_ = "net.port"
     reported = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.reported.items() if one.listens}
     if not reported:

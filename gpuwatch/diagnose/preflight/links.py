@@ -30,7 +30,7 @@ def links(results: Results) -> Iterator[Check]:
 
 
 def collectives(results: Results) -> Check:
-    """Check that every rank got the correct result."""
+    """Return the `Check` that every rank got the correct result."""
     id_ = "probe.collectives"
     reported = []
     for row in results.collectives:

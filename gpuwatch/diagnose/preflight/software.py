@@ -106,7 +106,7 @@ def _models(node: Node) -> str | None:
 
 
 def torch_fits(case: PreflightData) -> Check:
-    """Check that torch is new enough for FSDP, and that the node's driver supports its CUDA."""
+    """Return the `Check` that torch is new enough for FSDP, and that the node's driver supports its CUDA."""
     id_ = "versions.torch_cuda"
     cuda = {node.name: node.hello.cuda for node in case.nodes if node.hello is not None}
     known = [(rank, rank.reported.torch) for rank in case.ranks if rank.reported and rank.reported.torch]
@@ -137,7 +137,7 @@ def torch_fits(case: PreflightData) -> Check:
 
 
 def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:
-    """Check that all ranks of a job have the same value."""
+    """Return the `Check` that all ranks of a job have the same value."""
     if not case.ranks:
         return skipped(id_, "no rank detected")
     reported: list[str] = []
@@ -234,7 +234,7 @@ def open_files(case: PreflightData) -> Check:
 
 
 def variables(case: PreflightData) -> Check:
-    """Check that NCCL variables are equal on all ranks of a job: otherwise ranks may hang."""
+    """Return the `Check` that NCCL variables are equal on all ranks of a job: otherwise ranks may hang."""
     id_ = "env.equal"
     apart: list[str] = []
     nodes: dict[str, None] = {}
@@ -291,7 +291,7 @@ def settings_that_slow(case: PreflightData) -> Check:
 
 
 def visible_devices(case: PreflightData) -> Check:
-    """Check that two ranks of a node that are limited to one GPU each have different ones."""
+    """Return the `Check` that two ranks of a node that are limited to one GPU each have different ones."""
     id_ = "env.visible_devices"
     given: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:

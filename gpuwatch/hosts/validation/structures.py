@@ -160,7 +160,7 @@ class MapOf(Shape):
 
 
 class OneOf(Shape):
-    """A shape that differs for a single value, a list and a mapping; a kind without a shape is refused."""
+    """The shape of a YAML value that may be a single value, a list or a mapping; other kinds are reported."""
 
     def __init__(
         self,

@@ -80,7 +80,10 @@ def whole(text: str) -> int | None:
 
 
 def identify(env: Mapping[str, str] | None = None) -> RankFacts:
-    """Return the rank of this process; rank 0 of 1 if neither torch nor a launcher names one."""
+    """Return rank, local rank, world size, host and pid of this process.
+
+    Rank 0 of 1 if neither torch nor a launcher names one.
+    """
     env = os.environ if env is None else env
     dist = distributed()
     rank = dist.get_rank() if dist else _number(env, RANK_VARIABLES, 0)

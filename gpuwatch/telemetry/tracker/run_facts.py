@@ -144,7 +144,7 @@ def uses_cuda(model: Any) -> bool:
 
 
 def is_forced_single_gpu() -> bool | None:
-    """Return True if the command line contains `--force-single-gpu`; None: unknown."""
+    """Return True if this program's arguments contain `--force-single-gpu`, else None: it is unknown then."""
     return True if any(re.match(r"--force[-_]single[-_]gpu\b", each) for each in sys.argv[1:]) else None
 
 

@@ -60,7 +60,7 @@ class LineFindings(object):
 
     @property
     def known(self) -> "set[int]":
-        """Return the forms of lines that give no finding, whatever the values of their digits."""
+        """Return the shapes (numbers of `form_of`) of lines without a finding, whatever their digits."""
         return self._known_lines.plain
 
     def seam(self) -> None:

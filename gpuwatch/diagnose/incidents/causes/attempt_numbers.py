@@ -37,7 +37,7 @@ class AttemptNumbers:
                 self._logged[alert.rank].append((alert.first, self.of(alert)))
 
     def of(self, alert: Alert) -> int:
-        """Return the number by the alert's folder, by the last error of the rank that ended, or by time."""
+        """Return the number of an alert's attempt: by its folder, its ended rank, or time."""
         file = alert.proof[0].file or ""
         if attempt_of_path(file) is not None:
             return attempt_of(alert, self._ends) + self._earlier.get(run_of_path(file), 0)

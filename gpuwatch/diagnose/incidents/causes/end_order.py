@@ -33,7 +33,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 
 
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
-    """Return True if connections broke and no line gives a reason.
+    """Return True if no line gives a reason: at most connections broke.
 
     The rank that ended first is then not the culprit.
     """

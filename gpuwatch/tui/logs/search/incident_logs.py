@@ -75,7 +75,7 @@ def _followers(incident: Incident) -> list[Alert]:
 
 
 class Course(Struct, frozen=True):
-    """The lines of an incident's cause and of its first affected rank, to which a merged view refers."""
+    """The places of the lines of an incident's cause and of its first affected rank, for a merged view."""
 
     cause: LogLocation
     echo: LogLocation | None
@@ -83,7 +83,7 @@ class Course(Struct, frozen=True):
 
 
 def course_of(incident: Incident) -> Course | None:
-    """Return the lines of the cause and of the first affected rank; None if the cause has no log line."""
+    """Return the places of the cause and of the first affected rank; None: the cause has no log line."""
     proving = alert_with_line(incident)
     cause = location_of(proving) if proving else None
     if cause is None:
