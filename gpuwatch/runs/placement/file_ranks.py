@@ -107,8 +107,8 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
         apart = all(ATTEMPT.search(file) is None for file in members) and (
             found.one_process_each(members) or found.in_step(members)
         )
-        unstated = word not in UNNAMED or found.one_per_host or apart
-        agrees = found.world == len(members) or (announced is None and unstated and word != HOST)
+        unstated = word not in UNNAMED or found.one_per_host or (apart and word != HOST)
+        agrees = found.world == len(members) or (announced is None and unstated)
         stated = any(found.ranks.get(file) == {number} for file, number in members.items())
         stated = stated and word not in UNNAMED and max(numbers) < (announced or MAX_RANK)
         if word != "local" and alone and ((whole and agrees) or stated):
