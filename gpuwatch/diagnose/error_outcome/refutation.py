@@ -145,7 +145,7 @@ REFUTATIONS = (
 
 
 def refutation_of(alert: Alert) -> Refutation:
-    """Return the row of the table for an alert."""
+    """Return the first row of `REFUTATIONS` that applies to an alert."""
     return next(row for row in REFUTATIONS if row.applies(alert))
 
 

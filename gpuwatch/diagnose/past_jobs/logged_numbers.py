@@ -158,7 +158,7 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 
 
 def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
-    """Return the alert for a sign; an error if the sign lasted to the end of the log."""
+    """Return the alert for a sign; a warning becomes an error if the sign lasted to the end of the log."""
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
     fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}

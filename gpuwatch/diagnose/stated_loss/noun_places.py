@@ -74,7 +74,7 @@ def _is_between(text: str, start: int) -> bool:
 
 
 def starts(nouns: re.Pattern[str], text: str) -> list[int]:
-    """Return the start of the first noun in a text; empty: none is near its beginning."""
+    """Return the offset of the first noun in a text, as a list; empty: none is near its beginning."""
     return [
         found.start()
         for found in nouns.finditer(text)

@@ -72,7 +72,7 @@ class Recording:
         """Open a recording.
 
         Raises:
-            RecordingError: It is not a recording, of a newer version, or damaged.
+            RecordingError: It is not a recording, of a newer version, damaged, or still empty.
         """
         self.path = path
         self._file = open_for_reading(path)
@@ -95,7 +95,7 @@ class Recording:
 
     @property
     def damaged(self) -> int:
-        """Return the number of blocks, lines and rows that could not be read so far."""
+        """Return how many blocks, lines and rows together could not be read so far."""
         return self._rows.damaged + self._parts.damaged
 
     def _lacks_blocks(self) -> bool:

@@ -51,7 +51,7 @@ class DamagedLedgerError(ValueError):
 
 
 class AcceptedMessage(msgspec.Struct):
-    """The last message that a receiver accepted."""
+    """The last message about an incident that a receiver accepted."""
 
     status: Status
     severity: Severity

@@ -98,7 +98,7 @@ def finding_lines(found: list[PlacedCondition]) -> list[Line]:
 
 
 def incident_sentences(stands: Standing) -> list[Line]:
-    """Return a line for each incident: its headline, restarts, checkpoint, recurrence and notes."""
+    """Return the lines of each incident: its headline, then restarts, checkpoint, recurrence and notes."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))

@@ -51,7 +51,7 @@ def _of_instances(names: Iterable[str]) -> dict[str, int]:
 
 
 def _of_family(names: Iterable[str]) -> dict[str, int]:
-    """Return the ranks of the largest family of names that differ only in ordinals."""
+    """Return name -> rank for the largest family of names that differ only in ordinals."""
     families: dict[str, dict[str, int]] = defaultdict(dict)
     firsts: dict[str, str] = {}
     for name in names:

@@ -29,7 +29,7 @@ class SlurmWatch:
     """
 
     def __init__(self, query: Query = scheduler_facts, every_s: float = EVERY_S) -> None:
-        """Create the watch; nothing is queried yet."""
+        """Create the watch of Slurm; nothing is queried yet."""
         self._next = 0.0
         self._wanted: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
         self._repeated = RepeatedQuery(lambda: query(*self._wanted), every_s, "slurm")

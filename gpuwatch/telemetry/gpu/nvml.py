@@ -90,7 +90,7 @@ class NvmlLibrary:
         }
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None]:
-        """Return the used and total bytes; drivers before 510 count their own reserve as used."""
+        """Return the used and total bytes, or None twice; drivers before 510 count their reserve as used."""
         newer, older = _MemoryV2(version=_MEMORY_V2), _Memory()
         if self._call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(newer)) and newer.total:
             return int(newer.used), int(newer.total)

@@ -49,7 +49,7 @@ def about_incident(incident: Incident) -> ActionTarget:
 
 
 def about_alert(snapshot: AlertSnapshot, alert: Alert) -> ActionTarget | None:
-    """Return the target for the place of an alert; None if it has no node, rank or job."""
+    """Return the target of an action on the place of an alert; None if it has no node, rank or job."""
     incident = next(
         (each for each in snapshot.incidents if any(one.id == alert.id for one in each.alerts)), None
     )

@@ -150,7 +150,7 @@ class FleetScreen(LiveScreen):
         self.side.display = beside or rest - table >= min(least or 3, 3)
 
     def _share_without_gpus(self, rest: int, whole_table: int) -> None:
-        """Divide the lines for a folder of logs: there is no map, and the problems get at least half."""
+        """Set the heights for a folder of logs, which has no map: the problems get at least half."""
         beside = self.size.width >= BESIDE_COLUMNS and whole_table > rest // 2
         self.lower.set_class(beside, "-beside")
         set_height(self.table, rest if beside else min(whole_table, max(3, rest // 2)))

@@ -172,7 +172,7 @@ class HangReportPage(ItemPage):
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
     def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        """Yield a line for each rank that did not answer, with the reason."""
+        """Yield the ranks that did not answer, by node and reason, and why NCCL RAS did not answer."""
         look = self.look
         unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:

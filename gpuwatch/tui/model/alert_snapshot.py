@@ -226,7 +226,7 @@ class Bundle(Struct, frozen=True):
 
     @property
     def folded(self) -> bool:
-        """True if the alerts are shown as one line."""
+        """True if the bundle's alerts are shown as one line of the list."""
         return len(self.alerts) >= FOLDED_FROM
 
     @property

@@ -30,7 +30,7 @@ class FindingAllowance(object):
 
     @property
     def used_up(self) -> bool:
-        """Return True if a limit is reached, so that files must wait."""
+        """Return True if the rate limit of findings or of their bytes is reached, so that files must wait."""
         now = self._clock()
         passed = max(0.0, now - self._at)
         self._at = now

@@ -20,7 +20,7 @@ class TableFile(object):
     """The metrics table in one file, if it is one; its header is read at the first use."""
 
     def __init__(self, ruleset: "RuleSet", header: "Callable[[], bytes]") -> None:
-        """Create it; `header` returns the first bytes of the file."""
+        """Create the table of a log file, unread; `header` returns the first bytes of that file."""
         self._words = next((each.words for each in ruleset.dialects if each.id == COMMON), {})
         self._header = header
         self._looked = False

@@ -144,7 +144,7 @@ def is_precursor(alert: Alert) -> bool:
 
 
 def _thrown_out(group: AlertGroup) -> bool:
-    """Return True if several ranks ended by an exception about a lost peer: a normal end has one at most."""
+    """Return True if an alert of a known rank, above info, is an exception about a lost peer."""
     raised = {
         alert.rank
         for alert in group.alerts
