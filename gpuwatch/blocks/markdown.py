@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -79,17 +79,18 @@ def _lines(block: Block, trusted: Trusted) -> Iterator[str]:
         case Table():
             if block.title:
                 yield from (f"### {escaped(block.title)}", "")
-            yield from table(block.columns, block.rows)
+            yield from _table(block)
         case Plot():
             yield from _lines(_plots([block]), trusted)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; the texts of the cells are escaped."""
-    yield f"| {' | '.join(map(cell, columns))} |"
-    yield f"|{'---|' * len(columns)}"
-    for row in rows:
-        yield f"| {' | '.join(map(cell, row))} |"
+def _table(table: Table) -> Iterator[str]:
+    yield f"| {' | '.join(map(_cell, table.columns))} |"
+    yield f"|{'---|' * len(table.columns)}"
+    for first, *others in table.rows:
+        is_file = table.linked and not first.endswith("/")
+        name = f"[{first}]({first})" if is_file else _cell(first)
+        yield f"| {' | '.join([name, *map(_cell, others)])} |"
 
 
 def _plots(plots: Iterable[Plot]) -> Table:
@@ -103,7 +104,7 @@ def _plots(plots: Iterable[Plot]) -> Table:
     return Table(("Quantity", "Line", "First", "Last", "Lowest", "Highest"), tuple(rows))
 
 
-def cell(text: str) -> str:
+def _cell(text: str) -> str:
     """Return escaped text for a cell of a table, in which code may not have a bare `|` either."""
     return _OPEN_PIPE.sub(r"\|", escaped(text))
 

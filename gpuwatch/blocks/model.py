@@ -124,6 +124,8 @@ class Table(Struct, frozen=True):
     title: str = ""
     folded: bool = False
     """True if the table is long and less important, so that it is shown folded."""
+    linked: bool = False
+    """True if the first column names files beside the report, in the characters of a URL's path."""
 
 
 PAIRS = ("Name", "Value")
@@ -149,9 +151,9 @@ def commands(steps: Iterable[tuple[str, str]]) -> list[Item]:
     ]
 
 
-def titled(title: str, blocks: Sequence[TextBlock]) -> list[TextBlock]:
+def titled(title: str, blocks: Sequence[TextBlock], level: int = 3) -> list[TextBlock]:
     """Return the blocks below a heading; empty if there are none."""
-    return [Heading(title), *blocks] if blocks else []
+    return [Heading(title, level), *blocks] if blocks else []
 
 
 def command_in(text: str) -> str:

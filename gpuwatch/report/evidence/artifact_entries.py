@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from gpuwatch.report.evidence.bundle_file import BundleEntry, safe_name, unique_name
-from gpuwatch.report.evidence.index import masked_cell
+from gpuwatch.report.evidence.environment import safe
 from gpuwatch.report.evidence.log_files import binary_pieces, masked_text
 from gpuwatch.session.evidence.artifact_fetch import ArtifactFetched
 from gpuwatch.session.evidence.artifacts import Artifact
@@ -53,4 +53,4 @@ def entry_name(path: PurePosixPath, taken: set[str]) -> str:
 
 def about(artifact: Artifact, path: str) -> str:
     """Return the description of an artifact for the index of the bundle."""
-    return f"{artifact.kind}: {masked_cell(path)}"
+    return f"{artifact.kind}: {safe(path)}"

@@ -18,7 +18,6 @@ from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, safe_name
 from gpuwatch.report.evidence.environment import environment_facts, environment_text, safe
 from gpuwatch.report.evidence.gpu_values import GPU_VALUES, gpu_values
-from gpuwatch.report.evidence.index import masked_cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.json_output import condition_facts, node_facts, to_json
@@ -60,7 +59,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
         text = summary(subject, recorded=found.recorded)
         yield text_entry("summary.md", text, "the incident in Markdown, for a chat or a ticket")
     facts = bundle_facts(found, now, wall)
-    yield json_entry("incident.json", facts, "the incidents and alerts, as in `gpuwatch once --json`")
+    yield json_entry("incident.json", facts, "the incidents and alerts, as in gpuwatch once --json")
     yield from _logs(found)
     if found.hang is not None:
         yield from _hang(found.hang)
@@ -72,7 +71,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
         "values of the GPUs around that time",
     )
     for name in subject.nodes:
-        about = "" if name != subject.nodes[0] else "the nodes as they are now, as in `gpuwatch once --json`"
+        about = "" if name != subject.nodes[0] else "the nodes as they are now, as in gpuwatch once --json"
         yield json_entry(f"nodes/{safe_name(name)}.json", node_facts(fleet.nodes[name], now), about)
     environment = environment_facts(fleet, subject.nodes, found.settings, subject.job)
     yield json_entry("environment.json", environment, "versions, environment, limits and commands of ranks")
@@ -143,14 +142,14 @@ def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
         )
         ranks = f", rank {part.ranks[0]}" if len(part.ranks) == 1 else ""
         named = part.places or first.intersection(part.ranks)
-        about = f"{what} {masked_cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
+        about = f"{what} {safe(f'{part.node}:{part.file}')}{ranks}" if named else ""
         yield BundleEntry(log_name(part.node, part.file, taken), log.spooled.path, about)
 
 
 def _hang(hang: HangReport) -> Iterator[BundleEntry]:
     lines = "".join(f"{line.text}\n" for line in stacks_lines(hang, {}))
     yield text_entry("hang/stacks.txt", lines, "what the ranks, NCCL RAS and the flight recorders answered")
-    yield json_entry("hang/stacks.json", stacks_facts(hang, {}), "the same as JSON, as `gpuwatch stacks`")
+    yield json_entry("hang/stacks.json", stacks_facts(hang, {}), "the same as JSON, as gpuwatch stacks")
 
 
 def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[BundleEntry]:
@@ -159,7 +158,7 @@ def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[Bundle
     lines = "".join(f"{line.text}\n" for line in result_lines(results, marks, None))
     facts = probe_facts(results, found.fleet.plan.source, demo=found.is_demo)
     yield text_entry(f"probe/probe-{number}.txt", lines, f"the probe of {began}")
-    yield json_entry(f"probe/probe-{number}.json", facts, "the same as JSON, as `gpuwatch probe`")
+    yield json_entry(f"probe/probe-{number}.json", facts, "the same as JSON, as gpuwatch probe")
 
 
 def text_entry(name: str, text: str, about: str) -> BundleEntry:

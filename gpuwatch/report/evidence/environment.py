@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuwatch.agent.masking.secret_masking import masked
-from gpuwatch.blocks.markdown import escaped, table
+from gpuwatch.blocks.markdown import markdown
+from gpuwatch.blocks.model import Block, Heading, Line, Quote, Table
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
@@ -66,40 +67,41 @@ def environment_text(facts: Facts) -> str:
         if node["settings"] is not None
         for rank in node["settings"]["ranks"]
     ]
-    lines = ["# Environment of the ranks", ""]
+    return markdown(_blocks(facts, ranks), "nothing")
+
+
+def _blocks(facts: Facts, ranks: Sequence[tuple[str, Facts]]) -> Iterator[Block]:
+    yield Heading("Environment of the ranks", 1)
     if not ranks:
-        lines += ["No node has answered with the settings of a rank.", ""]
-    lines += _table("Versions", ("python", "torch", "nccl"), ranks)
-    lines += _table("Limits", ("memlock_bytes", "nofile"), ranks)
-    names = sorted({name for _, rank in ranks for name in rank["variables"]})
-    for name in names:
-        values = _groups((str(rank["variables"].get(name, "")), _rank(rank)) for _, rank in ranks)
-        stated = "; ".join(
-            f"{escaped(value) or 'not set'} ({_ranks(who)})" if len(values) > 1 else escaped(value)
-            for value, who in list(values.items())[:MAX_GROUPS]
-        )
-        lines.append(f"- `{name}` = {stated}")
+        yield Line("No node has answered with the settings of a rank.")
+    else:
+        yield from _settings("Versions", ("python", "torch", "nccl"), ranks)
+        yield from _settings("Limits", ("memlock_bytes", "nofile"), ranks)
+        yield from (Heading("Variables", 2), Table(("variable", "value", "ranks"), tuple(_variables(ranks))))
     keys = ("name", "driver", "cuda", "kernel", "os")
-    nodes = [[str(node[key] or "-") for key in keys] for node in facts["nodes"]]
-    lines += ["", "## Nodes", "", *table(("node", "driver", "CUDA", "kernel", "system"), nodes)]
-    lines += ["", "## Commands", ""]
+    nodes = tuple(tuple(str(node[key] or "-") for key in keys) for node in facts["nodes"])
+    yield from (Heading("Nodes", 2), Table(("node", "driver", "CUDA", "kernel", "system"), nodes))
+    yield Heading("Commands", 2)
     commands = _groups((each["command"] or "-", each["rank"]) for each in facts["commands"])
     for command, who in list(commands.items())[:MAX_GROUPS]:
-        lines += [f"{_ranks(who)}:", "", f"    {' '.join(command.split())}", ""]
-    return "\n".join(lines) + "\n"
+        yield Quote(" ".join(command.split()), _ranks(who))
 
 
-def _table(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]]) -> Iterator[str]:
-    if not ranks:
-        return
-    yield from (f"## {title}", "")
+def _settings(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]]) -> Iterator[Block]:
     groups = _groups((tuple(rank[key] for key in keys), _rank(rank)) for _, rank in ranks)
-    rows = [
+    rows = tuple(
         (_ranks(who), *("-" if value is None else str(value) for value in values))
         for values, who in list(groups.items())[:MAX_GROUPS]
-    ]
-    yield from table(("ranks", *keys), rows)
-    yield ""
+    )
+    yield from (Heading(title, 2), Table(("ranks", *keys), rows))
+
+
+def _variables(ranks: Sequence[tuple[str, Facts]]) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each value of each variable."""
+    for name in sorted({name for _, rank in ranks for name in rank["variables"]}):
+        values = _groups((str(rank["variables"].get(name, "")), _rank(rank)) for _, rank in ranks)
+        for value, who in list(values.items())[:MAX_GROUPS]:
+            yield name, value or "not set", _ranks(who)
 
 
 def _groups(pairs: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:

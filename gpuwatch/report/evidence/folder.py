@@ -16,7 +16,8 @@ from gpuwatch.plain import plain
 from gpuwatch.report.evidence.artifact_entries import Piece, folder_entries
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name
 from gpuwatch.report.evidence.contents import json_entry, text_entry
-from gpuwatch.report.evidence.index import IndexHead, index_text, masked_cell
+from gpuwatch.report.evidence.environment import safe
+from gpuwatch.report.evidence.index import IndexHead, index_text
 from gpuwatch.report.evidence.log_files import blocks_text, whole_text
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.scan.report import ScanReport, scan_facts, with_lines
@@ -68,9 +69,9 @@ class FolderBundle:
             summary = "\n".join(as_markdown(incident) for incident in self.incidents)
             yield text_entry("summary.md", summary, "the incidents in Markdown, for a chat or a ticket")
         yield json_entry(
-            "incident.json", self._facts(), "the incidents and alerts, as in `gpuwatch scan --json`"
+            "incident.json", self._facts(), "the incidents and alerts, as in gpuwatch scan --json"
         )
-        yield json_entry("scan.json", scan_facts(self.report), "the whole report, as `gpuwatch scan --json`")
+        yield json_entry("scan.json", scan_facts(self.report), "the whole report, as gpuwatch scan --json")
         yield from self._logs()
         yield from folder_entries(self.folder, self.artifacts, self._read)
         for each in self.report.scan.skipped:
@@ -115,7 +116,7 @@ class FolderBundle:
             what = (
                 "all of" if self.whole_logs else "lines around the evidence in" if offsets else "the end of"
             )
-            about = f"{what} {masked_cell(log.name)}" if offsets or log.rank in failed else ""
+            about = f"{what} {safe(log.name)}" if offsets or log.rank in failed else ""
             text = whole_text(log.path, log.packing) if self.whole_logs else self._blocks(log, offsets)
             name = log_name(log.node or "files", log.name, taken)
             yield BundleEntry(name, self._read(log.name, text), about)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from gpuwatch import __version__
-from gpuwatch.blocks.markdown import cell
+from gpuwatch.blocks.markdown import markdown
+from gpuwatch.blocks.model import Block, Heading, Item, Line, Table, titled
 from gpuwatch.number_text import plural
 from gpuwatch.report.evidence.bundle_file import BundleEntry
 from gpuwatch.report.evidence.environment import safe
@@ -48,38 +49,44 @@ def index_text(
         masked: Number of masked secrets.
         wall: Unix seconds.
     """
+    about = markdown(_contents(head, held, missing, wall), "nothing")
+    return f"{about}\n{markdown(_notes(head, masked), 'all')}"
+
+
+def _contents(
+    head: IndexHead, held: Sequence[BundleEntry], missing: Sequence[tuple[str, str]], wall: float
+) -> Iterator[Block]:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
-    lines = [f"# Evidence: {masked_cell(head.title)}", ""]
+    yield Heading(f"Evidence: {safe(head.title)}", 1)
     if head.is_demo:
-        lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
-    lines += [f"> {masked_cell(headline)}" for headline in head.headlines]
-    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {masked_cell(head.source)}.", ""]
-    lines += ["| file | content |", "|---|---|"]
-    lines += _rows(held)
+        yield Item("DEMO: simulated; no machine, GPU or job behind it exists.", sign="warning")
+    yield from (Item(safe(headline), sign="warning") for headline in head.headlines)
+    yield Line(f"Made by gpuwatch {__version__} on {stamp} from {safe(head.source)}.")
+    yield Table(("file", "content"), tuple(_rows(held)), linked=True)
+    yield from titled(
+        "Not in this bundle", [Item(f"{safe(what)}: {safe(why)}") for what, why in missing], level=2
+    )
+
+
+def _notes(head: IndexHead, masked: int) -> Iterator[Block]:
+    yield Heading("How to read it", 2)
     if head.has_blocks:
-        lines += [
-            "",
-            "In the logs `>` marks a line of evidence, and `--- byte N ---` the first byte after a gap.",
-        ]
-    if missing:
-        lines += ["", "## Not in this bundle", ""]
-        lines += [f"- {masked_cell(what)}: {masked_cell(why)}" for what, why in missing]
-    lines += [
-        "",
+        yield Line(
+            "In the logs `>` marks a line of evidence, and `--- byte N ---` the first byte after a gap."
+        )
+    yield Line(
         f"{plural(masked, 'secret')} of known forms: shown as `[masked]`. What neither its form nor its name "
         "shows as a secret is not masked, and neither is what binary artifacts hold; read the bundle before "
-        "you share it.",
-        "",
-    ]
-    return "\n".join(lines)
+        "you share it."
+    )
 
 
-def _rows(held: Sequence[BundleEntry]) -> list[str]:
+def _rows(held: Sequence[BundleEntry]) -> list[tuple[str, str]]:
     """Return a table row for each file with a description, in order.
 
     Of a large folder only the first files have a row; the last row counts the others.
     """
-    rows: list[str] = []
+    rows: list[tuple[str, str]] = []
     shown = dict.fromkeys(FOLDERS, 0)
     left_out = dict.fromkeys(FOLDERS, 0)
     for entry in held:
@@ -87,15 +94,10 @@ def _rows(held: Sequence[BundleEntry]) -> list[str]:
         if folder is not None and (not entry.about or shown[folder] >= MAX_LISTED):
             left_out[folder] += 1
         elif entry.about:
-            rows.append(f"| [{entry.name}]({entry.name}) | {entry.about} |")
+            rows.append((entry.name, entry.about))
             if folder is not None:
                 shown[folder] += 1
     for folder, count in left_out.items():
         if count:
-            rows.append(f"| {folder} | {plural(count, 'more file')} {FOLDERS[folder]} |")
+            rows.append((folder, f"{plural(count, 'more file')} {FOLDERS[folder]}"))
     return rows
-
-
-def masked_cell(text: str) -> str:
-    """Return text from logs or nodes for Markdown: sanitized, masked, escaped, on one line."""
-    return cell(str(safe(text)))

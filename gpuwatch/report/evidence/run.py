@@ -244,7 +244,7 @@ class EvidenceRun:
         except RecordingError as error:
             missing.append((what, str(error).removeprefix(f"{path}: ")))
             return None
-        return BundleEntry(RECORDING, path, f"{what}, for `gpuwatch open {RECORDING}`")
+        return BundleEntry(RECORDING, path, f"{what}, for gpuwatch open {RECORDING}")
 
     def _unknown_values(self) -> Iterator[tuple[str, str]]:
         """Yield (what, why) of missing GPU values: all, or (after a seek) those before the first one."""
