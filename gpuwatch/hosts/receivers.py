@@ -13,7 +13,7 @@ import yaml
 
 from gpuwatch.hosts.validation.document import place
 from gpuwatch.hosts.validation.errors import Problems, did_you_mean, shown
-from gpuwatch.hosts.validation.shapes import Keyword, Text
+from gpuwatch.hosts.validation.shapes import Keyword, SecretText, Text
 from gpuwatch.hosts.validation.structures import Key, ListOf, MapOf, Record
 
 ReceiverKind: TypeAlias = Literal["alertmanager", "webhook", "slack", "ntfy", "command"]
@@ -77,7 +77,7 @@ def http_url(text: str) -> str:
     return text
 
 
-class UrlText(Text):
+class UrlText(SecretText):
     """The shape of an http or https URL. Messages never quote the URL, as it may contain a token."""
 
     def __init__(self) -> None:
@@ -88,9 +88,6 @@ class UrlText(Text):
             return super().fits(text) and bool(http_url(text))
         except ReceiverError:
             return False
-
-    def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
 
 
 class BodyText(Text):

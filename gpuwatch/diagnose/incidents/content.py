@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias
 
@@ -20,8 +20,8 @@ from gpuwatch.blocks.model import (
 from gpuwatch.diagnose.incidents.evidence import evidence, undated_incident
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident, IncidentNote, Moment
-from gpuwatch.diagnose.model.text import clock
-from gpuwatch.number_text import folded, plural, ranges
+from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.number_text import plural, ranges
 
 Place: TypeAlias = Callable[[Alert, Proof], str]
 
@@ -46,7 +46,10 @@ def facts(incident: Incident) -> list[Property]:
         Property("checkpoint", checkpoint.text if checkpoint is not None else ""),
         Property("history", recurrence.text if recurrence is not None else ""),
         *(Property("note", f"{moment(note.at)}, {note.by}: {note.text}") for note in incident.notes),
-        Property("silent", f"{ranks_text(silent)}: no output while the others reported" if silent else ""),
+        Property(
+            "silent",
+            f"{ranks_text(silent, every=True)}: no output while the others reported" if silent else "",
+        ),
         Property("why", incident.explain),
     ]
     return [fact for fact in known if fact.text]
@@ -74,14 +77,8 @@ def followers(incident: Incident) -> str:
     if not incident.followers:
         return "none"
     ranks = sorted({alert.rank for alert in incident.alerts if alert.rank is not None} - {incident.rank})
-    named = f" ({ranks_text(ranks)})" if len(ranks) == incident.followers else ""
+    named = f" ({ranks_text(ranks, every=True)})" if len(ranks) == incident.followers else ""
     return f"{incident.followers}{named}"
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """Return `rank 3`, `ranks 0-2,4-7`."""
-    word = "rank" if len(ranks) == 1 else "ranks"
-    return f"{word} {folded(ranks)}"
 
 
 def notes(incident: Incident, now: float) -> list[Item]:

@@ -10,7 +10,7 @@ from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, TIMEOUTS
 from gpuwatch.hosts.plan import Allocation
-from gpuwatch.number_text import duration, plural, ranges
+from gpuwatch.number_text import duration, folded, plural, ranges
 from gpuwatch.plain import plain
 from gpuwatch.rules.model.failure_class import FailureClass
 
@@ -202,10 +202,14 @@ def job_text(job: str | None) -> str:
     return f"job {job}" if job else "the job"
 
 
-def ranks_text(ranks: Iterable[int]) -> str:
-    """Return `rank 3` or `ranks 4-7`."""
+def ranks_text(ranks: Iterable[int], *, every: bool = False) -> str:
+    """Return `rank 3` or `ranks 0-2, 4-7`.
+
+    `every`: name all ranks, in the form of command-line options: `ranks 0-2,4-7`.
+    """
     listed = list(ranks)
-    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {ranges(listed)}"
+    numbers = folded(listed) if every else ranges(listed)
+    return f"rank {numbers}" if len(listed) == 1 else f"ranks {numbers}"
 
 
 def guessed(text: str) -> str:

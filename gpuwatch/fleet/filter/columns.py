@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ from gpuwatch.wire import Process
 Numbers: TypeAlias = "tuple[float, ...] | None"
 Words: TypeAlias = "tuple[str, ...] | None"
 """All values of a column (a GPU has several processes); None: unknown, (): known to have none."""
+
+_Value = TypeVar("_Value", float, str)
 
 REASONS = (
     "idle", "app_clocks", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "power_brake",
@@ -133,14 +135,20 @@ def _processes(node: Node, gpu: Gpu | None) -> list[Process] | None:
     return [process for process in node.processes if any(hold.uuid == uuid for hold in process.gpus)]
 
 
-def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn:
-    def read(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
+def _of_processes(
+    read_one: Callable[[Process], _Value | None],
+) -> Callable[[Node, Gpu | None, float], tuple[_Value, ...] | None]:
+    def read(node: Node, gpu: Gpu | None, _now: float) -> tuple[_Value, ...] | None:
         processes = _processes(node, gpu)
         if processes is None:
             return None
         return tuple(value for process in processes if (value := read_one(process)) is not None)
 
-    return NumberColumn(units.COUNT, read)
+    return read
+
+
+def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn:
+    return NumberColumn(units.COUNT, _of_processes(read_one))
 
 
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
@@ -157,13 +165,7 @@ def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
 
 
 def _process_words(read_one: Callable[[Process], str | None]) -> WordColumn:
-    def read(node: Node, gpu: Gpu | None, _now: float) -> Words:
-        processes = _processes(node, gpu)
-        if processes is None:
-            return None
-        return tuple(value for process in processes if (value := read_one(process)) is not None)
-
-    return WordColumn(read)
+    return WordColumn(_of_processes(read_one))
 
 
 def _of_gpu(read_one: Callable[[Gpu], str | None]) -> WordColumn:

@@ -99,6 +99,14 @@ class Text(Shape):
         return {"type": kinds, "pattern": f"^(?:{self.pattern})$", "maxLength": self.limit}
 
 
+class SecretText(Text):
+    """The shape of a text that may be a secret: errors do not quote an invalid value."""
+
+    def refuse(self, node: yaml.Node, problems: Problems) -> None:
+        """Report the invalid value at `node`, without quoting it."""
+        problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
+
+
 class Keyword(Shape):
     """The shape of a value that is one of a few words; an old name of a word is read as the new one."""
 

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, WriterKey
 from gpuwatch.plain import plain
-from gpuwatch.report.once.jobs import training_facts
+from gpuwatch.report.once.jobs import finite, training_facts
 
 Row: TypeAlias = dict[str, Any]
 MAX_ALERTS_KEPT = 100_000
@@ -137,8 +137,3 @@ def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
         "communication_s": finite(step.communication_s),
         "eta_s": finite(progress.value("eta_s")),
     }
-
-
-def finite(value: float | None) -> float | None:
-    """Return the value; None if it is not finite, since JSON has no NaN (an alert reports the NaN)."""
-    return value if value is not None and math.isfinite(value) else None

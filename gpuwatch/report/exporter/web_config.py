@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bcrypt
-import yaml
 
-from gpuwatch.hosts.validation.document import compose, place
+from gpuwatch.hosts.validation.document import compose
 from gpuwatch.hosts.validation.errors import HostsError, Problems
-from gpuwatch.hosts.validation.shapes import Keyword, Text
+from gpuwatch.hosts.validation.shapes import Keyword, SecretText, Text
 from gpuwatch.hosts.validation.structures import Key, MapOf, Record
 from gpuwatch.whole_file import read_own
 
@@ -27,14 +26,6 @@ KEPT_LOGINS = 64
 MAX_WAITING = 4
 """Maximum number of passwords of one address that wait to be verified; each takes about 50 ms."""
 NO_CLIENT, NEEDS_CLIENT = "NoClientCert", "RequireAndVerifyClientCert"
-
-
-class HashText(Text):
-    """The schema of a bcrypt hash. Errors do not quote an invalid value: it may be a plain password."""
-
-    def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Report the invalid value at `node`, without quoting it."""
-        problems.refuse(place(node), f"must be {self.what} (the value is not shown)")
 
 
 _PATH = Text("the path of a file, relative to this one", r"[^\x00]+")
@@ -60,7 +51,7 @@ _SHAPE = Record(
             MapOf(
                 "a mapping of users to bcrypt hashes",
                 Text("a user name without a colon", r"[^:]+", 200),
-                HashText(
+                SecretText(
                     "a bcrypt hash, as `htpasswd -nBC 10 USER` prints it",
                     r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}",
                 ),

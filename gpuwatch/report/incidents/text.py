@@ -13,7 +13,7 @@ from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
-from gpuwatch.diagnose.model.text import clock
+from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.number_text import listed
 from gpuwatch.plain import plain
 
@@ -117,7 +117,7 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     ranks = sorted({alert.rank for alert in alerts if alert.rank is not None})
     times = f"  {count} times" if count > 1 else ""
     where = f" on {listed(nodes)}" if nodes else ""
-    whose = f", {content.ranks_text(ranks)}" if ranks else ""
+    whose = f", {ranks_text(ranks, every=True)}" if ranks else ""
     at = f"  {place(first.proof[0])}" if first.proof else ""
     over = all(alert.recovered and not remains(alert) for alert in alerts)
     after = f"  {went_on(first)}" if over else ""

@@ -60,9 +60,9 @@ def job_row(made: JobFacts, now: float, wall: float) -> dict[str, Any]:
         "step": _whole(values.get("step")),
         "total_steps": _whole(values.get("total_steps")),
         "epoch": values.get("epoch"),
-        "loss": _number(values.get("loss")),
+        "loss": finite(values.get("loss")),
         "learning_rate": values.get("lr"),
-        "grad_norm": _number(values.get("grad_norm")),
+        "grad_norm": finite(values.get("grad_norm")),
         "tokens_per_s": values.get("tokens_per_s"),
         "job_tokens_per_s": None if made.job_tokens_per_s is None else made.job_tokens_per_s.value,
         "samples_per_s": values.get("samples_per_s"),
@@ -83,7 +83,7 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _number(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
     """Return the value; None if it is not finite, since JSON has no NaN (an alert reports the NaN)."""
     return value if value is not None and math.isfinite(value) else None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.plain import plain
+from gpuwatch.report.rules.rules import print_part
 from gpuwatch.rules.scoring.score_progress import FIELDS, FieldScore, Labelled, ProgressScore, same
 
 
@@ -23,17 +23,17 @@ def print_fields(score: ProgressScore, file: IO[str]) -> None:
         style = "" if each.right == each.expected == each.given else "yellow" if each.right else "red"
         cells = (each.lines, each.expected, each.given, each.right)
         table.add_row(Text(plain(name), style), *(str(cell) for cell in cells))
-    _print(file, table)
+    print_part(file, table)
     total = score.total
-    _print(file, Text(f"field recall     {_of(total.recall, total, total.expected)}"))
-    _print(file, Text(f"field precision  {_of(total.precision, total, total.given)}"))
+    print_part(file, Text(f"field recall     {_of(total.recall, total, total.expected)}"))
+    print_part(file, Text(f"field precision  {_of(total.precision, total, total.given)}"))
 
 
 def print_wrong(score: ProgressScore, file: IO[str]) -> None:
     """Write every labelled line of which a field is missing, wrong or extra."""
     for line, given in score.failures:
-        _print(file, Text(f"{plain(line.id)}: {plain(line.dialect)}; {', '.join(_faults(line, given))}"))
-        _print(file, Text(f"    {plain(line.line[:300])}", "dim"))
+        print_part(file, Text(f"{plain(line.id)}: {plain(line.dialect)}; {', '.join(_faults(line, given))}"))
+        print_part(file, Text(f"    {plain(line.line[:300])}", "dim"))
 
 
 def _faults(line: Labelled, given: dict[str, Any]) -> Iterator[str]:
@@ -52,7 +52,3 @@ def _faults(line: Labelled, given: dict[str, Any]) -> Iterator[str]:
 def _of(share: float | None, total: FieldScore, whole: int) -> str:
     value = "-" if share is None else f"{share:.3f}"
     return f"{value}  ({total.right} of {whole})"
-
-
-def _print(file: IO[str], what: Text | Table) -> None:
-    Console(file=file, soft_wrap=True, highlight=False, markup=False, emoji=False).print(what)

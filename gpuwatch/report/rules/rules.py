@@ -35,8 +35,8 @@ def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
             table.add_row(Text("-", "dim"), rule.kind, rule.id, Text(rule.title))
             continue
         table.add_row(Text(rule.severity, STYLES[rule.severity]), rule.role, rule.id, Text(rule.title))
-    _print(file, table)
-    _print(file, Text(f"{plural(len(rules), 'rule')}", "dim"))
+    print_part(file, table)
+    print_part(file, Text(f"{plural(len(rules), 'rule')}", "dim"))
 
 
 def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
@@ -70,7 +70,7 @@ def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
     ):
         parts.extend(_under(heading, texts))
     for part in parts:
-        _print(file, part)
+        print_part(file, part)
 
 
 def _print_dialect(dialect: Dialect, pack: str, file: IO[str]) -> None:
@@ -86,7 +86,7 @@ def _print_dialect(dialect: Dialect, pack: str, file: IO[str]) -> None:
     ):
         parts.extend(_under(heading, texts))
     for part in parts:
-        _print(file, part)
+        print_part(file, part)
 
 
 def _under(heading: str, texts: Iterable[str]) -> Iterator[Text]:
@@ -113,13 +113,13 @@ def print_score(score: Score, file: IO[str]) -> None:
             str(each["detected"]),
             str(each["class_correct"]),
         )
-    _print(file, table)
+    print_part(file, table)
     for line in (
         f"recall           {_of(facts, 'recall', 'detected', 'positives')}",
         f"class accuracy   {_of(facts, 'class_accuracy', 'class_correct', 'positives')}",
         f"false alarms     {_of(facts, 'false_alarm_rate', 'false_alarms', 'negatives')}",
     ):
-        _print(file, Text(line))
+        print_part(file, Text(line))
 
 
 def print_failures(score: Score, file: IO[str]) -> None:
@@ -136,7 +136,7 @@ def print_failures(score: Score, file: IO[str]) -> None:
 def _failure(what: str, judged: ScoredExcerpt, findings: Iterable[dict[str, Any]], file: IO[str]) -> None:
     excerpt = judged.excerpt
     found = ", ".join(f"{f['rule']} ({f['severity']})" for f in findings) or "nothing"
-    _print(
+    print_part(
         file,
         Text(
             f"{what} {plain(excerpt.id)}: {plain(excerpt.label)} ({plain(excerpt.severity)}); found {found}"
@@ -144,7 +144,7 @@ def _failure(what: str, judged: ScoredExcerpt, findings: Iterable[dict[str, Any]
     )
     for index, line in enumerate(excerpt.lines):
         mark = ">" if index == excerpt.key_line else " "
-        _print(file, Text(f"  {mark} {plain(line[:300])}", "dim"))
+        print_part(file, Text(f"  {mark} {plain(line[:300])}", "dim"))
 
 
 def _of(facts: dict[str, Any], share: str, part: str, whole: str) -> str:
@@ -152,5 +152,6 @@ def _of(facts: dict[str, Any], share: str, part: str, whole: str) -> str:
     return f"{value}  ({facts[part]} of {facts[whole]})"
 
 
-def _print(file: IO[str], what: Text | Table) -> None:
+def print_part(file: IO[str], what: Text | Table) -> None:
+    """Print a line or a table in the width that it needs."""
     Console(file=file, soft_wrap=True, highlight=False, markup=False, emoji=False).print(what)

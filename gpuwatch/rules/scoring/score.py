@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from msgspec import Struct
@@ -119,12 +119,14 @@ def prefilter_of(ruleset: RuleSet) -> Prefilter:
     return Prefilter(ruleset)
 
 
+def new_scanner(ruleset: RuleSet) -> Scanner:
+    """Return a scanner of one excerpt."""
+    return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
+
+
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:
     """Return an agent's findings in a file with only these lines; empty if the scan takes too long."""
     data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
-
-    def new() -> Scanner:
-        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
         newest = {
@@ -132,7 +134,7 @@ def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]
         }
         return list(newest.values())
 
-    return scanned(ruleset, "excerpt.log", new, scan) or []
+    return scanned(ruleset, "excerpt.log", partial(new_scanner, ruleset), scan) or []
 
 
 def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
 from gpuwatch.rules.scoring.labelled_file import LabelledFile
-from gpuwatch.rules.scoring.score import ARRIVAL_TIME, prefilter_of
+from gpuwatch.rules.scoring.score import ARRIVAL_TIME, new_scanner
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
 EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
@@ -120,9 +120,6 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
     If two writers are on the line, the first one counts.
     """
 
-    def new() -> Scanner:
-        return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
-
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
         scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVAL_TIME)
         scanner.end()
@@ -130,7 +127,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     offset = -1
-    for frame in scanned(ruleset, "excerpt.log", new, scan) or []:
+    for frame in scanned(ruleset, "excerpt.log", partial(new_scanner, ruleset), scan) or []:
         reported = {
             **frame["fields"],
             **{name: frame[name] for name in ("rank", "phases_s") if name in frame},

@@ -13,11 +13,11 @@ from gpuwatch.diagnose.model.text import clock, when
 from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.number_text import age_text
 from gpuwatch.tui.incidents.incident_list import standing_of
-from gpuwatch.tui.incidents.incident_timeline import rank_rows
+from gpuwatch.tui.incidents.incident_timeline import IncidentPage, rank_rows
 from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.lines.block_rows import painted
-from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem, hanging
+from gpuwatch.tui.toolkit.lines.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.lines.rows import Row, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -30,20 +30,16 @@ CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
 }
 
 
-class IncidentHead(ItemPage):
+class IncidentHead(IncidentPage):
     """The pane with the headline and the confidence of the shown incident, which never scrolls away."""
 
     DEFAULT_CSS = "IncidentHead { height: 4; background: $surface; overflow-y: hidden; }"
 
     def __init__(self) -> None:
-        super().__init__(id="incident-head")
-        self.ident: str | None = None
-
-    def made_for(self) -> Hashable:
-        return id(self.view_state.snapshot), self.ident
+        super().__init__("incident-head")
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        if (ident := self.ident) and (incident := self.view_state.snapshot.incident(ident)):
+        if incident := self.incident():
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
             if incident.recurrence is not None and incident.recurrence.text:
@@ -91,24 +87,19 @@ class IncidentHead(ItemPage):
         )
 
 
-class IncidentDetail(ItemPage):
+class IncidentDetail(IncidentPage):
     """The page with the selected incident in full: what happened where, what to do, evidence."""
 
     DEFAULT_CSS = "IncidentDetail { width: 1fr; height: 1fr; }"
 
     def __init__(self) -> None:
-        super().__init__(id="incident")
-        self.ident: str | None = None
+        super().__init__("incident")
         self.with_moments = False
         """True if it contains the timeline, because there is no room beside it."""
 
-    def incident(self) -> Incident | None:
-        """Return the shown incident; None if there is none."""
-        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
-
     def made_for(self) -> Hashable:
         question = self.view_state.questions.get(self.ident)
-        return id(self.view_state.snapshot), self.ident, self.with_moments, question and question.version
+        return super().made_for(), self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
         """Move the cursor; up from the first item moves the focus to the headline."""

@@ -111,14 +111,13 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> I
     yield tuple(legend)
 
 
-class IncidentMoments(ItemPage):
-    """The pane with the timeline of the shown incident, beside its detail if there is room."""
+class IncidentPage(ItemPage):
+    """A pane about the incident that the screen shows."""
 
-    DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"
-
-    def __init__(self) -> None:
-        super().__init__(id="moments")
+    def __init__(self, ident: str) -> None:
+        super().__init__(id=ident)
         self.ident: str | None = None
+        """Id of the shown incident; None: there is none."""
 
     def incident(self) -> Incident | None:
         """Return the shown incident; None if there is none."""
@@ -126,6 +125,15 @@ class IncidentMoments(ItemPage):
 
     def made_for(self) -> Hashable:
         return id(self.view_state.snapshot), self.ident
+
+
+class IncidentMoments(IncidentPage):
+    """The pane with the timeline of the shown incident, beside its detail if there is room."""
+
+    DEFAULT_CSS = "IncidentMoments { width: 1fr; height: 1fr; margin: 0 0 0 2; }"
+
+    def __init__(self) -> None:
+        super().__init__("moments")
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         incident = self.incident()

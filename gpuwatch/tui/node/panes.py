@@ -24,10 +24,6 @@ from gpuwatch.wire import NO_PYTHON, Disk, Event, IbPort, Nic, Process
 Builder: TypeAlias = "Callable[[NodeView, int, StyleSet, float], list[Row]]"
 
 
-def _text(value: object) -> str:
-    return UNKNOWN if value is None else str(value)
-
-
 # --------------------------------------------------------------------------- processes
 
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.health.node_checks import since
 from gpuwatch.diagnose.training.job_view.facts import RankRow
 from gpuwatch.fleet.nodes import units
 from gpuwatch.number_text import UNKNOWN, age_text, scaled_text
@@ -50,10 +51,6 @@ def step_text(seconds: float) -> str:
     return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
 
 
-def _age(at: float | None, now: float) -> float | None:
-    return None if at is None else max(0.0, now - at)
-
-
 q = units
 COLUMNS = (
     RankColumn("step", "step", 8, 99, lambda r, _: r.step, lambda v: f"{v:.0f}", "log", "", falling=False),
@@ -72,9 +69,9 @@ COLUMNS = (
     RankColumn("power", "power", 5, 80, lambda r, _: r.power_w, q.WATTS.text, "gpu", "power_w"),
     RankColumn("temp", "temp", 4, 86, lambda r, _: r.temperature_c, q.CELSIUS.text, "gpu", "temperature_c"),
     RankColumn("throttle", "throt", 5, 92, lambda r, _: r.throttle_pct, q.PERCENT.text, "gpu", "throttle"),
-    RankColumn("log", "log age", 7, 96, lambda r, n: _age(r.wrote_at, n), age_text, "age", "log"),
-    RankColumn("step_age", "step age", 8, 40, lambda r, n: _age(r.reported_at, n), age_text, "age"),
-    RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: _age(r.gpu_at, n), age_text, "age"),
+    RankColumn("log", "log age", 7, 96, lambda r, n: since(r.wrote_at, n), age_text, "age", "log"),
+    RankColumn("step_age", "step age", 8, 40, lambda r, n: since(r.reported_at, n), age_text, "age"),
+    RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: since(r.gpu_at, n), age_text, "age"),
 )  # fmt: skip
 """All columns in screen order."""
 SORTS = ("rank", *(column.name for column in COLUMNS))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.plain import plain
-from gpuwatch.report.dmon.json_stream import EMPTY_STEP, Row, finite
+from gpuwatch.report.dmon.json_stream import EMPTY_STEP, Row
+from gpuwatch.report.once.jobs import finite
 from gpuwatch.runs.sessions.folders.log_text import MAX_LINE_CHARS
 from gpuwatch.runs.sessions.folders.main_log import METRICS, PAIR, PART, STEP
 
