@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.plain import plain
-from gpuwatch.report.rules.rules import print_part
+from gpuwatch.report.output.console import STYLES
+from gpuwatch.report.rules.rules import print_part, score_style
 from gpuwatch.rules.scoring.score_progress import FIELDS, FieldScore, Labelled, ProgressScore, same
 
 
@@ -20,7 +21,9 @@ def print_fields(score: ProgressScore, file: IO[str]) -> None:
     for heading in ("lines", "expected", "given", "right"):
         table.add_column(heading, justify="right")
     for name, each in sorted(score.dialects.items()):
-        style = "" if each.right == each.expected == each.given else "yellow" if each.right else "red"
+        style = STYLES[
+            score_style(is_right=each.right == each.expected == each.given, is_part_right=each.right > 0)
+        ]
         cells = (each.lines, each.expected, each.given, each.right)
         table.add_row(Text(plain(name), style), *(str(cell) for cell in cells))
     print_part(file, table)

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuwatch.blocks.model import Style
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain, plain_json
+from gpuwatch.report.output.console import STYLES
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Score, ScoredExcerpt
-
-STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 
 
 def rules_json(rules: Sequence[Rule | Dialect]) -> str:
@@ -106,7 +106,11 @@ def print_score(score: Score, file: IO[str]) -> None:
     for heading in ("excerpts", "detected", "right class"):
         table.add_column(heading, justify="right")
     for name, each in facts["classes"].items():
-        style = "" if each["class_correct"] == each["positives"] else "yellow" if each["detected"] else "red"
+        style = STYLES[
+            score_style(
+                is_right=each["class_correct"] == each["positives"], is_part_right=each["detected"] > 0
+            )
+        ]
         table.add_row(
             Text(plain(name), style),
             str(each["positives"]),
@@ -150,6 +154,11 @@ def _failure(what: str, judged: ScoredExcerpt, findings: Iterable[dict[str, Any]
 def _of(facts: dict[str, Any], share: str, part: str, whole: str) -> str:
     value = "-" if facts[share] is None else f"{facts[share]:.3f}"
     return f"{value}  ({facts[part]} of {facts[whole]})"
+
+
+def score_style(*, is_right: bool, is_part_right: bool) -> Style:
+    """Return the style of a row of a score."""
+    return "plain" if is_right else "warning" if is_part_right else "error"
 
 
 def print_part(file: IO[str], what: Text | Table) -> None:
