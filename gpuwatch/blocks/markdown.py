@@ -79,18 +79,19 @@ def _lines(block: Block, trusted: Trusted) -> Iterator[str]:
         case Table():
             if block.title:
                 yield from (f"### {escaped(block.title)}", "")
-            yield from _table(block)
+            yield from _table(block, own=trusted == "all")
         case Plot():
             yield from _lines(_plots([block]), trusted)
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield f"| {' | '.join(map(_cell, table.columns))} |"
+def _table(table: Table, *, own: bool) -> Iterator[str]:
+    """Yield the lines of a table; the columns' names, and the cells unless they are `own`, are escaped."""
+    yield f"| {' | '.join(_cell(name, own=False) for name in table.columns)} |"
     yield f"|{'---|' * len(table.columns)}"
     for first, *others in table.rows:
         is_file = table.linked and not first.endswith("/")
-        name = f"[{first}]({first})" if is_file else _cell(first)
-        yield f"| {' | '.join([name, *map(_cell, others)])} |"
+        name = f"[{first}]({first})" if is_file else _cell(first, own=own)
+        yield f"| {' | '.join([name, *(_cell(text, own=own) for text in others)])} |"
 
 
 def _plots(plots: Iterable[Plot]) -> Table:
@@ -104,9 +105,9 @@ def _plots(plots: Iterable[Plot]) -> Table:
     return Table(("Quantity", "Line", "First", "Last", "Lowest", "Highest"), tuple(rows))
 
 
-def _cell(text: str) -> str:
-    """Return escaped text for a cell of a table, in which code may not have a bare `|` either."""
-    return _OPEN_PIPE.sub(r"\|", escaped(text))
+def _cell(text: str, *, own: bool) -> str:
+    """Return text for a cell of a table, in which code may not have a bare `|` either."""
+    return _OPEN_PIPE.sub(r"\|", _text(text, own))
 
 
 def _text(text: str, own: bool) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
+from gpuwatch.blocks.markdown import code, markdown
+from gpuwatch.blocks.model import Block, Heading, Table
 from gpuwatch.tui.toolkit import keys
 
 INTRODUCTION = """\
@@ -19,14 +22,16 @@ the terminal).
 
 def page() -> str:
     """Return the content of docs/keys.md."""
-    parts = [INTRODUCTION]
+    return f"{INTRODUCTION}\n{markdown(_sections(), 'all')}"
+
+
+def _sections() -> Iterator[Block]:
     for title, bindings in keys.SECTIONS:
-        rows = []
-        for binding in bindings:
-            names = " ".join(f"`{name}`" for name in keys.shown(binding))
-            rows.append(f"| {names} | {keys.meaning(binding)} | `{binding.id}` |\n")
-        parts.append(f"\n## {title}\n\n| key | what it does | id |\n|---|---|---|\n{''.join(rows)}")
-    return "".join(parts)
+        rows = (
+            (" ".join(map(code, keys.shown(binding))), keys.meaning(binding), code(binding.id or ""))
+            for binding in bindings
+        )
+        yield from (Heading(title, 2), Table(("key", "what it does", "id"), tuple(rows)))
 
 
 if __name__ == "__main__":

@@ -162,7 +162,6 @@ MIN_LINES = 36
 ALONE = {
     "gpuwatch.__main__": "`python -m gpuwatch`",
     "gpuwatch.tui.browser_driver": "only `serve` loads Textual's driver for browsers",
-    "gpuwatch.tui.key_reference": "`python -m gpuwatch.tui.key_reference`",
     "gpuwatch.report.output.read_progress": "as `gpuwatch.report.scan.progress`",
     "gpuwatch.report.scan.progress": "`cli/analysis/scan` uses it, but only `tui` and `report` import rich",
 }

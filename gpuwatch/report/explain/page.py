@@ -6,9 +6,10 @@ Run it as `python -m gpuwatch.report.explain.page`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
-from gpuwatch.blocks.markdown import markdown
-from gpuwatch.blocks.model import Heading, Line
+from gpuwatch.blocks.markdown import code, markdown
+from gpuwatch.blocks.model import Block, Heading, Line, Table
 from gpuwatch.diagnose.explanations.explanation import of_topic
 from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
@@ -33,11 +34,7 @@ def playbook_page() -> str:
     """Return the whole page as Markdown."""
     parts = [HEAD, "## Topics\n", *(f"- [{each.title}](#{each.id})" for each in topics()), ""]
     parts += map(topic_text, topics())
-    for group, meanings in metric_meanings().items():
-        parts += [f"## {GROUPS[group]}", "", "| name | what | unit | how it is read | normal | a bad value |"]
-        parts += ["|---|---|---|---|---|---|"]
-        parts += [metric_line(group, name, meaning) for name, meaning in meanings.items()] + [""]
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join([*parts, markdown(_metrics(), "all")])
 
 
 def topic_text(topic: Topic) -> str:
@@ -48,12 +45,17 @@ def topic_text(topic: Topic) -> str:
     return f'<a id="{topic.id}"></a>\n' + markdown(blocks, "all")
 
 
-def metric_line(group: str, name: str, meaning: MetricMeaning) -> str:
-    """Return the table row of one metric."""
+def _metrics() -> Iterator[Block]:
+    columns = ("name", "what", "unit", "how it is read", "normal", "a bad value")
+    for group, meanings in metric_meanings().items():
+        rows = tuple(_metric_row(group, name, meaning) for name, meaning in meanings.items())
+        yield from (Heading(GROUPS[group], 2), Table(columns, rows))
+
+
+def _metric_row(group: str, name: str, meaning: MetricMeaning) -> tuple[str, ...]:
     metric = METRICS.get(name) if group == "gpu" else NODE_METRICS.get(name) if group == "node" else None
     unit = metric.quantity.unit if metric is not None else ""
-    cells = (f"`{name}`", meaning.what, unit, meaning.read, meaning.normal, meaning.bad)
-    return "| " + " | ".join(cells) + " |"
+    return (code(name), meaning.what, unit, meaning.read, meaning.normal, meaning.bad)
 
 
 if __name__ == "__main__":
