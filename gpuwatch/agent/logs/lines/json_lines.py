@@ -66,7 +66,7 @@ _LEVEL = pattern_of(r"[^\W\d_]{2,12}$")
 _ESCAPE = pattern_of(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
 _HALF_CHARACTER = pattern_of(r"[\ud800-\udfff]")
 """Half of a character, as in `"\\ud83d"` of a record that was cut: it cannot be sent."""
-_BYTES = pattern_of(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
+_BYTES = pattern_of(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3})*)\]')
 """journald's form of a message with an unprintable byte: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
@@ -179,7 +179,7 @@ def _outcome(parts: "list[dict[str, Any]]") -> str:
 
 def has_escapes(data: bytes) -> bool:
     """Return True if the data contains JSON lines with escapes, which `unescaped` resolves."""
-    return b'{"' in data and (b"\\" in data or b'"MESSAGE"' in data)
+    return b'{"' in data and b"\\" in data
 
 
 def unescaped(data: bytes) -> bytes:
@@ -187,9 +187,22 @@ def unescaped(data: bytes) -> bytes:
 
     It is for word searches.
     """
-    if b'"MESSAGE"' in data:
-        data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
+
+
+def without_byte_lists(data: bytes) -> bytes:
+    """Return log bytes with journald's lists of a message's bytes replaced by the message as a JSON string.
+
+    A list is about five times as long as its message, so that a line may be cut before its end.
+    """
+    return _BYTES.sub(_as_string, data) if b'"MESSAGE"' in data else data
+
+
+def _as_string(found: "re.Match[bytes]") -> bytes:
+    text = _characters([int(each) for each in found.group(1).split(b",")])
+    if text is None:
+        return found.group()
+    return b'"MESSAGE":' + json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def escaped(text: bytes) -> "list[bytes]":
@@ -198,12 +211,6 @@ def escaped(text: bytes) -> "list[bytes]":
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
     return sorted(forms - {text})
-
-
-def _decoded(found: "re.Match[bytes]") -> bytes:
-    codes = [int(each) for each in found.group(1).split(b",")]
-    text = bytes(bytearray(code if 32 <= code < 256 else 32 for code in codes))
-    return text.replace(b'"', b" ").replace(b"\\", b" ").ljust(len(found.group()))
 
 
 def _characters(codes: "list[Any]") -> "str | None":

@@ -107,7 +107,10 @@ class Chunk(object):
         return self._base + raw
 
     def above(self, start: int, most: int) -> "list[bytes]":
-        """Return up to `most` non-blank lines before the line at `start`, in order."""
+        """Return up to `most` non-blank lines before the line at `start`, in order.
+
+        `start` may be inside of a line too long to search as one.
+        """
         if most <= 0:
             return []
         at, count, lines = self._lines_above
@@ -128,6 +131,8 @@ class Chunk(object):
             lines = _END.split(before)
             if not whole:
                 del lines[0]  # may be cut
+            if before[-1:] not in (b"\r", b"\n"):
+                del lines[-1:]  # `start` is inside of a long line: this is its beginning
             last = list(islice((line for line in reversed(lines) if line.strip()), most))
             if len(last) >= most or whole or size >= PAST_BYTES:
                 return last[::-1]

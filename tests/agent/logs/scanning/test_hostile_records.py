@@ -75,6 +75,24 @@ def test_an_error_is_found_where_a_long_line_is_cut(before: str, length: int) ->
     assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\nend\n")}
 
 
+@pytest.mark.parametrize("unit", ["a@b.c ", "'a' \"b\" ", "\\a \\n ", '{"a": 1} ', "[ ( { "])
+@pytest.mark.parametrize("length", [4096, 16_340, 16_390, 20_400, 70_000])
+def test_the_beginning_of_a_long_line_is_not_read_as_the_line_above_it(unit: str, length: int) -> None:
+    error = "Out of memory error on GPU 1. Cannot allocate 2.250000GB memory on GPU 1, 38.100000GB memory"
+    line = f"{(unit * length)[:length]} {error} has been allocated"
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\nnext line\n")}
+
+
+@pytest.mark.parametrize("length", [300, 3500, 12_250, 33_000])
+@pytest.mark.parametrize("field", ["MESSAGE", "PAD"])
+def test_a_long_message_that_journald_lists_as_bytes_is_searched(field: str, length: int) -> None:
+    padding = "alpha " * (length // 6)
+    text = f"{padding}{OUT_OF_MEMORY}" if field == "MESSAGE" else OUT_OF_MEMORY
+    record = json.dumps({"_HOSTNAME": "n1", "PAD": padding, "MESSAGE": list(text.encode())})
+    for line in (record, f"\x0c{record}\x0c"):
+        assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), f"{line}\n")}
+
+
 @pytest.mark.parametrize("length", [2000, 3000, 4000])
 def test_a_message_is_searched_around_its_own_characters(length: int) -> None:
     """Not around offsets in bytes, or in the record that contains it."""
