@@ -84,14 +84,29 @@ def _tags_of(heads: _Heads, worlds: set[int]) -> Iterator[LearnedTag]:
         ranks = ranks_of_pairs(pairs, worlds)
         if ranks:
             yield LearnedTag(pattern, ranks)
+    accepted: list[tuple[NumberedPlace, dict[str, int]]] = []
     for place in sorted(heads.places.values(), key=lambda place: -sum(place.lines.values())):
-        pattern, first = pattern_at(place.slot), is_head(place.slot)
         ranks = ranks_at(place, worlds, heads.sizes)
         if ranks:
-            yield LearnedTag(pattern, ranks, first)
+            accepted.append((place, ranks))
         elif restarts(place) and len(place.lines) > 1:
+            pattern, first = pattern_at(place.slot), is_head(place.slot)
             for file, own in ranks_by_file(place, worlds).items():
                 yield LearnedTag(pattern, own, first, file)
+    for place, ranks in _of_whole_jobs(accepted, worlds):
+        yield LearnedTag(pattern_at(place.slot), ranks, is_head(place.slot))
+
+
+def _of_whole_jobs(
+    accepted: Sequence[tuple[NumberedPlace, dict[str, int]]], worlds: set[int]
+) -> Sequence[tuple[NumberedPlace, dict[str, int]]]:
+    """Return the places with as many numbers as the job has ranks, if there are any; else all.
+
+    In `proc 7/16 @ node-1` both numbers differ by line, and those of the nodes are fewer.
+    """
+    sizes = {*worlds, *(of for place, _ in accepted for of in place.of if of is not None)}
+    whole = [(place, ranks) for place, ranks in accepted if len(ranks) in sizes]
+    return whole or accepted
 
 
 def _some(lines: Sequence[bytes], count: int) -> list[bytes]:

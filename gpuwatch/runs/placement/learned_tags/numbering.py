@@ -191,6 +191,8 @@ def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool)
     lost = sum(writer.lost == 1 for writer in place.writers.values()) >= max(1, count / 2)
     varied = sum(len(writer.forms) > 1 for writer in place.writers.values()) >= most
     turns = place.falls > 1
+    if place.of == {count} and PROCESS_WORD.search(place.words) is not None:
+        return MIN_SCORE  # `proc 7/16`, and all 16 write
     if not named and not ((varied or lost or count in world) and alike):
         return 0
     points = 2 * named + 2 * (count in world) + 2 * lost + varied + (alike > 1) + turns

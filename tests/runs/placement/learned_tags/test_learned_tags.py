@@ -118,3 +118,12 @@ def test_a_tag_that_introduces_itself_names_its_rank() -> None:
 def test_a_scan_names_the_rank(tmp_path: Path) -> None:
     tags = [f"2026-11-18 04:00:0{n} | kite #{n:02} | " for n in range(6)]
     assert first_incident(tmp_path, {"all.log": "\n".join(lines(tags, 4, cause=OOM))}).rank == 4
+
+
+def test_the_process_out_of_all_is_the_rank_and_not_its_host() -> None:
+    """Rank 0 logs the steps, each of the others one line at the start and one at the end."""
+    tags = [f"proc {n}/8 @ hx-{n // 2} | 2026-10-17 03:00:{n:02} " for n in range(8)]
+    text = [f"{tag}setup done" for tag in tags]
+    text += [f"proc 0/8 @ hx-0 | 2026-10-17 03:01:{step:02} iter {step} loss 4.{step}" for step in range(10)]
+    text += [f"{tag}{LOST}" for tag in tags]
+    assert ranks_of({"all.log": iter(text)}) == [{str(n): n for n in range(8)}]
