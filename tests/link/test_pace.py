@@ -182,6 +182,18 @@ def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:
     assert later.error_s == 0.25
 
 
+def test_readings_that_agree_do_not_move_the_offset() -> None:
+    """A new offset moves the times of all that the node has logged: 08:00:45 to 08:00:44 and back."""
+    clock = ClockComparison()
+    assert clock.add(0.0, 1000.0, 1000.0, 0.004) is not None
+    pings = [(5.0 * n, (0.003, 0.004, 0.006)[n % 3]) for n in range(1, 60)]
+    moved = [clock.add(at, 1000 + at, 1000.0 + at - trip / 3, trip) for at, trip in pings]
+    assert moved == [None] * len(pings), "five minutes of equal clocks"
+    drifted = clock.add(400.0, 1400.0, 1400.05, 0.004)
+    assert drifted is not None
+    assert round(drifted.offset_s, 3) == 0.052
+
+
 def test_room_for_descriptors_is_raised_and_never_lowered() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

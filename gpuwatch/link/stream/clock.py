@@ -11,7 +11,11 @@ SLEW_S = 0.1
 
 
 class ClockComparison:
-    """The offset of one node's clock: the reading with the smallest error in the last minute (RFC 5905)."""
+    """The offset of one node's clock: the reading with the smallest error in the last minute (RFC 5905).
+
+    A reported reading stays as long as the best one agrees with it and has not less than half its error:
+    every change of the offset moves the times of what the node has logged.
+    """
 
     def __init__(self) -> None:
         self._readings: list[tuple[float, ClockReading]] = []
@@ -31,10 +35,16 @@ class ClockComparison:
         kept = ((at, each) for at, each in self._readings if at >= now - WINDOW_S and _agree(each, newest))
         self._readings = [*kept, (now, newest)]
         best = min((reading for _, reading in self._readings), key=lambda reading: reading.error_s)
-        if best == self._reported:
+        if self._reported is not None and _still_right(self._reported, best):
             return None
         self._reported = best
         return best
+
+
+def _still_right(reported: ClockReading, best: ClockReading) -> bool:
+    """Return True if the best reading neither contradicts the reported one nor is twice as exact."""
+    apart = abs(reported.offset_s - best.offset_s)
+    return apart <= reported.error_s + best.error_s and best.error_s > reported.error_s / 2
 
 
 def _agree(before: ClockReading, newest: ClockReading) -> bool:

@@ -88,14 +88,14 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 
-def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
+def sentence(incident: Incident, look: StyleSet, width: int, wall: float) -> list[Segment]:
     """Return the segments of an incident's headline, cut to `width`; empty below 12 columns.
 
-    A headline that does not fit is replaced by its main clause.
+    A headline that does not fit is replaced by its main clause. `wall`: now, in unix seconds.
     """
     if width < 12:
         return []
-    taken = _taken(incident)
+    taken = _taken(incident, wall)
     whole = f"{taken}{incident.headline}"
     reported = whole if len(whole) <= width else f"{taken}{main_clause(incident)}"
     if len(reported) > width:
@@ -111,9 +111,9 @@ def main_clause(incident: Incident) -> str:
     return incident.headline.partition("; ")[0]
 
 
-def _taken(incident: Incident) -> str:
+def _taken(incident: Incident, wall: float) -> str:
     """Return the prefix of an acknowledged incident's sentence, `acknowledged 08:33: `; "" for others."""
-    return f"{acknowledged_text(incident.acknowledged_at)}: " if incident.acknowledged else ""
+    return f"{acknowledged_text(incident.acknowledged_at, wall)}: " if incident.acknowledged else ""
 
 
 class StatusLine(RebuiltPage, can_focus=False):
@@ -266,9 +266,10 @@ class StatusLine(RebuiltPage, can_focus=False):
             counts = StatusCounts(folder_counts(self.view_state.fleet, look), alerts=counts.alerts)
         incident, stragglers = reported.leading, reported.stragglers
         if incident is not None:
-            needed = len(_taken(incident)) + len(main_clause(incident)) + 1
+            wall = self.view_state.wall()
+            needed = len(_taken(incident, wall)) + len(main_clause(incident)) + 1
             left = counts.fitting(width - needed, least=1 if incident.acknowledged else 0)
-            text = sentence(incident, look, width - width_of(left) - 1)
+            text = sentence(incident, look, width - width_of(left) - 1, wall)
             return spread(max(left, counts.fitting(width - width_of(text) - 1), key=width_of), text, width)
         if folder is not None:
             left = counts.fitting(width)

@@ -21,12 +21,13 @@ from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
-STATE_WIDE = len("acknowledged 08:33") + 1
+STATE_WIDE, STATE_DATED = len("acknowledged 08:33"), len("acknowledged 2026-11-26 08:33")
 """Widths of the columns of the alert list, in cells."""
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
 MIN_STATE, MIN_PLACE, MIN_CODE = len("resolved"), 22, 22
 """Least widths: with the usual values of a column, a new alert does not move the columns behind it."""
-WIDE_COLUMNS = 100
+WIDE_COLUMNS, DATED_COLUMNS = 100, 130
+"""Minimum widths of a list that shows the time of an acknowledgement, and of one that shows its date."""
 
 
 class Widths(Struct, frozen=True):
@@ -37,8 +38,8 @@ class Widths(Struct, frozen=True):
     code: int
 
     @classmethod
-    def of(cls, lines: Sequence[Cells]) -> Widths:
-        """Return the widths for these lines, which may be none."""
+    def of(cls, lines: Sequence[Cells], width: int) -> Widths:
+        """Return the widths for these lines, which may be none, in a list of `width` cells."""
         state, place, code = (
             max([least, *map(cell_len, values)])
             for least, values in (
@@ -47,7 +48,8 @@ class Widths(Struct, frozen=True):
                 (MIN_CODE, [line.code for line in lines]),
             )
         )
-        return cls(min(state, STATE_WIDE - 1) + 1, min(place, PLACE_WIDE), min(code, CODE))
+        most = STATE_DATED if width >= DATED_COLUMNS else STATE_WIDE
+        return cls(min(state, most) + 1, min(place, PLACE_WIDE), min(code, CODE))
 
 
 def place_of(alert: Alert) -> str:
@@ -79,14 +81,14 @@ class Cells(Struct, frozen=True):
 def alert_cells(alert: Alert, wall: float) -> Cells:
     """Return the cells of one alert; `wall` is the current time in unix seconds."""
     return Cells(
-        alert.severity, _standing_text(alert), alert.code, place_of(alert), alert.text or alert.title,
+        alert.severity, _standing_text(alert, wall), alert.code, place_of(alert), alert.text or alert.title,
         alert.count, wall - alert.first, wall - alert.last,
     )  # fmt: skip
 
 
-def _standing_text(alert: Alert) -> str:
+def _standing_text(alert: Alert, wall: float) -> str:
     state = standing(alert)
-    return acknowledged_text(alert.acknowledged_at) if state == "acknowledged" else state
+    return acknowledged_text(alert.acknowledged_at, wall) if state == "acknowledged" else state
 
 
 def bundle_cells(bundle: Bundle, wall: float) -> Cells:
@@ -100,7 +102,7 @@ def bundle_cells(bundle: Bundle, wall: float) -> Cells:
         place, text = nodes[0], first.title
     last = wall - max(alert.last for alert in bundle.alerts)
     return Cells(
-        worst, _standing_text(first), first.code, place, text, bundle.count, wall - first.first, last
+        worst, _standing_text(first, wall), first.code, place, text, bundle.count, wall - first.first, last
     )  # fmt: skip
 
 
@@ -128,10 +130,10 @@ def cells_row(cells: Cells, widths: Widths | None, width: int, look: StyleSet) -
 
 
 def _state(cells: Cells, widths: Widths | None) -> str:
-    """Return the state in its column; a narrow one has no room for the time of an acknowledgement."""
-    if widths is None:
-        return fit(cells.standing.partition(" ")[0], STATE_COLUMNS)
-    return fit(cells.standing, widths.state)
+    """Return the state in its column, without the time of an acknowledgement if that does not fit."""
+    cells_wide = widths.state if widths else STATE_COLUMNS
+    whole = cells.standing
+    return fit(whole if len(whole) < cells_wide else whole.partition(" ")[0], cells_wide)
 
 
 def cut_text(cells: Cells, row: Row, width: int, look: StyleSet) -> tuple[Row, ...]:
@@ -162,7 +164,7 @@ class AlertList(ItemPage):
         reported, wall, look = self.view_state.snapshot, self.view_state.wall(), self.look
         shown = bundles(reported.alerts, only_firing=self.only_firing)
         lines = list(self._lines(shown, wall))
-        widths = Widths.of([cells for _, cells, *_ in lines]) if width >= WIDE_COLUMNS else None
+        widths = Widths.of([cells for _, cells, *_ in lines], width) if width >= WIDE_COLUMNS else None
         yield heading("Alerts", width, look, self._counts_text())
         yield self._columns(widths, width)
         for key, cells, alert, text in lines:

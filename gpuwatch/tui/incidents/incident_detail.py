@@ -55,7 +55,8 @@ class IncidentHead(IncidentPage):
 
     def _headline(self, incident: Incident, width: int) -> PageItem:
         look, severity = self.look, severity_shown(incident)
-        style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
+        stands = standing_of(incident, self.view_state.wall(), named=True)
+        style = look.severity[severity] if stands else look.severity[severity] + look.strong
         head = (
             Segment(" "),
             Segment(look.glyph(sign_shown(incident)), look.severity[severity]),
@@ -63,7 +64,7 @@ class IncidentHead(IncidentPage):
         )
         rows = hanging(head, incident.headline, width, style)
         facts = (
-            standing_of(incident, named=True),
+            stands,
             incident.closed or incident.restarted,
             self._began(incident),
             f"job {incident.job}" if incident.job else "",

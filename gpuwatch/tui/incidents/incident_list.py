@@ -19,15 +19,15 @@ MAX_NAMED_PLACES = 5
 """Nodes and files that are named before the rest is counted."""
 
 
-def standing_of(incident: Incident, *, named: bool = False) -> str:
+def standing_of(incident: Incident, wall: float, *, named: bool = False) -> str:
     """Return `resolved`, `acknowledged 08:33`, or "" for an incident that needs attention.
 
-    `named`: include who acknowledged it.
+    `wall`: now, in unix seconds. `named`: include who acknowledged it.
     """
     if incident.over:
         return "resolved"
     by = incident.acknowledged_by if named else None
-    return acknowledged_text(incident.acknowledged_at, by) if incident.acknowledged else ""
+    return acknowledged_text(incident.acknowledged_at, wall, by) if incident.acknowledged else ""
 
 
 class IncidentList(ItemPage):
@@ -67,7 +67,7 @@ class IncidentList(ItemPage):
 
     def _line(self, incident: Incident, width: int, *, marked: bool) -> Row:
         """Return the line of one incident; `marked`: it is shown in full, but another pane has the cursor."""
-        look, stands = self.look, standing_of(incident)
+        look, stands = self.look, standing_of(incident, self.view_state.wall())
         sure = look.dim if stands else look.strong
         head = [
             Segment(look.glyph(sign_shown(incident)), look.severity[severity_shown(incident)]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -14,6 +13,7 @@ from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.number_text import plural
@@ -197,9 +197,12 @@ def standing(alert: Alert) -> Standing:
     return "acknowledged" if alert.acknowledged else "firing"
 
 
-def acknowledged_text(at: float | None, by: str | None = None) -> str:
-    """Return `acknowledged 08:33 by alice@login-1`, in local time; unknown parts are left out."""
-    when = "" if not at else f" {time.strftime('%H:%M', time.localtime(at))}"
+def acknowledged_text(at: float | None, wall: float, by: str | None = None) -> str:
+    """Return `acknowledged 08:33 by alice@login-1`, in local time; unknown parts are left out.
+
+    `at` and `wall` (now) are unix seconds; the time has its date if `wall` is on another day.
+    """
+    when = f" {clock(at, wall).rpartition(':')[0]}" if at else ""
     return f"acknowledged{when}{f' by {by}' if by else ''}"
 
 

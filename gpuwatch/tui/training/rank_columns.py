@@ -22,6 +22,7 @@ class RankColumn(Struct, frozen=True):
     name: str
     title: str
     width: int
+    """Behind a column with a flag, one more than its longest usual value, which the flag would touch."""
     keep: int
     """Columns with higher values are kept longer on a narrow screen."""
     read: Read
@@ -60,14 +61,14 @@ COLUMNS = (
         "tokens", "tok/s", 6, 90, lambda r, _: r.tokens_per_s, lambda v: scaled_text(v, 1000), "log",
         "tokens_per_s", falling=False,
     ),
-    RankColumn("memory", "mem", 5, 88, lambda r, _: r.memory_bytes, q.MEMORY.text, "gpu", "memory_bytes"),
-    RankColumn("util", "util", 4, 50, lambda r, _: r.busy_pct, q.PERCENT.text, "gpu", falling=False),
+    RankColumn("memory", "mem", 6, 88, lambda r, _: r.memory_bytes, q.MEMORY.text, "gpu", "memory_bytes"),
+    RankColumn("util", "util", 5, 50, lambda r, _: r.busy_pct, q.PERCENT.text, "gpu", falling=False),
     RankColumn(
         "clock", "SM MHz", 6, 94, lambda r, _: r.clock_mhz, q.MEGAHERTZ.text, "gpu", "clock_mhz",
         falling=False,
     ),
     RankColumn("power", "power", 5, 80, lambda r, _: r.power_w, q.WATTS.text, "gpu", "power_w"),
-    RankColumn("temp", "temp", 4, 86, lambda r, _: r.temperature_c, q.CELSIUS.text, "gpu", "temperature_c"),
+    RankColumn("temp", "temp", 5, 86, lambda r, _: r.temperature_c, q.CELSIUS.text, "gpu", "temperature_c"),
     RankColumn("throttle", "throt", 5, 92, lambda r, _: r.throttle_pct, q.PERCENT.text, "gpu", "throttle"),
     RankColumn("log", "log age", 7, 96, lambda r, n: since(r.wrote_at, n), age_text, "age", "log"),
     RankColumn("step_age", "step age", 8, 40, lambda r, n: since(r.reported_at, n), age_text, "age"),

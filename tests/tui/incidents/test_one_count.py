@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import pytest
 from msgspec import structs
 from textual.widgets import Tab
 
@@ -15,12 +16,14 @@ from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.fleet.problems.active_problems import ActiveProblems
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.unalerted import Unalerted
 from tests.bench.live.latency import alerts_on
 from tests.tui.screen_text import text_on
-from tests.tui.still import NOW, judged_session, still_app
+from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert
+from tests.tui.still import NOW, demo_session, judged_session, still_app
 
 SECOND = 95.0
 
@@ -122,3 +125,34 @@ def test_the_list_has_the_value_of_now_and_what_a_person_did_with_the_alert() ->
         assert shown.acknowledged is alert.acknowledged
     listed.refresh([("gpu-006", hot(82))], {fired.id: fired}, 3, EPOCH + 9)
     assert listed.alerts == {}
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+async def test_an_acknowledgement_of_another_day_has_its_date(width: int) -> None:
+    at = EPOCH + SECOND - 2 * 86_400
+    taken = structs.replace(disk_alert(), acknowledged=True, acknowledged_at=at)
+    book = StillBook([structs.replace(demo_incident(), acknowledged=True, acknowledged_at=at)], [taken])
+    app = still_app(demo_session(SECOND, book=book), SECOND)
+    day = time.strftime("%Y-%m-%d", time.localtime(at))
+    async with app.run_test(size=(width, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        shown = text_on(app)
+        assert f"acknowledged {day} " in shown, shown
+        assert shown.count(f"acknowledged {day}") == 2 + (width == 200), shown  # banner, facts, wide list
+
+
+async def test_many_incidents_leave_room_for_the_active_problems() -> None:
+    one = demo_incident()
+    many = [
+        structs.replace(one, id=f"i{number}", number=number, acknowledged=number > 10)
+        for number in range(20, 0, -1)
+    ]
+    app = still_app(demo_session(SECOND, book=StillBook(many)), SECOND)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.pause()
+        shown = text_on(app)
+        assert re.search(r"\b15 more\b.*\b4\b", shown), shown
+        assert "─ Active problems ─" in shown, shown
+        listed = [entry.key for entry in app.screen.query_one(ActiveProblems).entries[:5]]
+        assert listed == [("incident", f"i{number}") for number in (10, 9, 8, 7, 6)]

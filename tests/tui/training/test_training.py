@@ -15,6 +15,7 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
+from gpuwatch.tui.training.rank_columns import COLUMNS
 from gpuwatch.tui.training.screen import TrainingScreen
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import text_on
@@ -323,3 +324,11 @@ async def test_a_frozen_view_stands_still() -> None:
         assert app.training.version <= version + 1
         await pilot.pause()
         assert "50,000 1s ago" in flat(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "longest"), [("memory", "71.5G"), ("util", "100%"), ("temp", "104C"), ("step_s", "41.5")]
+)
+def test_a_value_does_not_touch_the_flag_before_it(name: str, longest: str) -> None:
+    width = {column.name: column.width for column in COLUMNS}[name]
+    assert len(longest) < width

@@ -27,6 +27,8 @@ from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_detail, 
 
 MAX_LISTED = 100
 """Maximum number of conditions, and of events, that are listed."""
+MAX_INCIDENTS = 5
+"""Maximum number of incidents listed; more would push the active problems off the screen."""
 MAX_PLACE_WIDTH = 24
 
 
@@ -42,14 +44,15 @@ class ActiveProblems(MultiLinePage):
     # ---- what is listed
 
     def incidents(self) -> Iterator[ProblemItem]:
-        """Yield items for the incidents that are not over, the newest first."""
-        for incident in self.view_state.snapshot.incidents:
+        """Yield items for the active incidents: unacknowledged ones first, then the newest."""
+        wall = self.view_state.wall()
+        for incident in sorted(self.view_state.snapshot.incidents, key=lambda each: each.acknowledged):
             if not incident.over:
-                taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
-                do = first_step(incident)
+                taken = acknowledged_text(incident.acknowledged_at, wall) if incident.acknowledged else ""
+                ago, do = self.view_state.ago(incident.first), first_step(incident)
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    f"{taken}{self.view_state.ago(incident.first)}", do, incident=incident.id,
+                    ", ".join(filter(None, (taken, ago))), do, incident=incident.id,
                     code=incident.code, sign=sign_shown(incident),
                 )  # fmt: skip
 
@@ -80,15 +83,11 @@ class ActiveProblems(MultiLinePage):
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
             yield ProblemItem(
-                (name, condition.code, condition.gpu),
-                condition.severity,
-                name,
-                gpu_of(view, condition.gpu),
-                condition.text,
+                (name, condition.code, condition.gpu), condition.severity, name,
+                gpu_of(view, condition.gpu), condition.text,
                 "; ".join(part for part in (evidence, next_try) if part),
-                remedy_for(condition, view.node),
-                code=condition.code,
-            )
+                remedy_for(condition, view.node), code=condition.code,
+            )  # fmt: skip
         yield from stragglers
         yield from self._failing()
 
@@ -132,16 +131,11 @@ class ActiveProblems(MultiLinePage):
             incident = of_job.get(job.name)
             yield ProblemItem(
                 ("ended", job.name),
-                "info" if incident is None else incident.severity,
-                "",
-                None,
-                outcome_text(job, incident, wall),
-                f"last line {self.view_state.ago(job.last)}",
-                "",
+                "info" if incident is None else incident.severity, "", None,
+                outcome_text(job, incident, wall), f"last line {self.view_state.ago(job.last)}", "",
                 incident="" if incident is None else incident.id,
-                code="" if incident is None else incident.code,
-                opens=next(iter(job.nodes), ""),
-            )
+                code="" if incident is None else incident.code, opens=next(iter(job.nodes), ""),
+            )  # fmt: skip
 
     def events(self) -> Iterator[ProblemItem]:
         """Yield items for the events of nodes, the newest first, at most `MAX_LISTED`."""
@@ -177,7 +171,8 @@ class ActiveProblems(MultiLinePage):
     def build(self, width: int) -> list[Row]:
         if self.view_state.folder is not None:
             return self._build_of_logs(width)
-        first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
+        active, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
+        first = active[:MAX_INCIDENTS]
         ended = list(self.ended_jobs())
         self._take_entries([*first, *wrong, *ended, *happened])
         place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
@@ -186,6 +181,10 @@ class ActiveProblems(MultiLinePage):
             rows.append(self._incident_heading(first, width))
         for index, entry in enumerate(first):
             self._add_incident(rows, entry, index, width, dated=len(first) > 1)
+        if others := len(active) - len(first):
+            rows.append(
+                note(f"and {others} more; {self.cockpit.key_of('app.incidents')} lists all", self.look)
+            )
         rows.append(heading("Active problems", width, self.look, self._counts_text()))
         for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
