@@ -108,7 +108,9 @@ def missed(choice: random.Random, count: int) -> Iterator[object]:
         name, example = choice.choice(examples())
         unit, shape, end = choice.choice(UNITS), choice.choice(SHAPES), choice.choice(ENDS)
         short = shape(example, unit, SHORT) + b"\n"
-        cut = b'x", "message": "' + example + b'", "x\n'  # how a record of more than 16 KiB is read
+        cut = (
+            b'x", "message": ' + json.dumps(example.decode()).encode() + b', "x\n'
+        )  # how a record of more than 16 KiB is read
         if not all(name in rules_in(each, prefilters()[0]) for each in (short, cut)):
             continue  # the rule needs the beginning or the end of a line
         length, feed = choice.choice(LENGTHS), choice.choice(FEEDS)
