@@ -16,6 +16,7 @@ from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.saved_outputs.sections import is_environment_dump
 from gpuwatch.runs.scan.scan import scan
+from tests.corpus.score import scanned
 
 Wanted: TypeAlias = tuple[str, str | None, int | None, float | None]
 """Class, node, rank, time."""
@@ -234,3 +235,23 @@ def test_a_dump_of_the_environment_tells_where_a_rank_ran(tmp_path: Path, packs:
     assert [(place.rank, place.node) for place in reported.places.ranks] == [(3, "gpu-003")]
     assert is_environment_dump(dump.encode())
     assert not is_environment_dump(b"[trainer]\nrank=3\nRANK=4\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Failed to initialize NVML: Driver/library version mismatch",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+    ],
+)
+def test_tables_of_other_nodes_do_not_settle_the_error_of_one(tmp_path: Path, words: str) -> None:
+    """`pdsh nvidia-smi`: the lines below the error are not those of a job that went on."""
+    table = "".join(
+        f"| {gpu} NVIDIA H100 80GB HBM3 On | 00000000:{gpu:02}:00.0 Off | 0 |\n" for gpu in range(8)
+    )
+    nodes = {"dgx06": table, "dgx07": words, "dgx08": table}
+    lines = [f"{node}: {line}\n" for node, text in nodes.items() for line in text.splitlines()]
+    (tmp_path / "nvidia-smi-all.txt").write_text("".join(lines))
+    (incident,) = scanned(tmp_path)["incidents"]
+    assert incident["node"] == "dgx07"
+    assert incident["severity"] in ("error", "critical")
