@@ -70,7 +70,7 @@ _NO_COMMA = re.compile(rb'(?<=[\w"\]}])(?=[ \t]*\r?\n[ \t]{0,64}")')
 def _decoded(words: bytes) -> _Answer:
     try:
         return msgspec.json.decode(words, type=_Answer)
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return msgspec.json.decode(_NO_COMMA.sub(b",", words), type=_Answer)
 
 

@@ -94,7 +94,7 @@ def named_tags(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield (pattern, name -> rank) of tags that consist of such names.
 
-    Nearly all lines of this form must have a known name there.
+    Nearly all lines of this form must have a known name there, and there must be more lines than names.
     """
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     hits: dict[tuple[str, str], int] = defaultdict(int)
@@ -117,7 +117,8 @@ def named_tags(
     total = sum(len(lines) for lines in files.values())
     for key, count in sorted(hits.items(), key=lambda each: -each[1]):
         ranks = {name: names[name] for name in known[key]}
-        if len(ranks) > 1 and count * 3 > total and misses[key] * 20 < count:
+        several = count > len(ranks)  # one line each is a list of the names
+        if several and len(ranks) > 1 and count * 3 > total and misses[key] * 20 < count:
             close = re.escape(key[1]) if key[1] else "$"
             word = token.pattern
             yield f"{key[0]}({word})(?={close})" + r"[\])>}|:]{0,2}(?: [-|>] | ?)", ranks

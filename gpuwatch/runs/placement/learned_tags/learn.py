@@ -10,6 +10,7 @@ from itertools import zip_longest
 from msgspec import Struct
 from msgspec import field as msgspec_field
 
+from gpuwatch.agent.logs.lines.line_ranks import line_ranks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import unmasked_text
 from gpuwatch.agent.ranks.rank_environment import is_rank
@@ -118,8 +119,13 @@ def _some(lines: Sequence[bytes], count: int) -> list[bytes]:
 def _are_known(lines: Sequence[bytes], count: int) -> bool:
     """Return True if the prefixes of most of `count` lines name a rank by themselves."""
     probed = lines[:: max(1, len(lines) // count)]
-    known = sum(messages(line)[0][-1][1].rank is not None for line in probed)
-    return known * 2 > len(probed)
+    return sum(map(_names_rank, probed)) * 2 > len(probed)
+
+
+def _names_rank(line: bytes) -> bool:
+    """Return True if a line names its rank in a form that is read without a learned tag."""
+    text, by = messages(line)[0][-1]
+    return by.rank is not None or line_ranks(text).rank is not None
 
 
 class _Heads(Struct):

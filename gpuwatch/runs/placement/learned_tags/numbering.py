@@ -148,8 +148,8 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
         return {}
     if share < MIN_SHARE or (max(values.values()) + 1 != count and not named):
         return {}
-    if restarts(place):
-        return {}
+    if restarts(place) or 2 * sum(writer.lines > 1 for writer in place.writers.values()) < count:
+        return {}  # one line each is a list of the ranks
     world = {*worlds, *(of for of in place.of if of is not None)}
     if named and world and max(values.values()) >= max(world):
         return {}
