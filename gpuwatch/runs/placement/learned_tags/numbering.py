@@ -148,7 +148,8 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
         return {}
     if share < MIN_SHARE or (max(values.values()) + 1 != count and not named):
         return {}
-    if restarts(place) or 2 * sum(writer.lines > 1 for writer in place.writers.values()) < count:
+    several = 2 * sum(writer.lines > 1 for writer in place.writers.values()) >= count
+    if restarts(place) or not (several or _is_out_of_all(place, count)):
         return {}  # one line each is a list of the ranks
     world = {*worlds, *(of for of in place.of if of is not None)}
     if named and world and max(values.values()) >= max(world):
@@ -180,6 +181,11 @@ def restarts(place: NumberedPlace) -> bool:
     return twice * 2 > len(place.writers)
 
 
+def _is_out_of_all(place: NumberedPlace, count: int) -> bool:
+    """Return True for `proc 7/16` if all 16 write."""
+    return place.of == {count} and PROCESS_WORD.search(place.words) is not None
+
+
 def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool) -> int:
     """Return the points for the numbers being ranks."""
     shared: dict[str, int] = defaultdict(int)
@@ -191,8 +197,8 @@ def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool)
     lost = sum(writer.lost == 1 for writer in place.writers.values()) >= max(1, count / 2)
     varied = sum(len(writer.forms) > 1 for writer in place.writers.values()) >= most
     turns = place.falls > 1
-    if place.of == {count} and PROCESS_WORD.search(place.words) is not None:
-        return MIN_SCORE  # `proc 7/16`, and all 16 write
+    if _is_out_of_all(place, count):
+        return MIN_SCORE
     if not named and not ((varied or lost or count in world) and alike):
         return 0
     points = 2 * named + 2 * (count in world) + 2 * lost + varied + (alike > 1) + turns

@@ -121,9 +121,10 @@ def test_a_scan_names_the_rank(tmp_path: Path) -> None:
 
 
 def test_the_process_out_of_all_is_the_rank_and_not_its_host() -> None:
-    """Rank 0 logs the steps, each of the others one line at the start and one at the end."""
+    """Rank 0 logs the steps, each of the others one line at the start, and some one at the end."""
     tags = [f"proc {n}/8 @ hx-{n // 2} | 2026-10-17 03:00:{n:02} " for n in range(8)]
     text = [f"{tag}setup done" for tag in tags]
     text += [f"proc 0/8 @ hx-0 | 2026-10-17 03:01:{step:02} iter {step} loss 4.{step}" for step in range(10)]
-    text += [f"{tag}{LOST}" for tag in tags]
-    assert ranks_of({"all.log": iter(text)}) == [{str(n): n for n in range(8)}]
+    for lost in (tags, tags[:3]):
+        lines = iter([*text, *(f"{tag}{LOST}" for tag in lost)])
+        assert ranks_of({"all.log": lines}) == [{str(n): n for n in range(8)}]
