@@ -63,6 +63,12 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_kept_by_other_files() -> None:
+    """Remove what sessions of a whole file have kept: those end after its last test."""
+    _remove_kept()
+
+
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     """Remove what sessions keep for later ones: failed jobs, followed logs, silences, settings.
@@ -70,6 +76,10 @@ def nothing_kept() -> Iterator[None]:
     A later test has nodes and ranks of the same names.
     """
     yield
+    _remove_kept()
+
+
+def _remove_kept() -> None:
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         for folder in Path(os.environ[name]).glob("*"):
             rmtree(folder, ignore_errors=True)
