@@ -10,8 +10,8 @@ import pytest
 from tests.drills import test_ended_ranks as ended
 from tests.drills import test_other_starts as starts
 from tests.drills import test_real_launchers as launchers
+from tests.drills import test_reported_lines as reported
 from tests.drills import test_several_nodes as several
-from tests.drills import test_told_lines as told
 from tests.drills import test_training_numbers as numbers
 
 
@@ -73,9 +73,9 @@ FAULTS: Mapping[str, Fault] = {
         (
             starts.test_a_full_disk_is_named_by_its_mount,
             several.test_no_end_of_a_rank_that_saves_is_offered,
-            told.test_copied_logs_tell_the_time_of_their_lines,
-            told.test_a_progress_bar_beside_a_rank_s_line_adds_no_rank,
-            told.test_the_reason_of_an_end_leads_over_the_word_for_it,
+            reported.test_copied_logs_tell_the_time_of_their_lines,
+            reported.test_a_progress_bar_beside_a_rank_s_line_adds_no_rank,
+            reported.test_the_reason_of_an_end_leads_over_the_word_for_it,
         ),
     ),
 }

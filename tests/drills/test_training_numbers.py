@@ -113,11 +113,11 @@ def test_an_incident_tells_the_last_whole_checkpoint(
         run.order(1, "raise")
         run.until(lambda: [each.rank for each in run.incidents()] == [1])
 
-        def told() -> tuple[object, ...]:
+        def numbers() -> tuple[object, ...]:
             last = run.incidents()[0].checkpoint
             return () if last is None else (last.step, last.unfinished_step, (last.steps_lost or 0) > 1000)
 
-        run.until(lambda: told() == (1000, 2000, True))
+        run.until(lambda: numbers() == (1000, 2000, True))
 
 
 @pytest.mark.long  # a search a minute

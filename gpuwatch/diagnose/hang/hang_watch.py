@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from statistics import median
 from typing import TypeAlias
 
 from msgspec import structs
@@ -29,7 +28,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
     trained,
 )
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
-from gpuwatch.diagnose.hang.step_pace import GAPS_KEPT, MIN_GAPS, SILENT_GAPS, StepPace
+from gpuwatch.diagnose.hang.step_pace import GAPS_KEPT, SILENT_GAPS, StepPace, usual_gap
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.incident import HangCheck
@@ -80,8 +79,8 @@ class JobState:
 
     @property
     def usual_s(self) -> float | None:
-        """Return the median gap between two signs of activity in seconds; None before there are MIN_GAPS."""
-        return median(self.gaps) if len(self.gaps) >= MIN_GAPS else None
+        """Return the median gap between two signs of activity (seconds); None before there are `MIN_GAPS`."""
+        return usual_gap(self.gaps)
 
     def wake(self, at: float) -> None:
         """Record that the job logged something at `at` (monotonic seconds), after a gap.

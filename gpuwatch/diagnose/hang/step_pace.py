@@ -7,6 +7,7 @@ logs an error every 10 s: the newest line is never older than 10 s, the newest s
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -19,6 +20,11 @@ LINES_S = 180.0
 """Seconds for which other lines than steps count as progress: an evaluation, a checkpoint."""
 LONGEST_PAUSES = 2.0
 """Multiple of the longest pause between steps so far within which other lines count as progress."""
+
+
+def usual_gap(gaps: Collection[float]) -> float | None:
+    """Return the median of gaps in seconds; None: fewer than `MIN_GAPS` are known."""
+    return median(gaps) if len(gaps) >= MIN_GAPS else None
 
 
 @dataclass
@@ -48,8 +54,8 @@ class StepPace:
             now: Monotonic seconds.
             stopped_s: The window of a job of which some ranks are stopped, others not; None: no such job.
         """
-        if self.moved is None or len(self.gaps) < MIN_GAPS:
+        usual_s = usual_gap(self.gaps)
+        if self.moved is None or usual_s is None:
             return False
-        usual_s = SILENT_GAPS * median(self.gaps)
         pause_s = max(LINES_S, LONGEST_PAUSES * self.longest_s) if stopped_s is None else stopped_s
-        return now - self.moved > pause_s + usual_s
+        return now - self.moved > pause_s + SILENT_GAPS * usual_s

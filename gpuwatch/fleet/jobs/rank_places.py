@@ -19,7 +19,7 @@ from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import Process
+from gpuwatch.wire import LOCALHOST, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
@@ -323,5 +323,5 @@ def _masters(ranks: Ranks, nodes: Collection[Node], addresses: dict[str, str]) -
                 continue
             zero = ranks.get((process.job, 0))
             host = process.master.rpartition(":")[0].strip("[]") or process.master
-            if zero is not None and host not in ("localhost", "127.0.0.1", "::1"):
+            if zero is not None and host not in LOCALHOST:
                 addresses.setdefault(host, zero.node)

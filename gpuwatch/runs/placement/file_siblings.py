@@ -62,6 +62,7 @@ def _of_pairs(
     pairs = {file: (int(each[node].group()), int(each[local].group())) for file, each in found.items()}
     file, numbers = next(iter(found.items()))
     words = NODE_WORD.search(file[: numbers[node].start()]), LOCAL_WORD.search(file[: numbers[local].start()])
-    ranks = ranks_of_pairs(dict.fromkeys(pairs.values(), 1), set())
-    if all(words) and len(set(pairs.values())) == len(pairs) and ranks:
+    different = set(pairs.values())
+    ranks = ranks_of_pairs(different, set())
+    if all(words) and len(different) == len(pairs) and ranks:
         yield form, {file: ranks[f"{a}/{b}"] for file, (a, b) in pairs.items()}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from math import inf, isfinite
-from statistics import median
 
 from msgspec import Struct
 
 from gpuwatch.diagnose.hang.rank_signs import STOPPED_S
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
+from gpuwatch.diagnose.hang.step_pace import usual_gap
 from gpuwatch.diagnose.missing_ranks.unstarted import sleeps
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.text import job_text, place
@@ -31,8 +31,6 @@ BLOCKED = "D"
 MAX_NAMED = 8
 START_S = 3.0
 """Seconds after the start of its ranks in which a launcher may write; its banner is no sign of the ranks."""
-MIN_GAPS = 4
-"""Least number of gaps that a median needs."""
 
 
 class SilentJob(Struct, frozen=True):
@@ -189,6 +187,6 @@ def _usual_gaps(progress: FleetProgress) -> dict[str | None, float]:
     for writer in progress.writers.values():
         moments = [step.at for step in writer.curve() if isfinite(step.at)]
         gaps = [later - before for before, later in pairwise(moments) if later > before]
-        if len(gaps) >= MIN_GAPS:
-            found[writer.job] = min(median(gaps), found.get(writer.job, inf))
+        if (usual_s := usual_gap(gaps)) is not None:
+            found[writer.job] = min(usual_s, found.get(writer.job, inf))
     return found

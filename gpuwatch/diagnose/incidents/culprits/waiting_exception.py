@@ -22,7 +22,7 @@ _HOST = re.compile(
 )
 _ERRNO = re.compile(r"\[Errno \d{1,4}\]")
 _PLACE = re.compile(r"[/@=\d'\"]|\w\.\w")
-"""What a line has that names for whom or what it waited: a path, an address, a number, a quoted name."""
+"""What a line has that names the peer that it waited for: a path, an address, a number, a quoted name."""
 MAX_READ_CHARACTERS = 1000
 
 
@@ -49,7 +49,7 @@ def waited_for_another(cause: Alert, alerts: Sequence[Alert], where: RankIndex) 
 def waited_for_something(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
     """Return True if a cause is a bare time-out or lost connection of a job of several ranks.
 
-    Its line does not name for whom or what the rank waited: another rank may be the cause, which gpuwatch
+    Its line does not name the peer that the rank waited for: another rank may be the cause, which gpuwatch
     learns up to half a minute later where that rank's node is lost.
     """
     raised = _raised(cause, alerts)

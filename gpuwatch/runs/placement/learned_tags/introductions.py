@@ -9,7 +9,7 @@ from itertools import islice
 
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
 from gpuwatch.agent.ranks.rank_environment import is_rank
-from gpuwatch.runs.placement.learned_tags.slots import any_level
+from gpuwatch.runs.placement.learned_tags.slots import TAG_END, any_level
 
 WORD = re.compile(r"(?=[\w.-]{0,80}[0-9-])[A-Za-z0-9][\w.-]{0,80}\w")
 """A word with a digit or hyphen: a possible name of a process."""
@@ -121,4 +121,4 @@ def named_tags(
         if several and len(ranks) > 1 and count * 3 > total and misses[key] * 20 < count:
             close = re.escape(key[1]) if key[1] else "$"
             word = token.pattern
-            yield f"{key[0]}({word})(?={close})" + r"[\])>}|:]{0,2}(?: [-|>] | ?)", ranks
+            yield f"{key[0]}({word})(?={close}){TAG_END}", ranks

@@ -135,8 +135,8 @@ class _Heads(Struct):
     """File -> its lines."""
     places: dict[Slot, NumberedPlace] = msgspec_field(default_factory=dict)
     """Those at which more than one number stands."""
-    pairs: dict[str, dict[tuple[int, int], int]] = msgspec_field(default_factory=lambda: defaultdict(dict))
-    """Pattern of a tag with the numbers of node and process -> both numbers -> lines with them."""
+    pairs: dict[str, set[tuple[int, int]]] = msgspec_field(default_factory=lambda: defaultdict(set))
+    """Pattern of a tag with the numbers of node and process -> both numbers of its lines."""
 
     @classmethod
     def of(cls, files: Mapping[str, Sequence[bytes]]) -> _Heads:
@@ -159,9 +159,7 @@ class _Heads(Struct):
         numbers = list(numbers_in(text))
         pair = pair_in(numbers, text) if len(numbers) > 1 else None
         if pair is not None and len(self.pairs) < MAX_PLACES:
-            known = self.pairs[pattern_of_pair(*pair)]
-            both = (int(pair[0].text), int(pair[1].text))
-            known[both] = known.get(both, 0) + 1
+            self.pairs[pattern_of_pair(*pair)].add((int(pair[0].text), int(pair[1].text)))
         for number, inner in zip_longest(numbers, numbers[1:]):
             if number.slot not in several:
                 continue

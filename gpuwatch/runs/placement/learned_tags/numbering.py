@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS
-from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, message_of
+from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, message_of, value_of
 
 MIN_SCORE = 3
 """Points of evidence that make numbers ranks; a word that means a rank has two."""
@@ -101,7 +101,7 @@ class NumberedPlace:
     def take(self, file: str, number: HeadNumber, text: str, host: str, inner: HeadNumber | None) -> None:
         """Add one line."""
         writer = self.writers[number.text]
-        value = int(number.text, 0) if number.text[:2] == "0x" else int(number.text)
+        value = value_of(number.text)
         self.falls += value < self.previous.get(file, 0)
         self.previous[file] = value
         self.lines[file] += 1
@@ -114,15 +114,15 @@ class NumberedPlace:
         writer.stated.update(_STATED.findall(rest[:200]))
         writer.lost += _LOST.search(rest) is not None
         if len(writer.texts[file]) < MAX_TEXTS:
-            said = _DECIMAL.sub(".", rest[:200])
-            writer.again += said in writer.texts[file] and _DIGIT.search(said) is not None
-            writer.texts[file].add(said)
+            message = _DECIMAL.sub(".", rest[:200])
+            writer.again += message in writer.texts[file] and _DIGIT.search(message) is not None
+            writer.texts[file].add(message)
             writer.forms.add(_NO_LETTER.sub(" ", rest[:60]))
 
 
 def may_be_ranks(slot: Slot, numbers: Collection[str]) -> bool:
     """Return True if numbers are those from 0 to their count - 1, or a word before them means a rank."""
-    values = {int(text, 16 if text[:2] == "0x" else 10) for text in numbers}
+    values = set(map(value_of, numbers))
     return max(values) + 1 == len(values) or _RANK_IN_PATTERN.search(slot.before) is not None
 
 
@@ -134,7 +134,7 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
         worlds: The numbers of ranks that the job's lines state.
         sizes: File -> its lines.
     """
-    values = {text: int(text, 0 if text[:2] == "0x" else 10) for text in place.writers}
+    values = {text: value_of(text) for text in place.writers}
     if not 1 < len(values) <= MAX_WRITERS or len(set(values.values())) < len(values):
         return {}
     if counts_other(place.words):

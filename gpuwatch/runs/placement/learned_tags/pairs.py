@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from gpuwatch.runs.placement.learned_tags.numbering import (
     PROCESS_WORD,
@@ -12,7 +12,7 @@ from gpuwatch.runs.placement.learned_tags.numbering import (
     NumberedPlace,
     counts_other,
 )
-from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, pattern_at
+from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, pattern_at, value_of
 
 NODE_WORD = re.compile(
     r"(?i)(?:^|[^A-Za-z])(?:node(?:[ _-]?(?:rank|id|idx|index))?|(?:machine|group)[ _-]?rank|n|host|worker)"
@@ -46,10 +46,10 @@ def pattern_of_pair(node: HeadNumber, local: HeadNumber) -> str:
     return f"(?={lead}{_DIGITS}(?![0-9]))" + pattern_at(local.slot, _DIGITS)
 
 
-def ranks_of_pairs(found: Mapping[tuple[int, int], int], worlds: set[int]) -> dict[str, int]:
+def ranks_of_pairs(found: Collection[tuple[int, int]], worlds: set[int]) -> dict[str, int]:
     """Return `node/local` as written -> rank, if each of several nodes from 0 on has as many processes.
 
-    `found`: pairs of numbers -> lines with them.
+    `found`: the different pairs of numbers.
     """
     nodes, locals_ = {node for node, _ in found}, {local for _, local in found}
     whole = len(found) == len(nodes) * len(locals_) and len(nodes) > 1
@@ -68,9 +68,9 @@ def ranks_by_file(place: NumberedPlace, worlds: set[int]) -> dict[str, dict[str,
     files: dict[str, set[int]] = defaultdict(set)
     for text, writer in place.writers.items():
         for file in writer.texts:
-            files[file].add(int(text, 0 if text[:2] == "0x" else 10))
+            files[file].add(value_of(text))
     numbers = _numbered(sorted(files))
-    pairs = {(numbers[file], local): 1 for file in numbers for local in files[file]}
+    pairs = {(numbers[file], local) for file in numbers for local in files[file]}
     ranks = ranks_of_pairs(pairs, worlds) if len(numbers) == len(files) else {}
     return {
         file: {text: ranks[f"{numbers[file]}/{int(text)}"] for text in place.writers if text.isdecimal()}

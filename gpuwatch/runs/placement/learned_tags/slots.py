@@ -31,6 +31,10 @@ _JSON_MESSAGE = re.compile(r":\s?\"((?:[^\"\\]|\\.){0,400})\"")
 _FIELD = re.compile(r"(?:^|[\s,{])([\"']?[A-Za-z_][\w.]{0,40}[\"']?\s?[:=]\s?\"?)$")
 
 
+TAG_END = r"[\])>}|:]{0,2}(?: [-|>] | ?)"
+"""Pattern of what closes a tag: brackets or a mark, and what stands before the message."""
+
+
 class Slot(NamedTuple):
     """The place of a number in a line."""
 
@@ -51,6 +55,11 @@ class HeadNumber(NamedTuple):
     begin: int
     of: int | None
     """The number after it (`3/8`, `3 of 8`)."""
+
+
+def value_of(text: str) -> int:
+    """Return the value of a number at a place, decimal or `0x...`."""
+    return int(text, 16 if text[:2] == "0x" else 10)
 
 
 _MESSAGE = re.compile(r"(?i)(?<![a-z])(?:steps?|loss|iter(?:ation)?|epoch|lr)(?![a-z])")
@@ -145,5 +154,4 @@ def pattern_at(slot: Slot, digits: str = r"(0x[0-9a-fA-F]{1,8}|[0-9]{1,6})") -> 
     if slot.field:
         return r".{0,2000}?(?:^|(?<=[\s,{]))" + slot.before + digits + f"(?={close})"
     rest = r"(?:/| of |/ )[0-9]{1,6}" if slot.after in ("/", " ") else ""
-    tail = r"[\])>}|:]{0,2}" + r"(?: [-|>] | ?)"
-    return slot.before + digits + f"(?={close})" + (f"(?:{rest})?" if rest else "") + tail
+    return slot.before + digits + f"(?={close})" + (f"(?:{rest})?" if rest else "") + TAG_END
