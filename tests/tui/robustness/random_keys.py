@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import random
+import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from textual.errors import NoWidget
-from textual.pilot import Pilot
+from textual import events
+from textual.pilot import Pilot, WaitForScreenTimeout
 from textual.widgets import Input
 
 from gpuwatch.link.opening import Links
@@ -29,6 +30,11 @@ TYPED = (
 LAST = 200
 CHURN = 0.05
 """Share of the gestures that lose nodes or bring them back."""
+SCREENS = "123456"
+STUCK_CPU_S = 30.0
+"""CPU seconds of this process after which a screen that has not handled its messages is stuck."""
+STUCK_TRIES = 6
+"""Waits of Textual's pilot, of 30 s each, after which it is stuck although it takes no CPU."""
 
 
 def bound_keys(without: Collection[str] = ()) -> list[str]:
@@ -86,22 +92,42 @@ class RandomKeys:
             return
         what = rng.random()
         if isinstance(self._app.focused, Input) and what < 0.4:
-            text = rng.choice(TYPED)
-            self.history.append(f"type {text!r}")
-            self._app.focused.value = text
-            await self._press("enter" if rng.random() < 0.8 else "escape")
+            await self._type()
         elif what < 0.06:
-            await self._mouse()
-        elif what < 0.09:
+            await self._click()
+        elif what < 0.08:
+            await self._wheel()
+        elif what < 0.11:
             size = rng.choice(SIZES)
             self.history.append(f"resize {size}")
-            await self._pilot.resize_terminal(*size)
+            await self._patiently(lambda: self._pilot.resize_terminal(*size))
         elif what < 0.2:
             for _ in range(rng.randint(3, 12)):
                 await self._press(rng.choice(self._keys), wait=0.0)
-            await self._pilot.pause()
+            await self._settle()
+        elif what < 0.22:
+            await self._frozen_and_filtered()
         else:
             await self._press(rng.choice(self._keys))
+
+    async def _type(self) -> None:
+        """Replace the text of the focused field; mostly accept it."""
+        field = self._app.focused
+        if isinstance(field, Input):
+            text = self._rng.choice(TYPED)
+            self.history.append(f"type {text!r}")
+            field.value = text
+            await self._press("enter" if self._rng.random() < 0.8 else "escape")
+
+    async def _frozen_and_filtered(self) -> None:
+        """Freeze (a recording: play or pause), go to an incident, filter, and see some screens like that."""
+        rng = self._rng
+        for key in rng.sample(("p", "right_curly_bracket", "exclamation_mark", "L", "greater_than_sign"), 3):
+            await self._press(key)
+        await self._press("slash", wait=1.0)
+        await self._type()
+        for key in rng.sample(SCREENS, 3):
+            await self._press(key)
 
     def _churn(self, links: Links) -> None:
         """Lose one node, some or all, whatever is shown, or have the lost ones back at once."""
@@ -117,17 +143,74 @@ class RandomKeys:
     async def _press(self, key: str, wait: float = 0.7) -> None:
         """Press a key; `wait`: how often (0 to 1) what it does has an end before the next one."""
         if key == "q":
-            await self._pilot.pause()
+            await self._settle()
             if self._app.where == "fleet":
                 return
         self.history.append(key)
         self._app.simulate_key(key)
         if self._rng.random() < wait:
-            await self._pilot.pause()
+            await self._settle()
 
-    async def _mouse(self) -> None:
+    def _cell(self) -> tuple[int, int]:
+        """A cell of the screen, but for the line of key hints where keys are left out; often one of a tab."""
         width, height = self._app.size
-        at = self._rng.randrange(width), self._rng.randrange(height - self._unclicked_rows)
-        self.history.append(f"click {at}")
-        with contextlib.suppress(NoWidget):  # a screen that was just opened has no layout yet
-            await self._pilot.click(offset=at, times=self._rng.choice((1, 1, 2)))
+        tabs = [(tab.region.x, tab.region.y) for tab in self._app.screen.query("ContentTab")]
+        if (
+            shown := [(x, y) for x, y in tabs if 0 <= x < width and 0 < y < height]
+        ) and self._rng.random() < 0.3:
+            return self._rng.choice(shown)
+        return self._rng.randrange(width), self._rng.randrange(height - self._unclicked_rows)
+
+    async def _click(self) -> None:
+        """Click once or twice, or drag from one cell to another."""
+        begin = self._cell()
+        end = self._cell() if self._rng.random() < 0.2 else begin
+        times = self._rng.choice((1, 1, 2))
+        self.history.append(f"click {begin} to {end}, {times} times")
+        for _ in range(times):
+            self._mouse(events.MouseDown, begin, button=1)
+            if end != begin:
+                self._mouse(events.MouseMove, end, button=1)
+            self._mouse(events.MouseUp, end, button=1)
+        await self._settle()
+
+    async def _wheel(self) -> None:
+        """Turn the wheel over one cell, some steps or many."""
+        at = self._cell()
+        turned = self._rng.choice((events.MouseScrollUp, events.MouseScrollDown))
+        steps = self._rng.choice((1, 5, 60))
+        self.history.append(f"{turned.__name__} {at}, {steps} steps")
+        for _ in range(steps):
+            self._mouse(turned, at)
+        await self._settle()
+
+    def _mouse(self, kind: type[events.MouseEvent], at: tuple[int, int], button: int = 0) -> None:
+        """Post what the terminal would."""
+        x, y = at
+        self._app.post_message(
+            kind(
+                widget=None,
+                x=x,
+                y=y,
+                delta_x=0,
+                delta_y=0,
+                button=button,
+                shift=False,
+                meta=False,
+                ctrl=False,
+            )
+        )
+
+    async def _settle(self) -> None:
+        """Wait until the screen has handled what came so far."""
+        await self._patiently(self._pilot.pause)
+
+    async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do it again while Textual's pilot gives up on a starved machine, not for a screen that is stuck."""
+        began = time.process_time()
+        for left in reversed(range(STUCK_TRIES)):
+            with suppress(WaitForScreenTimeout) if left else nullcontext():
+                await act()
+                return
+            if time.process_time() - began > STUCK_CPU_S:
+                raise TimeoutError("the screen is stuck")
