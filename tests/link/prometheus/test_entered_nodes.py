@@ -33,7 +33,7 @@ def test_an_entered_node_is_read_over_ssh_and_by_prometheus_again_when_that_ends
             until(session, lambda: all(each.hello is not None for each in (first, second, third)))
             session.enter("gpu-001")
             session.enter("gpu-002")
-            until(session, lambda: has_agent(first) and first.processes_at is not None and first.host is not None)
+            until(session, lambda: has_agent(first) and None not in (first.processes_at, first.host))
             assert first.link.login is not None
             assert [gpu.state for gpu in first.gpu_list()] == ["ok"], "an agent without NVML loses no GPU"
             until(session, lambda: second.link.reason.startswith("over ssh: "))
