@@ -162,10 +162,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+LONG_TIMEOUT_S = 1800
+"""Limit for a `long` test without one of its own: minutes of CPU on a machine that runs other work, too."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
     _mark_the_unsampled(items)
+    for item in items:
+        if item.get_closest_marker("long") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
     items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
 
 
