@@ -47,6 +47,17 @@ class GpuCase:
         tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
         return cls(gpu, node, thresholds, now, *tiers)
 
+    @property
+    def is_overdue(self) -> bool:
+        """Return True if the connected agent has reported for over 3 ticks without values of this GPU.
+
+        The time since its last frame does not count: then the link is silent, and not the GPU.
+        """
+        heard_at, read_at = self.node.received_at, self.gpu.fast_at
+        if heard_at is None or read_at is None:
+            return False
+        return heard_at - max(read_at, self.node.agent_since) > STALE_TICKS * self.node.interval_s
+
     def states(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
         """Return a condition of this GPU."""
         return Condition(code, severity, text, evidence, self.gpu.info.index)
@@ -80,7 +91,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
         yield case.states("gpu_stuck", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "unanswered":
         yield case.states("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
-    elif case.fast is None and age is not None and case.node.state(case.now) == "live":
+    elif case.fast is None and age is not None and case.node.state(case.now) == "live" and case.is_overdue:
         limit = STALE_TICKS * case.node.interval_s
         yield case.states(
             "gpu_stale", "warning", "no values while its node reports", Evidence("values", age, " s", limit)

@@ -8,6 +8,7 @@ from msgspec import structs
 from gpuwatch import wire
 from gpuwatch.diagnose.health.conditions import gpu_conditions
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.link.stream.inbox import LinkStatus
 from tests.diagnose.story import EPOCH, FINE, MEDIUM, NOW, SLOW, Story, codes
 from tests.sentences import Sentences
 
@@ -85,6 +86,26 @@ def test_a_gpu_that_is_silent_while_its_node_speaks() -> None:
     story.sample()
     story.report(NOW + 8, wire.Sample(t=EPOCH + 8, seq=9))
     assert codes(story.of_gpu(NOW + 8)) == [("gpu_stale", "warning")]
+
+
+def test_no_gpu_is_blamed_for_a_link_that_falls_silent() -> None:
+    """Its values are read before the node's last frame, and are stale while the node still counts as live."""
+    story = Story()
+    story.sample(at=NOW)
+    story.report(NOW + 0.9, wire.Sample(t=EPOCH + 0.9, seq=9))
+    assert story.of_gpu(NOW + 3.5) == []
+    assert story.of_node(NOW + 3.5) == []
+    assert codes(story.of_node(NOW + 4.5)) == [("node_stale", "warning")]
+
+
+def test_no_gpu_is_blamed_before_a_new_agent_has_read_it() -> None:
+    story = Story()
+    story.sample(at=NOW)
+    story.report(NOW + 20, LinkStatus("live"))
+    story.report(NOW + 21, wire.Sample(t=EPOCH + 21, seq=1))
+    assert story.of_gpu(NOW + 21) == []
+    story.report(NOW + 24, wire.Sample(t=EPOCH + 24, seq=2))
+    assert codes(story.of_gpu(NOW + 24)) == [("gpu_stale", "warning")]
 
 
 def test_a_stuck_gpu_says_in_which_call_and_since_when(sentences: Sentences) -> None:
