@@ -27,7 +27,7 @@ from tests.agent.trees import Kmsg
 from tests.end_to_end.launched import MEDIUM_S, QUICK
 from tests.isolation import own_processes
 from tests.kernel_log import VARIABLE, for_nodes
-from tests.servers.sshd import Client, Sshd, setenv
+from tests.servers.sshd import LOOPBACK, Client, Sshd, setenv
 
 FIRST = 'hostname "$0" && mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && "$@" & wait'
 """The first process of a node: it reaps what is orphaned."""
@@ -37,17 +37,39 @@ BOOT = "{0}{0}{0}{0}{0}{0}{0}{0}-0000-4000-8000-000000000001"
 class Node:
     """A node: start processes on it, signal them by the pids that they have there, start it again."""
 
-    def __init__(self, folder: Path, name: str, client: Client, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        client: Client,
+        variables: Mapping[str, str],
+        lines: Sequence[str] = (),
+        network: tuple[str, str] | None = None,
+    ) -> None:
+        """Prepare, not start.
+
+        Args:
+            folder: for its files; made.
+            name: its host name, and that by which the client knows it.
+            client: who connects to it.
+            variables: what its logins get in their environment.
+            lines: more lines of sshd_config.
+            network: its network namespace and its address there; None: the network of the tests.
+        """
         self.name, self.boots = name, 0
         folder.mkdir(parents=True)
         self.kmsg = Kmsg(folder / "kmsg")
         self._boot_id = folder / "boot_id"
         self.home = folder / "home"
         found = {**for_nodes(), VARIABLE: self.kmsg.path, "HOME": str(self.home), **variables}
-        own = ("unshare", "-m", "-p", "-u", "--fork", "--kill-child", "--mount-proc")
+        self._space, address = network or ("", LOOPBACK)
+        inside = ("ip", "netns", "exec", self._space) if network else ()
+        own = (*inside, "unshare", "-m", "-p", "-u", "--fork", "--kill-child", "--mount-proc")
         prefix = (*own, "sh", "-c", FIRST, name, str(self._boot_id))
         line = f"SetEnv {setenv(found)}"
-        self.sshd = Sshd(folder, client=client, names=(name,), lines=(line,), prefix=prefix)
+        self.sshd = Sshd(
+            folder, client=client, names=(name,), lines=(*lines, line), prefix=prefix, address=address
+        )
         self._boot()
 
     def _boot(self) -> None:
@@ -58,7 +80,7 @@ class Node:
     def entry(self) -> tuple[str, ...]:
         """The command that runs another one on the node."""
         (first,) = Path(f"/proc/{self.sshd.pid}/task/{self.sshd.pid}/children").read_text().split()
-        return "nsenter", "-t", first, "-m", "-p", "-u"
+        return "nsenter", "-t", first, "-m", "-p", "-u", *(("-n",) if self._space else ())
 
     def start(
         self,
@@ -92,13 +114,16 @@ class Cluster(dict[str, Node]):
     """Nodes by name."""
 
     @contextmanager
-    def session(self, names: Sequence[str] = (), **plan: Any) -> Iterator[Session]:
-        """A session over ssh; its agents list processes every `MEDIUM_S`."""
+    def session(
+        self, names: Sequence[str] = (), jumps: Mapping[str, str] | None = None, **plan: Any
+    ) -> Iterator[Session]:
+        """A session over ssh; its agents list processes every `MEDIUM_S`. `jumps`: node -> its jump host."""
 
         def way(python: str | None, wanted: Mapping[str, Any], *more: Any) -> StartMethod:
             return agent_start(python, {**wanted, "medium_s": MEDIUM_S}, *more)
 
-        specs = tuple(NodeSpec(name, python=sys.executable) for name in names or self)
+        by = jumps or {}
+        specs = tuple(NodeSpec(name, python=sys.executable, jump=by.get(name)) for name in names or self)
         plan.setdefault("thresholds", QUICK)
         options = next(iter(self.values())).sshd.client.options()
         with pytest.MonkeyPatch.context() as patch:

@@ -33,6 +33,8 @@ from tests.kernel_log import for_nodes
 from tests.parts import need
 
 WAIT_S = 20.0
+LOOPBACK = "127.0.0.1"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a node in a network namespace of its own
 MANY = frozenset(("HostKey", "ListenAddress", "Port"))
 """Keywords of sshd_config of which every line counts."""
 
@@ -77,7 +79,7 @@ class Client:
     def add_host(self, name: str, port: int, user: str, *lines: str) -> None:
         """Append a Host block; `lines` come before the usual ones and so win over them."""
         usual = (
-            "HostName 127.0.0.1",
+            f"HostName {LOOPBACK}",
             f"Port {port}",
             f"User {user}",
             f"IdentityFile {self.identity}",
@@ -126,6 +128,7 @@ class Sshd:
         trusted: bool = True,
         lines: Sequence[str] = (),
         prefix: Sequence[str] = (),
+        address: str = LOOPBACK,
     ) -> None:
         """Prepare, not start.
 
@@ -139,11 +142,12 @@ class Sshd:
             lines: sshd_config lines (`Banner /path`, `ForceCommand ...`, `HostCertificate ...`,
                 `TrustedUserCAKeys ...`); they come first and so win.
             prefix: a command that runs sshd, and ends it at its own end.
+            address: where the client finds it; one with a network of its own listens on all of its addresses.
         """
         self._argv = (*prefix, need("sshd"))
         self._end = signal.SIGKILL if prefix else signal.SIGTERM
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        self.folder, self.address = folder, address
         self.client = client or Client(folder / "client")
         self.names = tuple(names)
         self.user = user.name if user else getpass.getuser()
@@ -173,9 +177,9 @@ class Sshd:
         self._write_config()
         self._launch()
         for name in self.names:
-            self.client.add_host(name, self.port, self.user)
+            self.client.add_host(name, self.port, self.user, f"HostName {self.address}")
         if self._trusted:
-            self.client.trust(f"[127.0.0.1]:{self.port} {public_key(self.host_keys[0])}")
+            self.client.trust(f"[{self.address}]:{self.port} {public_key(self.host_keys[0])}")
         return self
 
     def restart(self) -> None:
@@ -220,7 +224,7 @@ class Sshd:
     def _write_config(self) -> None:
         usual = [
             f"Port {self.port}",
-            "ListenAddress 127.0.0.1",
+            f"ListenAddress {LOOPBACK if self.address == LOOPBACK else EVERY_ADDRESS}",
             f"PidFile {self.folder / 'pid'}",
             f"AuthorizedKeysFile {self.authorized_keys}",
             "StrictModes no",
@@ -244,7 +248,7 @@ class Sshd:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + WAIT_S
-        while not _greets(self.port):
+        while not _greets(self.address, self.port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"sshd did not start: {self.log.read_text(errors='replace')}")
@@ -292,14 +296,14 @@ def setenv(variables: Mapping[str, str]) -> str:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _greets(port: int) -> bool:
+def _greets(address: str, port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1.0) as sock:
+        with socket.create_connection((address, port), 1.0) as sock:
             return sock.recv(4) == b"SSH-"
     except OSError:
         return False

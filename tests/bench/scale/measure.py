@@ -20,7 +20,7 @@ from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.session import Session
 from gpuwatch.wire import Sample
 from tests.bench.cpu import rss_bytes
-from tests.end_to_end.chaos.simulated import all_live
+from tests.chaos.simulated import all_live
 from tests.end_to_end.cluster import watch
 
 SECONDS, SETTLE_S, CONNECT_S = 20.0, 5.0, 480.0

@@ -30,6 +30,11 @@ class Pty:
             )
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 180, 0, 0))
 
+    @property
+    def readable(self) -> bool:
+        """Whether it has written something that was not read."""
+        return bool(select.select([self.fd], [], [], 0.0)[0])
+
     def read_until(self, done: Callable[[bytes], bool], seconds: float = 40.0) -> None:
         deadline = time.monotonic() + seconds
         while not done(self.written):

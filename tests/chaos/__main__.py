@@ -1,0 +1,56 @@
+"""Print the table of docs/faults.md: `python -m tests.chaos [FAULT ...]`.
+
+They take some minutes, and need root for the namespaces. The exit status is 1 if an invariant is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+
+from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
+from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
+from tests.bench.parts import quiet_machine
+from tests.chaos.apart import played
+from tests.chaos.faults.table import FAULTS
+from tests.chaos.invariants import Outcome
+
+HEADING = "| fault | what is shown, seconds after the fault | back after |\n|---|---|---|"
+
+
+def row(outcome: Outcome) -> str:
+    """One row of the table, in Markdown."""
+    shown = [f"{after:.1f}: `{text.replace('|', '/')}`" for after, text in first_of_each(outcome.signs)]
+    back = "-" if outcome.back_s is None else f"{outcome.back_s:.1f} s"
+    return f"| {outcome.what} | {'<br>'.join(shown) or 'nothing'} | {back} |"
+
+
+def first_of_each(signs: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The first of each kind: that of one node stands for all."""
+    found: dict[str, tuple[float, str]] = {}
+    for after, text in signs:
+        place, _, rest = text.partition(" ")
+        found.setdefault(rest or place, (after, text))
+    return list(found.values())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Play the named faults, all by default, and print a row for each."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="What each fault shows.")
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"some of: {', '.join(FAULTS)}")
+    names = parser.parse_args(argv).faults or list(FAULTS)
+    if unknown := [name for name in names if name not in FAULTS]:
+        parser.error(f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
+    with quiet_machine() as env:
+        outcomes = played(names, {**env, DISCOVER: "off", HISTORY: "off"})
+    print(HEADING)
+    for outcome in outcomes:
+        print(row(outcome))
+    broken = [f"{outcome.fault}: {text}" for outcome in outcomes for text in outcome.broken()]
+    print(*broken, sep="\n", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

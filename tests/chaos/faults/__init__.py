@@ -1,0 +1,1 @@
+"""The faults, and the table of them."""

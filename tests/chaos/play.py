@@ -1,0 +1,121 @@
+"""Plays faults one after the other in one scene, in namespaces of its own; writes the outcomes as JSON.
+
+python -m tests.chaos.play FOLDER FILE FAULT ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.chaos.faults.fault import Fault
+from tests.chaos.faults.table import FAULTS
+from tests.chaos.invariants import Outcome
+from tests.chaos.scene.scene import LOGIN, NAMES, Scene, scene
+from tests.link.watching import holdings, until
+
+SILENT = frozenset(("node_lost", "node_stale"))
+"""What is true of a node whose link has the fault."""
+SETTLE_S = 6.0
+"""Polled on after the fault: what is blamed wrongly, is blamed when the first values are back."""
+
+
+def is_over(played: Scene, fault: Fault) -> bool:
+    """Whether the fault is shown no longer, as far as that is told."""
+    return not fault.passes or not fault.sign or played.polling.has_gone(fault.sign)
+
+
+def left(played: Scene, before: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """What there was before and is now."""
+    return {what: (before[what], now) for what, now in held(played).items()}
+
+
+def held(played: Scene) -> dict[str, int]:
+    """Threads, descriptors and child processes of the cockpit, and processes of its agents."""
+    threads, descriptors, children = holdings()
+    return {
+        "threads": len(threads),
+        "descriptors": descriptors,
+        "children": len(children),
+        "agent processes": played.agents(),
+    }
+
+
+def judged(played: Scene) -> Iterator[tuple[str, str, str | None, str]]:
+    """Id, code, node and words of everything that is or was reported."""
+    book = played.session.book
+    for alert in book.alerts.values():
+        if alert.severity != "info":
+            yield alert.id, alert.code, alert.node, f"rank {alert.rank}, GPU {alert.gpu}: {alert.text}"
+    for incident in book.incidents:
+        yield f"{incident.number} {incident.code}", incident.code, incident.node, incident.headline
+
+
+def play(played: Scene, name: str, fault: Fault, settle_s: float = SETTLE_S) -> Outcome:
+    """Cause a fault, wait until it is shown, repair it, wait until all is as before."""
+    polling, nodes = played.polling, played.session.fleet.nodes
+    others = [each for each in NAMES if each not in fault.victims]
+    known = {each[0] for each in judged(played)}
+    attempts = {each: nodes[each].link.attempt for each in NAMES}
+    before = held(played)
+    polling.forget()
+    rss, _ = polling.peak_bytes, played.control.worst_age_s()
+    fault.cause(played)
+    told_s = None
+    if fault.sign:
+        polling.until(lambda: polling.shows(fault.sign), fault.sign)
+        told_s = polling.signs[0][0]
+    begin = told_s or 0.0
+    if fault.repair is not None:
+        begin = polling.until(lambda: True, "now")
+        fault.repair(played)
+    steps = {rank: played.step(rank) for rank in played.running}
+    back_s = polling.until(lambda: polling.live() and is_over(played, fault), "as before") - begin
+    polling.until(lambda: all(played.step(rank) > step for rank, step in steps.items()), "new steps")
+    polling.wait(settle_s)
+    polling.until(lambda: all(was >= now for was, now in left(played, before).values()), f"less: {before}")
+    control_age_s = played.control.worst_age_s()
+    return Outcome(
+        fault=name,
+        what=fault.what,
+        signs=polling.signs,
+        told_s=told_s,
+        back_s=None if told_s is None else back_s,
+        worst_age_s={each: polling.worst_age_s(each) for each in others},
+        control_age_s=control_age_s,
+        redialled=[each for each in others if nodes[each].link.attempt != attempts[each]],
+        rss_bytes=(rss, polling.peak_bytes),
+        left=left(played, before),
+        blamed=[
+            f"{node} {code}: {words}"
+            for key, code, node, words in judged(played)
+            if key not in known and code not in fault.codes and not (code in SILENT and node in fault.victims)
+        ],
+    )
+
+
+def main(folder: Path, file: Path, names: list[str]) -> None:
+    """Play them all; what the end of the session leaves counts for the last."""
+    for variable in ("LD_PRELOAD", LOGIN.decode().rstrip("=")):  # not for what this process starts
+        os.environ.pop(variable, None)
+    begin = time.monotonic()
+    with scene(folder) as played:
+        files = played.files()
+        with played.watched():
+            print(f"{time.monotonic() - begin:.0f} s until all is live", file=sys.stderr, flush=True)
+            outcomes = []
+            for name in names:
+                outcomes.append(play(played, name, FAULTS[name]))
+                print(f"{time.monotonic() - begin:.0f} s {outcomes[-1]}", file=sys.stderr, flush=True)
+        until(lambda: not played.agents(), "the end of all agents")
+        outcomes[-1].left["files on the nodes"] = (0, len(played.files() - files))
+    file.write_text(json.dumps([dataclasses.asdict(each) for each in outcomes]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
