@@ -5,20 +5,27 @@ Only the logger's message counts, not every field: prompts, completions and sett
 
 import json
 import re
+from bisect import bisect_right
+from itertools import accumulate
 
 from ...patterns.module_pattern import pattern_of
+from ..records.byte_lists import text_of_bytes
 from .programs import program_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from .prefixes import Speaker
 
 MAX_PREFIX_CHARS = 200
 """Most characters of prefixes before the JSON object of a line."""
 MAX_TEXTS = 200
-"""Lines of one record."""
+"""Lines of one record, of which all are searched; of further ones those in which a phrase is."""
+MAX_INSIDE = 1000
+"""Lines that are searched between the first and the last ones of a record."""
+LINES_ABOVE = 8
+"""Lines above one with a phrase that are read with it: conditions of its rules may need them."""
 MAX_PARTS = 20
 """Objects of one record."""
 
@@ -66,8 +73,6 @@ _LEVEL = pattern_of(r"[^\W\d_]{2,12}$")
 _ESCAPE = pattern_of(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
 _HALF_CHARACTER = pattern_of(r"[\ud800-\udfff]")
 """Half of a character, as in `"\\ud83d"` of a record that was cut: it cannot be sent."""
-_BYTES = pattern_of(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3})*)\]')
-"""journald's form of a message with an unprintable byte: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
 
@@ -84,12 +89,31 @@ def is_object(text: str) -> bool:
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 
-def texts_of(text: str, speaker: "Speaker") -> "list[str]":
+def texts_of(
+    text: str, speaker: "Speaker", places: "Callable[[bytes], list[int]] | None" = None
+) -> "list[str]":
     """Return message and exception of a JSON record, line by line; empty if it is no logger's record.
 
-    Ranks, host and program that the record names are set in `speaker`.
+    Ranks, host and program that the record names are set in `speaker`. `places`: finds the places in a text
+    that are to be searched, for records of many lines.
     """
-    return [_HALF_CHARACTER.sub("\ufffd", each) for each in _texts_of(text, speaker)]
+    lines = [_HALF_CHARACTER.sub("\ufffd", each) for each in _texts_of(text, speaker)]
+    if len(lines) <= MAX_TEXTS:
+        return lines
+    half = MAX_TEXTS // 2  # an exception ends its traceback
+    inside = [] if places is None else _lines_at(lines[half:-half], places)
+    return lines[:half] + inside + lines[-half:]
+
+
+def _lines_at(lines: "list[str]", places: "Callable[[bytes], list[int]]") -> "list[str]":
+    """Return the lines in which one of the places is, each with those above it."""
+    data = [line.encode("utf-8", "replace") for line in lines]
+    starts = list(accumulate(len(each) + 1 for each in data))
+    wanted: set[int] = set()
+    for place in places(b"\n".join(data)):
+        number = bisect_right(starts, place)
+        wanted.update(range(max(0, number - LINES_ABOVE), number + 1))
+    return [lines[number] for number in sorted(wanted)[:MAX_INSIDE]]
 
 
 def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
@@ -103,7 +127,7 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
     if event is not None:
         return [event]
     if isinstance(record.get("MESSAGE"), list):
-        record["MESSAGE"] = _characters(record["MESSAGE"])
+        record["MESSAGE"] = text_of_bytes(record["MESSAGE"])
     parts = [record]
     for part in parts:
         if len(parts) < MAX_PARTS:
@@ -118,13 +142,7 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
         _name_speaker(part, speaker)
     texts = [message + _outcome(parts)]
     texts.extend(_text(value) for part in parts for name, value in part.items() if EXCEPTION.match(name))
-    return _first_and_last([line for each in texts for line in _LINES.split(each) if line.strip()])
-
-
-def _first_and_last(lines: "list[str]") -> "list[str]":
-    """Return at most `MAX_TEXTS` lines, the first and the last ones: an exception ends its traceback."""
-    half = MAX_TEXTS // 2
-    return lines if len(lines) <= MAX_TEXTS else lines[:half] + lines[-half:]
+    return [line for each in texts for line in _LINES.split(each) if line.strip()]
 
 
 def _with_level(record: "dict[str, Any]") -> "str | None":
@@ -160,7 +178,7 @@ def _foreign(record: "dict[str, Any]") -> "list[str]":
     if level is None or not any(_TIME.match(each) for each in values):
         return []
     texts = [each for each in values if " " in each.strip() and not _TIME.match(each)]
-    return _first_and_last([line for each in texts for line in _LINES.split(each) if line.strip()])
+    return [line for each in texts for line in _LINES.split(each) if line.strip()]
 
 
 def _outcome(parts: "list[dict[str, Any]]") -> str:
@@ -190,34 +208,12 @@ def unescaped(data: bytes) -> bytes:
     return _ESCAPE.sub(_plain, data)
 
 
-def without_byte_lists(data: bytes) -> bytes:
-    """Return log bytes with journald's lists of a message's bytes replaced by the message as a JSON string.
-
-    A list is about five times as long as its message, so that a line may be cut before its end.
-    """
-    return _BYTES.sub(_as_string, data) if b'"MESSAGE"' in data else data
-
-
-def _as_string(found: "re.Match[bytes]") -> bytes:
-    text = _characters([int(each) for each in found.group(1).split(b",")])
-    if text is None:
-        return found.group()
-    return b'"MESSAGE":' + json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
-
-
 def escaped(text: bytes) -> "list[bytes]":
     """Return other forms of a text: those that it has in JSON lines that went through `unescaped`."""
     plain = text.decode("utf-8")
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
     return sorted(forms - {text})
-
-
-def _characters(codes: "list[Any]") -> "str | None":
-    """Return the text of a list of byte values; None if it is not one."""
-    if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
-        return None
-    return bytes(bytearray(codes)).decode("utf-8", "replace")
 
 
 def _of_go(text: str) -> str:

@@ -7,11 +7,19 @@ from ...ranks.learned_tags import TAGS, learned_writer
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, read_inner_prefixes, read_prefixes, untagged, writers
 from .programs import KERNEL
-from .splitter import glued, line_text
+from .splitter import MAX_LINE, glued, line_text, unmasked_text
 from .user_words import without_user_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator
+
+    Places = Callable[[bytes], list[int]]
 
 MAX_NESTED = 2
 """Nesting of JSON records: a logger's in a container runtime's."""
+AROUND_BYTES = MAX_LINE // 4
+"""Bytes of a long message before and behind a place in it: a pattern may need them."""
 MAX_WRAPPED = 3
 """Physical lines that a record may be wrapped into."""
 
@@ -33,14 +41,16 @@ _ECHO = pattern_of(
 
 
 def messages(
-    line: bytes, local_ranks: bool = False, records: bool = True
+    line: bytes, local_ranks: bool = False, records: bool = True, places: "Places | None" = None
 ) -> "tuple[list[tuple[str, Speaker]], bool]":
     """Return (message, writer) pairs of a physical line, and whether `[rankN]:` proved to be a local rank.
 
-    `records`: for a JSON record return its message, not the line itself.
+    `records`: for a JSON record return its message, not the line itself. `places`: finds the places that are
+    to be searched; with it, a record of more than `MAX_LINE` bytes is read, and of a long message the parts
+    around them are returned. Without it, a longer line is cut.
     """
     found: list[tuple[str, Speaker]] = []
-    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0)
+    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0, places)
     return found, proof
 
 
@@ -49,20 +59,26 @@ known_messages = lru_cache(maxsize=256)(messages)
 
 
 def _take(
-    line: bytes, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
+    line: bytes,
+    speaker: "Speaker",
+    local_ranks: bool,
+    found: "list[tuple[str, Speaker]]",
+    nested: int,
+    places: "Places | None" = None,
 ) -> bool:
     """Add the (message, writer) pairs of a line to `found`; return whether `[rankN]:` proved to be local.
 
     `speaker`: the writer known from the record around the line. `local_ranks`: read `[rankN]:` as a local
     rank. `nested`: how many levels of JSON records to unpack; 0: none.
     """
+    around = places if len(line) > MAX_LINE else None
     if b"{" in line and nested:
-        proof = _take_record(line_text(line), speaker, local_ranks, found, nested)
+        text = line_text(line) if around is None else unmasked_text(line)  # its texts are masked one by one
+        proof = _take_record(text, speaker, local_ranks, found, nested, places)
         if proof is not None:
             return proof
     proof = False
-    cut = glued(line)
-    for piece in (line[:cut], line[cut:]) if cut else (line,):
+    for piece in _pieces(line) if around is None else _around(line, around):
         speaker = Speaker(speaker)
         text = untagged(line_text(piece), speaker)
         at, proved = read_prefixes(text, speaker, local_ranks)
@@ -76,8 +92,29 @@ def _take(
     return proof
 
 
+def _pieces(line: bytes) -> "tuple[bytes, ...]":
+    cut = glued(line)
+    return (line[:cut], line[cut:]) if cut else (line,)
+
+
+def _around(line: bytes, places: "Places") -> "Iterator[bytes]":
+    """Yield the beginning of a long message, and parts of it around the places beyond."""
+    yield line[:MAX_LINE]
+    searched = MAX_LINE - AROUND_BYTES
+    for place in places(line):
+        if place >= searched:
+            begin = line.find(b" ", place - AROUND_BYTES, place) + 1 or place
+            yield line[begin : begin + MAX_LINE]
+            searched = begin + MAX_LINE - AROUND_BYTES
+
+
 def _take_record(
-    text: str, speaker: "Speaker", local_ranks: bool, found: "list[tuple[str, Speaker]]", nested: int
+    text: str,
+    speaker: "Speaker",
+    local_ranks: bool,
+    found: "list[tuple[str, Speaker]]",
+    nested: int,
+    places: "Places | None",
 ) -> "bool | None":
     """Do the same as `_take` for a JSON record, whose message may have prefixes or be a record too.
 
@@ -88,13 +125,13 @@ def _take_record(
         return None
     inner = Speaker(speaker)
     at, proof = read_prefixes(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
-    texts = texts_of(text[begin:], inner)
+    texts = texts_of(text[begin:], inner, places)
     learned = learned_writer(text) if TAGS and inner.rank is None else None
     inner.rank = inner.rank if learned is None else learned[0]
     if not texts or (text[at:begin].strip() and not _TAG.match(text[at:begin])):
         return None
     for each in texts:
-        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1) or proof
+        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1, places) or proof
     return proof
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from ...masking.secret_masking import masked
 from ...masking.secret_phrases import SecretLines
-from .json_lines import without_byte_lists
+from ..records.byte_lists import without_byte_lists
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept."""
@@ -43,15 +43,18 @@ _BAR_END = re.compile(
 )
 
 
-def scrubbed(data: bytes) -> bytes:
-    """Return log bytes without escape sequences, control characters and lists of bytes; line ends stay."""
+def scrubbed(data: bytes, in_list: bool = False) -> bytes:
+    """Return log bytes without escape sequences, control characters and lists of bytes; line ends stay.
+
+    `in_list`: they begin inside of a message's list of bytes.
+    """
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\x08" in data:
         data = _STRUCK_OVER.sub(rb"\1", data)
     if b"\x00" in data or b"\x08" in data:
         data = data.translate(None, _GONE)
-    return without_byte_lists(data)
+    return without_byte_lists(data, in_list)
 
 
 def line_text(line: bytes) -> str:

@@ -1,15 +1,23 @@
 """A candidate line with its messages and the other parts of a wrapped record."""
 
+from ..lines.json_lines import object_at
 from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, may_be_wrapped, messages
 from ..lines.prefixes import differ
-from ..lines.splitter import MAX_LINE
+from ..lines.splitter import line_text, unmasked_text
+from ..records.shortened import summary
+from .phrase_places import places_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Iterable
+
     from ..lines.prefixes import Speaker
     from .chunk import Chunk
+    from .ruleset import Phrase
 
 
+MAX_PLAIN = 4096
+"""Bytes of a record from which on its level and time may be too far from its beginning to be read."""
 MAX_BETWEEN = 8
 """Most lines of other writers between a traceback frame and the source that it quotes."""
 
@@ -17,14 +25,24 @@ MAX_BETWEEN = 8
 class CandidateLine(object):
     """A physical line of a chunk as rules search it. `local_ranks`: `[rankN]:` is a local rank."""
 
-    __slots__ = ("end", "parts", "proof", "stated", "start")
+    __slots__ = ("data", "end", "parts", "proof", "stated", "start", "text")
 
-    def __init__(self, chunk: "Chunk", start: int, end: int, local_ranks: bool) -> None:
-        self.start = start
-        self.end = end
+    def __init__(
+        self, chunk: "Chunk", span: "tuple[int, int]", local_ranks: bool, phrases: "Iterable[Phrase]" = ()
+    ) -> None:
+        """Read the line of a span of the chunk; of a long record, what is around the phrases is read."""
+        self.start, self.end = start, end = span
+        data = chunk.searched(start, end)
+        self.data = data if len(data) <= MAX_PLAIN else _brief(data)
+        """The physical line with its prefixes; the values of a long record are cut."""
+        self.text = line_text(self.data)
+        """The same as text."""
         self.parts: list[int] = []
         """Starts of the physical lines above that belong to the same record."""
-        stated, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
+        phrases = list(phrases)
+        stated, self.proof = messages(
+            data, local_ranks, places=lambda data: places_in(data, phrases) if phrases else []
+        )
         self.stated: list[tuple[str, Speaker]] = []
         """Its messages with their writers, without quoted source code."""
         for index, each in enumerate(stated):
@@ -33,10 +51,6 @@ class CandidateLine(object):
                 self.stated.append(each)
         if self.stated:
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
-
-    def raw(self, chunk: "Chunk") -> str:
-        """Return the physical line with its prefixes."""
-        return chunk.text(self.start, self.end)
 
     def _join(self, chunk: "Chunk", above: "list[bytes]", local_ranks: bool) -> None:
         text, by = self.stated[-1]
@@ -52,6 +66,15 @@ class CandidateLine(object):
         while below and is_wrapped(text):
             text = joined(text, messages(below.pop(0), local_ranks)[0][0][0])
         self.stated[-1] = (text, by)
+
+
+def _brief(data: bytes) -> bytes:
+    """Return a long physical line, or a long record with its values cut."""
+    text = unmasked_text(data)
+    begin = object_at(text)
+    if begin < 0:
+        return data
+    return (text[:begin] + summary(text[begin:])).encode("utf-8", "replace")
 
 
 def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chunk", start: int) -> bool:

@@ -9,12 +9,14 @@ from ..lines.normalise import messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, line_text, scrubbed, unmasked_text
 from ..lines.timestamps import may_have_time, time_of
+from .long_records import LongRecords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
     from ..lines.prefixes import Speaker
+    from ..records.open_record import OpenRecord
 
 PAST_BYTES = 16 * 1024
 """Bytes of the previous chunk that are kept, for context and conditions."""
@@ -59,9 +61,17 @@ class Chunk(object):
     """
 
     def __init__(
-        self, raw: bytes, base: int, past: bytes, arrived: float = 0.0, backlog: bool = False
+        self,
+        raw: bytes,
+        base: int,
+        past: bytes,
+        arrived: float = 0.0,
+        backlog: bool = False,
+        opened: "OpenRecord | None" = None,
     ) -> None:
-        self.clean = scrubbed(raw)
+        """Create the chunk; `opened`: the long record inside of which it begins."""
+        self.clean = scrubbed(raw, opened is not None and opened.in_list)
+        self._records = LongRecords(self.clean, opened)
         self._raw = raw
         self._base = base
         self._past = past
@@ -91,6 +101,25 @@ class Chunk(object):
     def text(self, start: int, end: int) -> str:
         """Return one line as text."""
         return line_text(self.clean[start : min(end, start + MAX_LINE)])
+
+    def span(self, at: int) -> "tuple[int, int, int]":
+        """Return (start, end, place up to which phrases are searched) of the line around `at`.
+
+        Of a long one it is the part near `at`.
+        """
+        part = self._records.part(at)
+        if part is not None:
+            return part
+        start, end = self.line_around(at)
+        return start, end, end if end - start < MAX_LINE else start + MAX_LINE - AFTER_BYTES
+
+    def searched(self, start: int, end: int) -> bytes:
+        """Return the line to search for a span: of a part of a long record a record."""
+        return self._records.line(start, end) or self.clean[start : min(end, start + MAX_LINE)]
+
+    def open_record(self, at: int) -> "OpenRecord | None":
+        """Return the long record that is unfinished at byte `at`, near the end; None: none is."""
+        return self._records.open_at(at)
 
     def offset_of(self, start: int) -> int:
         """Return the file offset of the line at `start`; cheap if called in ascending order."""
@@ -170,7 +199,7 @@ class Chunk(object):
                 texts.append(line_text(line))
         return texts
 
-    def shown_around(self, start: int, end: int, message: str, by: "Speaker") -> "tuple[list[str], int]":
+    def shown_around(self, start: int, line: str, message: str, by: "Speaker") -> "tuple[list[str], int]":
         """Return (lines to show, index of the line itself, the last one); secrets are masked.
 
         Above it is its traceback, if the line ends one, else the two lines before it.
@@ -180,7 +209,7 @@ class Chunk(object):
             above = self._traceback(start, by)
         if not above:
             above = [line_text(line) for line in self.above(start, 2)]
-        return masked_lines([*above, self.text(start, end)]), len(above)
+        return masked_lines([*above, line]), len(above)
 
     def start_above(self, start: int) -> int:
         """Return the start of the line before the one at `start`."""

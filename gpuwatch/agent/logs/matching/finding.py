@@ -5,6 +5,7 @@ import re
 from ...ranks.rank_environment import is_rank
 from ..lines.levels import LEVEL_CHARS, MILD, own_level
 from ..lines.programs import KERNEL
+from ..lines.splitter import MAX_LINE
 from ..lines.timestamps import time_of
 from .event_form import has_given_up
 
@@ -39,7 +40,7 @@ def described(
     """
     text, by = stated
     arrived, backlog = chunk.arrived, chunk.backlog
-    raw = chunk.text(line.start, line.end)
+    raw = line.text
     kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # then its level is a system log's
     own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
@@ -56,7 +57,8 @@ def described(
         at, bounds = _bounded(chunk, line)
     else:
         at = own
-    lines, key = chunk.shown_around(line.start, line.end, text, by)
+    shown = chunk.text(line.start, line.end) if line.end - line.start <= MAX_LINE else text
+    lines, key = chunk.shown_around(line.start, shown, text, by)
     raiser = _RAISER.search(lines[0]) if key else None
     if raiser is not None:
         fields = dict(fields, rank=int(raiser.group(1)))

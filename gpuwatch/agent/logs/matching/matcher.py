@@ -7,6 +7,7 @@ from ..lines.levels import GRAVE, has_stamp, own_level
 from ..lines.normalise import known_messages
 from ..lines.splitter import is_bare_bar
 from .event_form import has_given_up, is_absent, is_event, is_quoted
+from .phrase_places import places_in
 from .ruleset import typed
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ class LineMatcher(object):
 
         `raised`: it ends a traceback, and is an error at any level.
         """
-        raw = line.raw(chunk)
+        raw = line.text
         if self._is_off(rule):
             return False
         level = None if raised else own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS])
@@ -202,7 +203,7 @@ def _windows(text: str, phrases: "list[Phrase]") -> "Iterator[str]":
         yield text
         return
     before = None
-    for place in _places(text, phrases) or [0]:
+    for place in _places(text, phrases):
         if before is None or place - before > SEARCHED_CHARS // 2:
             begin = max(0, min(place - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))
             yield text[begin : begin + SEARCHED_CHARS]
@@ -210,18 +211,9 @@ def _windows(text: str, phrases: "list[Phrase]") -> "Iterator[str]":
 
 
 def _places(text: str, phrases: "list[Phrase]") -> "list[int]":
-    """Return the offsets of phrases in a text, in ascending order."""
+    """Return the offsets of phrases in a text, in ascending order, and its beginning."""
     data = text.encode("utf-8", "replace")
-    lowered = data.lower()
-    found: set[int] = set()
-    for phrase in phrases:
-        for word in {phrase.text, phrase.plain}:
-            searched = lowered if phrase.fold else data
-            at = searched.find(word)
-            while at >= 0:
-                found.add(at)
-                at = searched.find(word, at + SEARCHED_CHARS // 4)
-            found.add(max(0, searched.rfind(word)))
+    found = sorted({0}.union(places_in(data, phrases, SEARCHED_CHARS // 4)))
     if len(data) == len(text):
-        return sorted(found)
-    return [len(data[:at].decode("utf-8", "replace")) for at in sorted(found)]
+        return found
+    return [len(data[:at].decode("utf-8", "replace")) for at in found]

@@ -30,7 +30,7 @@ HEAD_CHARS = 3
 MAX_BYTES = 4 << 20
 """Bytes of all remembered shapes."""
 LONG_LINE = 2048
-"""Bytes between two occurrences of a phrase in a line from which on both are returned."""
+"""Bytes between two occurrences of a phrase in a line that are both returned."""
 MAX_SHAPE = 2000
 """Bytes of a shape above which its result is not remembered."""
 MAX_PROGRESS_SHAPE = 8000
@@ -78,7 +78,7 @@ class Prefilter(object):
     def hits(
         self, data: bytes, newest: "Newest | None" = None, known: "set[int] | None" = None
     ) -> "list[tuple[int, Phrase]]":
-        """Return (offset in `data`, phrase): where a phrase first occurs, in long lines also the last.
+        """Return (offset in `data`, phrase): where a phrase first occurs, in long lines also further places.
 
         `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
         progress. `known`: forms (see `form_of`) of lines of this file that are left out.
@@ -307,9 +307,14 @@ def _find(line: bytes, phrases: "list[Phrase]", base: int, found: "list[tuple[in
             lowered = lowered or line.lower()
         at = (lowered if phrase.fold else line).find(phrase.text)
         if at >= 0 and len(line) > LONG_LINE:
-            last = (lowered if phrase.fold else line).rfind(phrase.text)
+            searched = lowered if phrase.fold else line
+            last = searched.rfind(phrase.text)
             if last - at > LONG_LINE:
                 found.append((base + last, phrase))
+                further = searched.find(phrase.text, at + LONG_LINE, last)
+                while further >= 0:
+                    found.append((base + further, phrase))
+                    further = searched.find(phrase.text, further + LONG_LINE, last)
         if at < 0:  # control characters may interrupt the phrase: then the approximate position
             clean = line.translate(None, _CONTROLS)
             at = (clean.lower() if phrase.fold else clean).find(phrase.text) if len(clean) < len(line) else -1

@@ -34,7 +34,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
     """Return the ranks that a line's message names; in a traceback, those of the rank that printed it."""
-    reading = _stated(text, by, chunk.clean[line.start : line.end])
+    reading = _stated(text, by, line.data)
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty:
         return reading
@@ -44,7 +44,7 @@ def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker")
     if near is not None and _depth(near[0]) > _depth(text):
         found = _of_traceback(_upwards(chunk.above(line.start, MAX_ABOVE), inside), by, _depth(text))
     elif near is not None and text[:1] not in (" ", "\t"):
-        found = _of_record(chunk.above(line.start, 1), chunk.clean[line.start : line.end], by)
+        found = _of_record(chunk.above(line.start, 1), line.data, by)
     if found is None and by.host is not None:
         return line_ranks("[" + by.host + "] ")
     return found or reading

@@ -101,9 +101,9 @@ class TracebackEnds(object):
         still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
         at = chunk.clean.find(HEAD)
         while at >= 0:
-            start, end = chunk.line_around(at)
-            line = chunk.clean[start:end]
-            if b'{"' in line[: at - start]:
+            start, end, _ = chunk.span(at)
+            line = chunk.searched(start, end)
+            if b'{"' in line[: line.find(HEAD)]:
                 text = _in_record(line)
                 if text is not None:
                     found[start] = text
@@ -162,7 +162,7 @@ def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]"
 def _in_record(line: bytes) -> "str | None":
     """Return the exception of a traceback that is within one JSON record; None: there is none."""
     head, framed = False, False
-    for text, _ in messages(line)[0]:
+    for text, _ in messages(line, places=_heads)[0]:
         if HEAD.decode("ascii") in text:
             head, framed = True, False
         elif head and text[:1] == " ":
@@ -170,3 +170,8 @@ def _in_record(line: bytes) -> "str | None":
         elif head and framed:
             return text
     return None
+
+
+def _heads(data: bytes) -> "list[int]":
+    at = data.find(HEAD)
+    return [] if at < 0 else [at]

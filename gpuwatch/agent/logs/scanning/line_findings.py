@@ -94,7 +94,7 @@ class LineFindings(object):
             return
         self._search.matched, self._found_once = [], False
         self._shape_searched = shape
-        line = CandidateLine(chunk, start, end, self.local_ranks)
+        line = CandidateLine(chunk, span, self.local_ranks, {phrase for _, phrase in hits})
         self.local_ranks = self.local_ranks or line.proof
         self._search_line(chunk, line, hits, out, raised)
         matched = self._search.matched
@@ -185,7 +185,7 @@ class LineFindings(object):
             if fields is None or not is_about(rule.programs, by.program):
                 continue
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
-                if not is_quoted(chunk, line.start, text, line.raw(chunk), advice=rule.exact):
+                if not is_quoted(chunk, line.start, text, line.text, advice=rule.exact):
                     self._found(rule, chunk, line, (text, by), fields, out)
                 return True
         return False
@@ -198,7 +198,7 @@ class LineFindings(object):
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
             if fields is not None:
-                if not is_quoted(chunk, line.start, raised, line.raw(chunk)):
+                if not is_quoted(chunk, line.start, raised, line.text):
                     self._found(rule, chunk, line, (raised, by), fields, out)
                 return True
         return False
@@ -217,7 +217,7 @@ class LineFindings(object):
                 about = is_about(rule.programs, by.program)
                 if about and self._search.is_error(rule, text, chunk, line, raised is not None):
                     fields = {"goes_on": "yes"} if is_continuing(text) else {}
-                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.raw(chunk)[:SEARCHED_CHARS]):
+                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.text[:SEARCHED_CHARS]):
                         fields = {"level": "critical"}
                     finding = self._found(rule, chunk, line, (text, by), fields, out)
                     if finding is not None:

@@ -1,11 +1,12 @@
 """Scans one log file with the rules: bytes in, findings out."""
 
 from ..lines.normalise import broken_end
-from ..lines.splitter import MAX_LINE
-from ..matching.chunk import AFTER_BYTES, Chunk
+from ..lines.splitter import MAX_LINE, scrubbed
+from ..matching.chunk import Chunk
 from ..matching.matcher import LineMatcher
 from ..matching.prefilter import Prefilter
 from ..matching.traceback_ends import TracebackEnds
+from ..records.byte_lists import ends_in_byte_list
 from .dedup import MAX_OPEN, Gatherer
 from .line_findings import LineFindings
 from .open_blocks import OpenBlocks
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..matching.ruleset import Phrase, RuleSet
+    from ..records.open_record import OpenRecord
     from .table_prefilter import TablePrefilter
 
 MAX_TAIL = 64 * 1024
@@ -23,6 +25,8 @@ OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a long line that are searched again with the next part."""
 LINE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Exceptions that a fault of gpuwatch raises on an unforeseen line."""
+RECORD_MARK = b'\n{"'
+"""A line that makes a prefilter read the escapes of JSON, for the rest of a record."""
 MAX_FAILED = 100
 QUIET_S = 0.5
 """Seconds of silence after which an unfinished line or block is processed."""
@@ -59,6 +63,8 @@ class Scanner(object):
         self._prefilter: Any = Prefilter(ruleset) if prefilter is None else prefilter
         self.gather: Gatherer = Gatherer(ids) if outputs.gather is None else outputs.gather
         self._tail = b""
+        self._opened: OpenRecord | None = None
+        """The long JSON record inside of which the tail begins."""
         self._past = b""
         self._tail_at = 0
         self._fed = float("-inf")
@@ -111,7 +117,7 @@ class Scanner(object):
 
     def seam(self) -> None:
         """Drop the unfinished line and blocks, since the file was truncated or replaced."""
-        self._tail, self._past, self._looked = b"", b"", 0
+        self._tail, self._past, self._looked, self._opened = b"", b"", 0, None
         self._tracebacks = TracebackEnds()
         self._lines.seam()
 
@@ -155,7 +161,7 @@ class Scanner(object):
 
     def rewind(self) -> None:
         """Drop the unfinished line and open tracebacks: data may come again after an interrupted scan."""
-        self._tail, self._looked = b"", 0
+        self._tail, self._looked, self._opened = b"", 0, None
         self._tracebacks = TracebackEnds()
 
     def unread_from(self, offset: int) -> int:
@@ -189,15 +195,16 @@ class Scanner(object):
 
         Lines from byte `until` on will be given again, with more.
         """
-        chunk = Chunk(raw, base, self._past, arrived, self._backlog)
+        chunk = Chunk(raw, base, self._past, arrived, self._backlog, self._opened)
         self._blocks.fill(chunk, out)
         raised = self._tracebacks.find(chunk)
         known = None if raised else self._lines.known
+        data = chunk.clean if self._opened is None else chunk.clean + RECORD_MARK
         if self._progress is None:
-            hits = self._prefilter.hits(chunk.clean, None, known)
+            hits = self._prefilter.hits(data, None, known)
         else:
             self._progress.take_from(self._backlog)
-            hits = self._prefilter.hits(chunk.clean, self._progress.newest, known)
+            hits = self._prefilter.hits(data, self._progress.newest, known)
             self._progress.newest.place(chunk.offset_of, arrived, self._backlog)
         if until is not None and until < len(raw):
             hits = [hit for hit in hits if hit[0] < until]
@@ -205,9 +212,8 @@ class Scanner(object):
             hits = sorted(hits + [(start, self._lines.raised) for start in raised], key=_place)
         index = 0
         while index < len(hits):
-            start, end = chunk.line_around(hits[index][0])
+            start, end, last = chunk.span(hits[index][0])
             here: list[tuple[int, Phrase]] = []
-            last = end if end - start < MAX_LINE else start + MAX_LINE - AFTER_BYTES
             while index < len(hits) and (not here or hits[index][0] < last):
                 here.append(hits[index])
                 index += 1
@@ -217,7 +223,18 @@ class Scanner(object):
                 if len(self._failed) < MAX_FAILED:
                     self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))
         self._past = chunk.end_of_text()
+        if until is not None:
+            self._opened = self._open_at(chunk, raw, until) if until < len(raw) else None
         self._lines.forget_before(self._tail_at - MAX_LINE)
+
+    def _open_at(self, chunk: "Chunk", raw: bytes, until: int) -> "OpenRecord | None":
+        """Return the long record that is unfinished at byte `until` of `raw`, the bytes of a chunk."""
+        in_list = self._opened is not None and self._opened.in_list
+        at = until if len(chunk.clean) == len(raw) else len(scrubbed(raw[:until], in_list))
+        opened = chunk.open_record(at)
+        if opened is not None:
+            opened.in_list = ends_in_byte_list(raw[:until], in_list)
+        return opened
 
 
 def _place(hit: "tuple[int, Phrase]") -> int:

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from gpuwatch.agent.logs.lines.json_lines import texts_of, without_byte_lists
+from gpuwatch.agent.logs.lines.json_lines import texts_of
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
+from gpuwatch.agent.logs.records.byte_lists import without_byte_lists
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -111,12 +112,12 @@ def test_lines_are_searched_once_and_found_alike_on_a_slow_machine(
     searched = []
 
     class Slow(CandidateLine):
-        def __init__(self, chunk: Chunk, start: int, end: int, local_ranks: bool) -> None:
-            searched.append(start)
+        def __init__(self, chunk: Chunk, span: tuple[int, int], local_ranks: bool, phrases: Any) -> None:
+            searched.append(span[0])
             until = time.process_time() + spin_s
             while time.process_time() < until:
                 pass
-            super().__init__(chunk, start, end, local_ranks)
+            super().__init__(chunk, span, local_ranks, phrases)
 
     monkeypatch.setattr("gpuwatch.agent.logs.scanning.line_findings.CandidateLine", Slow)
     (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in range(100)))
@@ -150,10 +151,10 @@ def test_lines_without_an_end_are_skipped_where_no_rule_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentences: Sentences
 ) -> None:
     class Endless(CandidateLine):
-        def __init__(self, chunk: Chunk, start: int, end: int, local_ranks: bool) -> None:
-            while b"code=2" in chunk.clean[start:end]:
+        def __init__(self, chunk: Chunk, span: tuple[int, int], local_ranks: bool, phrases: Any) -> None:
+            while b"code=2" in chunk.clean[slice(*span)]:
                 pass
-            super().__init__(chunk, start, end, local_ranks)
+            super().__init__(chunk, span, local_ranks, phrases)
 
     monkeypatch.setattr("gpuwatch.agent.logs.scanning.line_findings.CandidateLine", Endless)
     (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in (1, 2, 3, 2, 4)))
