@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +18,10 @@ from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.dialers import make_room
 from gpuwatch.link.start.failure_reasons import QUOTED_CHARACTERS, after_start, before_start
 from gpuwatch.link.stream.clock import WINDOW_S, ClockComparison
-from gpuwatch.link.stream.frame_stream import FrameStream
+from gpuwatch.link.stream.frame_stream import FrameStream, Item, Started
+from gpuwatch.link.stream.inbox import ClockReading, Content
 from gpuwatch.plain import plain
+from gpuwatch.wire import Reply
 from tests.link.watching import nothing_left, until
 from tests.sentences import Sentences
 
@@ -166,6 +169,45 @@ def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves(sent
     assert carrier.closed.wait(30)
     sentences(call.converse(b"bundle", None).reason)
     thread_pool.close(30.0)
+
+
+class _LatePong:
+    """A stream whose only item is the reply to the first ping, decoded some time after it came."""
+
+    started, noise, line = True, "", None
+
+    def feed(self, data: bytes, now: float) -> Iterator[Item]:  # noqa: ARG002 - a stream's arguments
+        answered_at = time.time()
+        time.sleep(0.3)  # as other frames of the same piece take, or a busy machine
+        yield Reply(t=answered_at, seq=1, id=-1)
+
+
+class _OnePiece(_DeadAir):
+    """Delivers a piece as soon as the ping was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces, self.sent = [b"", b"x"], threading.Event()
+
+    def send(self, data: bytes) -> None:
+        if b"ping" in data:
+            self.sent.set()
+
+    def recv(self, limit: int) -> bytes:
+        self.sent.wait(60)
+        return self.pieces.pop()[:limit]
+
+
+def test_the_error_of_a_clock_reading_covers_the_time_until_the_reply_was_decoded() -> None:
+    thread_pool, carrier = DaemonThreadPool("test crew"), _OnePiece()
+    found: list[Content | Started] = []
+    call = Call(carrier, _LatePong(), found.append, thread_pool, CallTiming())
+    call.watch(time.monotonic() + 1.0, overslept_s=0.0)
+    call.converse(b"bundle", None)
+    thread_pool.close(30.0)
+    (reading,) = found
+    assert isinstance(reading, ClockReading)
+    assert abs(reading.offset_s) <= reading.error_s + 0.001
 
 
 def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:

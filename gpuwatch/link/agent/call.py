@@ -171,14 +171,16 @@ class Call:
         elif isinstance(item, Bye):
             self._bye = item.reason
         elif isinstance(item, Reply) and item.id < 0:
-            self._take_pong(item, now)
+            self._take_pong(item)
             return
         self._deliver(item)
 
-    def _take_pong(self, reply: Reply, now: float) -> None:
+    def _take_pong(self, reply: Reply) -> None:
         with self._lock:
             sent_at = self._pings.pop(reply.id, None)
         if sent_at is not None:
-            reading = self._clock.add(now, time.time(), reply.t, now - sent_at)
+            # The wall clock first: whatever delays us before or between both readings widens the error.
+            our_time, now = time.time(), time.monotonic()
+            reading = self._clock.add(now, our_time, reply.t, now - sent_at)
             if reading is not None:
                 self._deliver(reading)
