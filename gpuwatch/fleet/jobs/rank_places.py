@@ -30,6 +30,8 @@ MOVED_S = 60.0
 """Maximum delay in seconds until the end of a process is seen, across the lists and clocks of two nodes."""
 CLOCKS_S = 60.0
 """Maximum difference in seconds between the clocks of a node and of the file server."""
+BY_SRUN = "line of srun"
+"""`RankPlace.how` of the ranks that are Slurm tasks whose node `srun` reports."""
 KEPT_ENDED = 2_048
 """Number of recently ended ranks kept for one node: jobs on CPUs start and end all the time."""
 
@@ -69,7 +71,8 @@ def places_of(
         if name is not None
     }
     if before is not None:
-        _keep_ended(ranks, earlier, wall)
+        valid = [each for each in earlier if each.how != BY_SRUN or each.job in (tasks or {})]
+        _keep_ended(ranks, valid, wall)
         addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
     return Places(
         (*ranks.values(), *rivals, *ended_rivals(earlier, ranks, rivals, contested, wall)),
@@ -260,7 +263,7 @@ def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, 
             node_name = addresses.get(host or "")
             if node_name is not None:
                 yield RankPlace(
-                    task, node_name, job, world_size=len(tasks[job]), until=ended[job], how="line of srun"
+                    task, node_name, job, world_size=len(tasks[job]), until=ended[job], how=BY_SRUN
                 )
 
 
