@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,18 +39,19 @@ def test_endless_output_ends_at_the_bound_and_takes_no_memory() -> None:
 @pytest.mark.parametrize("line", ["exec sleep 600", "exec yes >&2", "exec >&- 2>&-; sleep 600"])
 def test_one_that_does_not_end_is_killed(line: str, tmp_path: Path) -> None:
     number = tmp_path / "pid"
-    with pytest.raises(subprocess.TimeoutExpired):
-        shell(f"echo $$ > {number}; {line}", seconds=1.0)
+    for seconds in (0.5, 5.0, 30.0):
+        with pytest.raises(subprocess.TimeoutExpired):
+            shell(f"echo $$ > {number}; {line}", seconds=seconds)
+        if number.exists():  # on a busy machine it may not have begun
+            break
     with pytest.raises(ProcessLookupError):
         os.kill(int(number.read_text()), 0)
 
 
 def test_what_it_leaves_in_the_background_is_not_waited_for() -> None:
-    began = time.monotonic()
     done = shell("sleep 600 & echo $!")
-    os.kill(int(done.stdout), 9)
+    os.kill(int(done.stdout), 9)  # it still runs
     assert done.status == 0
-    assert time.monotonic() - began < LONG_S / 2
 
 
 def test_one_that_reads_nothing_is_no_error() -> None:

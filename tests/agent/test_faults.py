@@ -22,25 +22,21 @@ def test_a_hung_gpu_says_in_which_call_while_the_others_stay_fresh(start: Start,
     stuck = agent.gpu(3, lambda g: g.state == "stuck")
     assert stuck.stuck_in == "nvmlDeviceGetTemperature" and stuck.fast is None
     assert stuck.stuck_s is not None and stuck.stuck_s >= 1.0
-    event = agent.event("gpu_stuck")
-    assert (event.gpu, event.severity) == (
-        uuid_of(3),
-        "critical",
-    ) and "nvmlDeviceGetTemperature" in event.title
+    event = agent.event("gpu_stuck", gpu=3)
+    assert event.severity == "critical" and "nvmlDeviceGetTemperature" in event.title
 
     seen = len(agent.frames)
     longer = agent.gpu(3, lambda g: (g.stuck_s or 0) > (stuck.stuck_s or 0) + 0.5, seen)
     assert longer.stuck_in == stuck.stuck_in
-    ticks = [f for f in agent.frames[seen:] if isinstance(f, Sample)]
-    fresh = [sum(1 for f in ticks for g in f.gpus if g.uuid == uuid_of(i) and ok(g)) for i in range(8)]
-    assert fresh[3] == 0
-    assert all(fresh[i] > len(ticks) // 2 for i in range(8) if i != 3)
+    for index in (0, 1, 2, 4, 5, 6, 7):
+        agent.until(lambda fs, i=index: sum(map(ok, samples_of(i, fs))) >= 2, f"values of GPU {index}", seen)  # type: ignore[misc]
+    assert not any(map(ok, samples_of(3, agent.frames[seen:])))
     agent.send(Ping(id=9))
     assert agent.reply(9).error is None
 
     released = time.time()
     fake.set()
-    agent.event("gpu_unstuck")
+    agent.event("gpu_unstuck", gpu=3)
     first = agent.until(lambda fs: next((g for g in samples_of(3, fs) if g.fast), None), "fresh sample", seen)
     assert first.stuck_in is None and first.fast is not None
     assert first.fast.t >= released  # what was read before and while it hung is thrown away
@@ -79,11 +75,13 @@ def test_a_gpu_that_hangs_before_it_said_who_it_is_is_listed_from_the_first_fram
 ) -> None:
     fake.set("hang 5 nvmlDeviceGetUUID")
     agent = start()
-    hello = agent.hello()
+    first = agent.hello(lambda h: bool(h.gpus))
+    assert [gpu.index for gpu in first.gpus] == list(range(8)) and not first.gpus[5].identified
+    hello = agent.hello(lambda h: sum(gpu.identified for gpu in h.gpus) == 7)
     assert [(gpu.index, gpu.identified) for gpu in hello.gpus] == [(i, i != 5) for i in range(8)]
     agent.until(lambda fs: [one for one in of_index(fs, 5) if one.state == "stuck"], "stuck GPU 5")
     reported = of_index(agent.frames, 5)
-    assert (reported[0].state, reported[0].stuck_in) == ("unanswered", "nvmlDeviceGetUUID")
+    assert reported[0].state in ("unanswered", "stuck") and reported[0].stuck_in == "nvmlDeviceGetUUID"
     assert all(one.fast is None for one in reported)
     assert agent.ranks(lambda r: r.partial is not None and "GPU 5" in r.partial)
     fake.set()
@@ -94,8 +92,8 @@ def test_a_gpu_that_hangs_before_it_said_who_it_is_is_listed_from_the_first_fram
 
 def test_a_cold_driver_is_not_stuck_before_any_gpu_has_answered(start: Start, fake: FakeNvml) -> None:
     fake.set("hang * nvmlDeviceGetHandleByIndex_v2")
-    agent = start(stuck_s=0.4, cold_s=60.0)
-    agent.until(lambda fs: [one for one in of_index(fs, 0) if (one.stuck_s or 0) > 1.0], "waiting GPU 0")
+    agent = start(stuck_s=2.0, cold_s=60.0)
+    agent.until(lambda fs: [one for one in of_index(fs, 0) if (one.stuck_s or 0) > 3.0], "waiting GPU 0")
     fake.set("hang 3 nvmlDeviceGetHandleByIndex_v2")
     agent.until(lambda fs: [one for one in of_index(fs, 3) if one.state == "stuck"], "stuck GPU 3")
     assert {one.state for one in of_index(agent.frames, 0)} == {"unanswered", "ok"}
@@ -126,7 +124,7 @@ def test_lost_gpus_stay_as_lost_and_can_come_back(start: Start, fake: FakeNvml) 
 def test_a_gpu_lost_before_we_came_is_named_by_its_index(start: Start, fake: FakeNvml) -> None:
     fake.set("error 7 15 *")
     agent = start()
-    assert [gpu.index for gpu in agent.hello().gpus] == list(range(8))
+    assert [gpu.index for gpu in agent.hello(lambda h: bool(h.gpus)).gpus] == list(range(8))
     reported = agent.until(lambda fs: [one for one in of_index(fs, 7) if one.state == "lost"], "lost GPU 7")
     assert reported[0].reason == "GPU is lost"
 

@@ -88,12 +88,12 @@ def test_it_leaves_and_says_why(start: Start, how: Callable[[RunningAgent], None
 
 
 def test_it_leaves_when_nobody_asks_anything_for_too_long(start: Start) -> None:
-    agent = start(ping_deadline_s=1.0, interval_s=30.0)
+    agent = start(ping_deadline_s=4.0, interval_s=30.0)
     agent.hello()
     for number in range(4):
         agent.send(Ping(id=number + 1))
         agent.reply(number + 1)
-    assert "1 s" in agent.bye()
+    assert "4 s" in agent.bye()
     assert agent.wait() == 0
 
 

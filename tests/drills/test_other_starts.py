@@ -117,8 +117,11 @@ def test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell(
             def named() -> list[tuple[str, int | None]]:
                 return [(e.code, e.rank) for e in session.book.incidents if "night" in (e.job or "")]
 
+            def ranks() -> list[tuple[int, ...]]:
+                return [job.ranks for job in session.book.ended_jobs if "night" in job.name]
+
             watch(session, lambda _fleet, _now: named() == [("cuda.illegal_access", 1)], seconds=90.0)
-            assert [job.ranks for job in session.book.ended_jobs if "night" in job.name] == [(0, 1)]
+            watch(session, lambda _fleet, _now: ranks() == [(0, 1)])
     finally:
         end(shell)
 

@@ -83,8 +83,9 @@ def test_a_hang_within_the_first_minute_names_the_rank_by_its_stack(
         run.until(lambda: all(run.steps(rank) for rank in range(4)))
         for rank in range(4):
             run.order(rank, HANGS)
-        run.until(lambda: run.named() == [("job.hang", "n2", 2)])
-        assert run.incidents()[0].confidence == "medium"
+        run.until(
+            lambda: run.named() == [("job.hang", "n2", 2)] and run.incidents()[0].confidence == "medium"
+        )
 
 
 def test_check_names_the_one_node_that_has_a_low_limit(
@@ -135,8 +136,7 @@ def test_a_node_that_rebooted_is_named_with_its_ranks(
         run.until(lambda: run.steps(3))
         cluster["n2"].reboot()
         run.until(lambda: [(code, node) for code, node, _ in run.named()] == [("node_rebooted", "n2")])
-        (incident,) = run.incidents()
-        assert "ranks 2-3" in incident.headline
+        run.until(lambda: ["ranks 2-3" in each.headline for each in run.incidents()] == [True])
 
 
 def test_a_rank_in_a_container_of_the_node_is_named(
@@ -155,8 +155,11 @@ def test_a_rank_in_a_container_of_the_node_is_named(
         boxed = Job(run, inside, ("n1",), (launcher,), cluster, session)
         boxed.until(lambda: boxed.pids().keys() == {0, 1} and boxed.steps(1))
         node = session.fleet.nodes["n1"]
-        logs = [each for each in node.logs if each.path.endswith("inside/train.log")]
-        assert [sorted(each.pids) for each in logs] == [sorted(pid for _, pid in boxed.pids().values())]
+
+        def writers() -> list[list[int]]:
+            return [sorted(each.pids) for each in node.logs if each.path.endswith("inside/train.log")]
+
+        boxed.until(lambda: writers() == [sorted(pid for _, pid in boxed.pids().values())])
         boxed.signal(1)
         boxed.until(lambda: boxed.named() == [("rank.killed", "n1", 1)])
     finally:

@@ -80,7 +80,7 @@ def ranks(pid: int) -> list[psutil.Process]:
 
 
 def await_none(processes: list[psutil.Process]) -> None:
-    _, left = psutil.wait_procs(processes, timeout=10)
+    _, left = psutil.wait_procs(processes, timeout=60)
     assert not [each.cmdline() for each in left if each.status() != psutil.STATUS_ZOMBIE]
 
 

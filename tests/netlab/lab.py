@@ -68,7 +68,7 @@ class Lab:
         """Remove everything; the cables go with their ends."""
         for space in [*map(self.space, range(self.count)), self.switch]:
             subprocess.run(
-                [need("ip"), "netns", "delete", space], capture_output=True, check=False, timeout=20
+                [need("ip"), "netns", "delete", space], capture_output=True, check=False, timeout=60
             )
 
     def space(self, host: int) -> str:
@@ -164,7 +164,7 @@ def run(*argv: str) -> None:
         RuntimeError: it failed; with its words.
     """
     program = path_of(argv[0]) or argv[0]
-    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip() or done.returncode}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.session.settings.followed_folders import WRITE_EVERY_S, FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
-from gpuwatch.whole_file import LOCK_S, read_own
+from gpuwatch.whole_file import read_own
 from gpuwatch.wire import LogFile
 from tests.cli.running import gpuwatch
 from tests.fleet.jobs.two_jobs import Several
@@ -141,9 +140,7 @@ def test_a_lock_that_somebody_holds_delays_a_silence_and_loses_none(tmp_path: Pa
     both = [Silence("disk_full"), Silence("xid")]
     with (tmp_path / "silences.lock").open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        began = time.monotonic()
-        assert silences.write(both, 0.0) == both
-        assert time.monotonic() - began < 10 * LOCK_S
+        assert silences.write(both, 0.0) == both  # before the lock is free
         assert silences.trouble
     assert silences.write(both, 0.0) == both
     assert silences.trouble is None

@@ -21,9 +21,9 @@ from gpuwatch.wire import ProcessProfile, Profiles
 from tests.end_to_end.hang.hanging import py_spy
 
 PROGRAM = """
-import threading
+import threading, time
 def spin():
-    while True: sum(range(1000))
+    while True: sum(range(100_000)), time.sleep(0.005)
 def idle():
     threading.Event().wait()
 threading.Thread(target=idle, daemon=True, name="pin;memory\\x1b[31m").start()

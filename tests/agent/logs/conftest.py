@@ -85,7 +85,7 @@ class LogAgent(RunningAgent):
 
     def reader(self) -> int:
         """The log reader's pid."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for pid in children(self.process.pid):
                 return pid
@@ -127,7 +127,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(what: Callable[[], T], why: str, seconds: float = 30.0) -> T:
+def wait_for(what: Callable[[], T], why: str, seconds: float = 60.0) -> T:
     """Wait until something is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -22,10 +22,6 @@ Start = Callable[..., LogAgent]
 BAIT = "ENDLESS " + "a" * 60 + "!\n"
 
 
-def samples(agent: LogAgent) -> list[float]:
-    return [frame.t for frame in agent.frames if isinstance(frame, Sample)]
-
-
 def test_a_rule_that_never_ends_is_suspended_and_the_others_go_on(folder: Path, agent_of: Start) -> None:
     log, other = folder / "a.log", folder / "b.log"
     log.write_text("")
@@ -35,8 +31,10 @@ def test_a_rule_that_never_ends_is_suspended_and_the_others_go_on(folder: Path, 
     agent.file(log, lambda one: one.backlog_pct is None)
     agent.file(other, lambda one: one.backlog_pct is None)
     append(log, BAIT + "BOOM code=2\n")
-    before = len(samples(agent))
+    begun = len(agent.frames)
     hello = agent.hello(lambda h: any(n.code == "rule_suspended" for n in h.notices))
+    meanwhile = agent.frames[begun : agent.frames.index(hello)]
+    assert sum(isinstance(frame, Sample) for frame in meanwhile) >= 3, "sampling never waited for the reader"
     notice = next(n for n in hello.notices if n.code == "rule_suspended")
     assert "test.endless" in notice.text
     assert notice.remedy
@@ -44,9 +42,6 @@ def test_a_rule_that_never_ends_is_suspended_and_the_others_go_on(folder: Path, 
     assert [one.fields for one in agent.findings()].count({"code": 1}) == 1, (
         "the old finding is not reported again"
     )
-    gaps = [b - a for a, b in zip(samples(agent)[before - 1 :], samples(agent)[before:], strict=False)]
-    assert gaps, "sampling went on"
-    assert max(gaps) < 3.0, "sampling never waited for the reader"
 
 
 @pytest.mark.long

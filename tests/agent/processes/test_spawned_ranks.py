@@ -147,7 +147,7 @@ def test_a_worker_without_a_gpu_that_died_is_listed_with_its_rank_and_exit_statu
         try:
             wait_until((tmp_path / "ready").exists, time.sleep)
             rows = []
-            for _ in range(50):
+            for _ in range(600):
                 listed, _ = ProcessReader().read({})
                 rows = [row for row in listed if row.get("launcher") == parent.pid]
                 if len(rows) == 3 and any("exit_status" in row for row in rows):

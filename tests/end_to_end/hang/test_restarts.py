@@ -1,4 +1,4 @@
-"""A job that runs again, and a hang that nobody is left to have."""
+"""A hang that nobody is left to have."""
 
 from __future__ import annotations
 
@@ -11,25 +11,6 @@ from tests.end_to_end.launched import launched, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
-
-
-def test_the_incident_of_an_ended_attempt_closes_when_the_next_one_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        quick_session(monkeypatch) as session,
-        launched(session, tmp_path / "job", "again", "--max-restarts", "2") as job,
-    ):
-        job.kill(1)
-        job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [("rank.killed", 1)])
-        job.until(lambda: [one.over for one in job.incidents()] == [True])
-        (incident,) = job.incidents()
-        assert incident.closed is not None
-        assert "steps again" in incident.closed
-        firing = [
-            one for one in session.book.alerts.values() if one.state == "firing" and one.job == job.name
-        ]
-        assert [one.code for one in firing if one.severity in ("error", "critical")] == []
 
 
 def test_a_hang_closes_when_its_last_rank_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

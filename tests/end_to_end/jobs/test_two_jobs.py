@@ -87,7 +87,7 @@ def test_each_incident_is_of_one_job(tmp_path: Path) -> None:
                 unnamed: [("oom.cuda", 1), ("storage.full", 0)],
             }
             try:
-                watch(session, lambda _fleet, _now: words_of(session) == expected_words, seconds=30)
+                watch(session, lambda _fleet, _now: words_of(session) == expected_words)
             except AssertionError:
                 assert words_of(session) == expected_words  # what was reported instead
 

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.session import Session
 from tests.link.prometheus.simulated import SimulatedPrometheus
@@ -30,6 +31,13 @@ def until(session: Session, holds: Callable[[], bool]) -> None:
 
 
 def live(session: Session, count: int) -> Callable[[], bool]:
-    return lambda: (
-        sum(node.state(time.monotonic()) == "live" for node in session.fleet.nodes.values()) == count
-    )
+    """Whether so many nodes are live and their GPUs have values: these come after the link's state."""
+
+    def holds() -> bool:
+        now = time.monotonic()
+        found = [node for node in session.fleet.nodes.values() if node.state(now) == "live"]
+        return len(found) == count and all(
+            gpus and all(gpu.fast is not None for gpu in gpus) for gpus in map(Node.gpu_list, found)
+        )
+
+    return holds

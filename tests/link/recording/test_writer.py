@@ -33,7 +33,7 @@ def block(second: int, size: int = 100) -> RecordBlock:
     return RecordBlock(second * MICRO, second * MICRO + MICRO - 1, 0, 1, 0, os.urandom(size))
 
 
-def wait_until(holds: Callable[[], bool], longest_s: float = 20.0) -> None:
+def wait_until(holds: Callable[[], bool], longest_s: float = 60.0) -> None:
     until = time.monotonic() + longest_s
     while not holds():
         assert time.monotonic() < until

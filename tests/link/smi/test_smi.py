@@ -62,7 +62,7 @@ def test_the_gpus_and_the_host_are_shown_and_the_notice_says_what_is_missing(smi
     with _session(_command(smi.folder)) as session:
         node = session.fleet.nodes["n1"]
         until(lambda: _gpus(session) and node.clock and node.host and node.host.cpu_pct is not None, "values")
-        assert node.state(time.monotonic()) == "live"
+        until(lambda: _gpus(session) and node.state(time.monotonic()) == "live", "a new frame")
         assert node.hello is not None
         assert node.hello.driver == "535.161.08"
         assert node.hello.host == os.uname().nodename
@@ -119,8 +119,9 @@ def test_a_lost_gpu_is_lost_not_zero_and_comes_back(smi: FakeSmi, broken: str) -
         assert other.state == "ok"
         smi.show(row(0), row(1))
         until(lambda: session.poll() and gpu.state == "ok", "the return")
-        events = [event.event for event in session.fleet.nodes["n1"].events]
-        assert events == ["gpu_lost", "gpu_back"]
+        events = session.fleet.nodes["n1"].events
+        until(lambda: session.poll() and len(events) >= 2, "the events")
+        assert [event.event for event in events] == ["gpu_lost", "gpu_back"]
 
 
 def test_an_nvidia_smi_that_fails_leaves_the_host_and_its_words(smi: FakeSmi, sentences: Sentences) -> None:
@@ -131,7 +132,7 @@ def test_an_nvidia_smi_that_fails_leaves_the_host_and_its_words(smi: FakeSmi, se
         sentences(text)
         node = session.fleet.nodes["n1"]
         until(lambda: session.poll() and node.host is not None, "the host")
-        assert node.state(time.monotonic()) == "live"
+        until(lambda: session.poll() and node.state(time.monotonic()) == "live", "a new frame")
 
 
 def test_an_nvidia_smi_that_hangs_makes_its_gpus_stuck_and_is_ended_with_the_link(smi: FakeSmi) -> None:
@@ -142,7 +143,7 @@ def test_an_nvidia_smi_that_hangs_makes_its_gpus_stuck_and_is_ended_with_the_lin
         gpu = session.fleet.nodes["n1"].gpus[uuid(0)]
         until(lambda: session.poll() and gpu.state == "stuck", f"{SILENT_S} s of silence")
         assert gpu.stuck_in == "nvidia-smi"
-        assert _notice(session, "nvidia_smi_silent")
+        until(lambda: _notice(session, "nvidia_smi_silent"), "the notice")
         assert session.fleet.nodes["n1"].link.phase == "live"
     until(lambda: not psutil.pid_exists(pid), "the end of the stopped nvidia-smi")
 

@@ -80,7 +80,7 @@ def hostile_server(hostile: Hostile, host_key: Path) -> Iterator[Hostile]:
             listener.shutdown(socket.SHUT_RDWR)
             for transport in running:
                 transport.close()
-            serving.join(10)
+            serving.join(60)
 
 
 def _serve(
@@ -97,7 +97,7 @@ def _serve(
             running.append(transport)
             started = threading.Event()
             transport.start_server(event=started, server=_Session(hostile, transport))
-            started.wait(10)
+            started.wait(60)
             if hostile.after_keys is not None and transport.is_active():
                 hostile.after_keys(transport)
 

@@ -114,7 +114,7 @@ def test_a_stopped_session_can_be_closed(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGSTOP)
         closer = threading.Thread(target=carrier.close)
         closer.start()
-        closer.join(10)
+        closer.join(60)
         assert not closer.is_alive()
 
 

@@ -66,7 +66,7 @@ def test_bytes_before_the_host_is_known_are_bounded(
     hostile = Hostile(greeting=greeting, flood=flood)
     with hostile_server(hostile, host_key):
         refusal(known(client, hostile, host_key), client.options())
-        assert hostile.ended.wait(20)
+        assert hostile.ended.wait(60)
     assert hostile.sent <= most + BUFFERS
 
 
@@ -95,7 +95,7 @@ def test_prompts_without_an_end_fill_no_memory(client: Client, host_key: Path) -
 @pytest.mark.parametrize("kind", [DATA, ERRORS])
 def test_data_beyond_the_window_ends_the_link(client: Client, host_key: Path, kind: int) -> None:
     def flood(channel: paramiko.Channel) -> None:
-        started.wait(20)
+        started.wait(60)
         parts = (channel.remote_chanid, *((1,) if kind == ERRORS else ()), b"x" * 32_000)
         transport = channel.get_transport()
         while transport.is_active():
@@ -119,7 +119,7 @@ def test_data_beyond_the_window_ends_the_link(client: Client, host_key: Path, ki
 
 def test_key_exchanges_without_an_end_end_the_link(client: Client, host_key: Path) -> None:
     def again(channel: paramiko.Channel) -> None:
-        started.wait(20)
+        started.wait(60)
         transport = channel.get_transport()
         while transport.is_active():
             transport.renegotiate_keys()
@@ -145,7 +145,7 @@ def test_packets_without_an_end_are_read_at_a_pace(
     monkeypatch.setattr(bounded_transport, "PACKETS_BURST", 100.0)
 
     def chatter(channel: paramiko.Channel) -> None:
-        started.wait(20)
+        started.wait(60)
         for _ in range(1000):
             send(channel.get_transport(), packet(IGNORE, b""))
         channel.sendall(b"in")
@@ -172,7 +172,7 @@ def test_a_length_that_is_not_there_is_not_made_up(client: Client, host_key: Pat
     claimed = (1 << 20) - 1
 
     def disturb(channel: paramiko.Channel) -> None:
-        started.wait(20)
+        started.wait(60)
         for _ in range(2000):
             message = packet(kind)
             message.add_bytes(b"\0" if kind == DEBUG else b"")

@@ -13,7 +13,7 @@ from gpuwatch.link.stream.bounded_http import HttpError, get, post
 from tests.link.serving.endpoint import served
 from tests.link.stream.dripping import dripping
 
-WHOLE_S, SLACK_S = 0.25, 10.0
+WHOLE_S, SLACK_S = 0.25, 60.0
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 BEGINNINGS = {
     "status": (b"", b"H"),

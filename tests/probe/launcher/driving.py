@@ -200,7 +200,7 @@ def one_rank(*, store_port: int = 0, store_here: bool = False) -> Prepare:
     )
 
 
-def gone(*pids: int, within_s: float = 10.0) -> bool:
+def gone(*pids: int, within_s: float = 60.0) -> bool:
     """Whether these processes end."""
     deadline = time.monotonic() + within_s
     while any(_alive(pid) for pid in pids):

@@ -50,14 +50,14 @@ def test_a_killed_worker_takes_its_ranks_along_and_the_launcher_says_so() -> Non
 
 
 def test_the_deadline_ends_everything_although_the_connection_lives(sentences: Sentences) -> None:
-    with Driven(deadline_s=8.0) as driven:
+    with Driven(deadline_s=20.0) as driven:
         everyone = with_a_rank(driven)
         sentences(driven.until(Leaving).reason)
         assert gone(*everyone)
 
 
 def test_silence_ends_everything_where_that_was_asked_for(sentences: Sentences) -> None:
-    with Driven(silence_s=8.0) as driven:
+    with Driven(silence_s=20.0) as driven:
         everyone = with_a_rank(driven)
         sentences(driven.until(Leaving).reason)
         assert gone(*everyone)
@@ -83,7 +83,7 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
 def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive(
     sentences: Sentences,
 ) -> None:
-    with Driven(worker_silence_s=12.0) as driven:
+    with Driven(worker_silence_s=24.0) as driven:
         everyone = with_a_rank(driven)
         os.kill(everyone[1], signal.SIGSTOP)  # at once: it is ended after so long a silence
         driven.until(Alive, lambda message: message.worker == "T")

@@ -89,7 +89,7 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
         else:
             how = signal.SIGSTOP if end == "launcher stopped" else signal.SIGKILL
             os.kill(worker if end == "worker killed" else launcher, how)
-        assert gone(worker, *ranks, within_s=30.0)
+        assert gone(worker, *ranks, within_s=60.0)
         if end == "worker killed":
             assert "SIGKILL" in driven.until(Died, lambda message: message.rank is None).reason
         else:

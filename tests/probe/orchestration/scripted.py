@@ -187,7 +187,7 @@ def cluster(nodes: int, gpus: int = 0, fabric: Fabric | None = None) -> list[Scr
 
 
 def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, conductor.results
         time.sleep(0.002)
@@ -200,7 +200,7 @@ def await_phase(conductor: Conductor, *phases: Phase) -> None:
 def confirm_and_wait(conductor: Conductor) -> None:
     await_phase(conductor, "asking", "refused")
     conductor.confirm()
-    assert conductor.wait(30)
+    assert conductor.wait(60)
 
 
 def did_not_come(step: Step, rank: int, *absent: int) -> Done:

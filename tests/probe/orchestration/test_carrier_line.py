@@ -20,7 +20,7 @@ from gpuwatch.probe.orchestration.nodes.node_line import Lost, Received
 from gpuwatch.probe.protocol import Count, Note
 from tests.sentences import Sentences
 
-HEAR_S = 20.0
+HEAR_S = 60.0
 PRELUDE = """
 import json, sys
 read = sys.stdin.buffer

@@ -21,7 +21,7 @@ from tests.servers.http_server import served
 
 QUICK = Pace(settle_s=0.0, repeat_s=0.2, firing_s=0.3, first_wait_s=0.05)
 SECRET = "T0K3N-of-the-hook"  # noqa: S105 - a test's
-WAIT_S = 20.0
+WAIT_S = 60.0
 Mood = Literal["ok", "500", "garbage", "slow", "page", "redirect", "wait", "deep"]
 
 
@@ -35,6 +35,8 @@ class Receiver:
     """Of requests that were answered with 200."""
     headers: list[dict[str, str]] = field(default_factory=list)
     asked: int = 0
+    left: int = 0
+    """Requests that a slow receiver has given up."""
 
     def json(self) -> list[Any]:
         return [msgspec.json.decode(body) for body in self.bodies]
@@ -50,6 +52,7 @@ def receiver(mood: Mood = "ok", port: int = 0) -> Iterator[Receiver]:
             known.asked += 1
             if known.mood == "slow":
                 released.wait(WAIT_S)
+                known.left += 1
                 return
             if known.mood == "garbage":
                 self.wfile.write(b"\x16\x03\x01 not HTTP \xff\n\n")

@@ -21,7 +21,7 @@ def test_the_demo_as_promtool_reads_it() -> None:
         with urllib.request.urlopen(found[0], timeout=60) as answer:  # noqa: S310 - loopback
             page = answer.read()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     checked = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
     assert page.count(b"\ngpuwatch_node_up{") == 16

@@ -76,9 +76,9 @@ def get(
     port = int(server.url.rpartition(":")[2].partition("/")[0])
     line: http.client.HTTPConnection
     if context is None:
-        line = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     else:
-        line = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        line = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
     with contextlib.closing(line):
         line.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = line.getresponse()
@@ -123,7 +123,7 @@ def test_a_silent_client_holds_up_nobody(tmp_path: Path) -> None:
 
 def dripping(port: int, secured: ssl.SSLContext | None = None) -> socket.socket:
     """A connection that has sent the beginning of a request (of a handshake where TLS is asked)."""
-    line = socket.create_connection(("127.0.0.1", port), timeout=20)
+    line = socket.create_connection(("127.0.0.1", port), timeout=60)
     line.sendall(b"\x16\x03\x01" if secured else b"GET /metrics HTTP/1.1\r\nX-Slow: a")
     return line
 
@@ -191,7 +191,7 @@ def test_scrapes_that_are_answered_are_not_dropped_for_others(monkeypatch: pytes
         scrape = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         scrape.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         server.wait(60.0)  # it waits for a page
-        assert has_ended(lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)))
+        assert has_ended(lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)))
         assert server.refused == 1
         server.answer(MetricsPage)
         assert b" 200 " in scrape.recv(1000)
@@ -203,7 +203,7 @@ def test_clients_that_take_no_answer_lose_their_places(monkeypatch: pytest.Monke
     with serving(labelled=f'{{x="{"b" * 4_000_000}"}}') as server, contextlib.ExitStack() as lines:
         port = int(server.url.rpartition(":")[2].partition("/")[0])
         for _ in range(3):
-            line = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             line.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
         pause = threading.Event()
         for _ in range(300):  # at most 30 s

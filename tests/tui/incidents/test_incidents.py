@@ -442,7 +442,7 @@ async def test_the_demo_s_own_incident_is_reported_from_the_log_lines_alone() ->
             await pilot.press("4")
             await pilot.pause()
             whole = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45" + following
-            for _ in range(200):
+            for _ in range(3000):
                 if whole in flat(app):
                     break
                 await pilot.pause(0.02)

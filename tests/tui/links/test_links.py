@@ -91,7 +91,7 @@ async def test_enter_answers_a_question_that_comes_after_the_nodes_were_seen() -
         results.estimate, results.phase = estimate, "asking"
         results.version += 1
         links_of(app).pull()
-        for _ in range(200):
+        for _ in range(1200):
             if "enter: start" in flat(app):
                 break
             await pilot.pause(0.05)
@@ -424,7 +424,7 @@ async def test_a_cursor_message_after_the_probe_was_changed_is_no_fault() -> Non
         screen = links_of(app)
         screen.view.show(0)
         screen.pull()
-        for _ in range(200):
+        for _ in range(1200):
             if screen.matrix.shape.size:
                 break
             await pilot.pause(0.05)

@@ -104,6 +104,6 @@ def test_its_agents_logs_are_of_one_job(session: Session) -> None:
 
 @pytest.mark.long
 def test_the_cause_is_that_of_the_last_attempt(session: Session) -> None:
-    watch(session, lambda _fleet, _now: len(_standing(session)) == 1 and not session.book.behind, seconds=20)
+    watch(session, lambda _fleet, _now: len(_standing(session)) == 1 and not session.book.behind)
     (incident,) = _standing(session)
     assert (incident.job, incident.node, incident.rank, incident.code) == ("d5", "b", 2, "python.exception")

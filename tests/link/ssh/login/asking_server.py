@@ -118,7 +118,7 @@ def asking_server(asking: Asking, host_key: Path) -> Iterator[Asking]:
             for transport in asking.running:
                 transport.close()
             for thread in asking.threads:
-                thread.join(10)
+                thread.join(60)
 
 
 def _accept(listener: socket.socket, asking: Asking, key: paramiko.PKey) -> None:

@@ -158,7 +158,7 @@ def ssh_agent(folder: Path) -> Iterator[str]:
         yield str(path)
     finally:
         agent.terminate()
-        agent.wait(10)
+        agent.wait(60)
 
 
 def add_to_agent(agent: str, *keys: Path) -> None:
