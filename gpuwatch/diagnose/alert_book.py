@@ -26,6 +26,7 @@ from gpuwatch.diagnose.incidents.causes.end_order import end_order
 from gpuwatch.diagnose.incidents.causes.grouping import groups
 from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
+from gpuwatch.diagnose.missing_ranks.unwatched_ends import UnwatchedEndsWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
 from gpuwatch.diagnose.model.alert import Alert, Silence, firing_counts
@@ -87,7 +88,7 @@ class AlertBook:
         jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
         silent = SilentWatch(self.hangs, thresholds.hang_s)
         self.sampled = SampledStacksWatch()
-        ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch())
+        ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch(), UnwatchedEndsWatch())
         self._watches = (self.hangs, silent, *jobs, *ranks)
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0

@@ -96,8 +96,9 @@ def job(
     name: str,
     *options: str,
     nodes: Sequence[str] = ("n1",),
+    quiet: bool = False,
 ) -> Iterator[Job]:
-    """A job whose ranks are listed; each node's launcher writes FOLDER/launcher-NODE.out."""
+    """A job whose ranks are listed; each node's launcher writes FOLDER/launcher-NODE.out, or nothing."""
     (folder / "ctl").mkdir(parents=True)
     run, world = f"{name}-{os.getpid()}-{next(_numbers)}", str(PER_NODE * len(nodes))
     with ExitStack() as stack:
@@ -105,7 +106,7 @@ def job(
         for index, node in enumerate(nodes):
             numbers = ("--nproc", str(PER_NODE), "--first", str(PER_NODE * index), "--world", world)
             argv = [sys.executable, str(LAUNCHER), str(folder), "--run-id", run, *numbers, *options]
-            with (folder / f"launcher-{node}.out").open("ab") as words:
+            with Path(os.devnull if quiet else folder / f"launcher-{node}.out").open("ab") as words:
                 launcher = cluster[node].start(argv, folder=folder, output=words)
             stack.callback(end, launcher)
             launchers.append(launcher)

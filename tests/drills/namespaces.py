@@ -13,10 +13,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -102,6 +103,20 @@ class Node:
     def signal(self, pid: int, number: int = signal.SIGKILL) -> None:
         """Signal a process by the pid that it has on the node."""
         subprocess.run([*self.entry, "kill", f"-{number}", str(pid)], check=True)
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """End all logins, and let sshd answer no new one meanwhile; the node's processes run on."""
+        first = psutil.Process(int(self.entry[2]))
+        listener = next(each for each in first.children() if each.name() == "sshd")
+        listener.suspend()
+        try:
+            for each in listener.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+            yield
+        finally:
+            listener.resume()
 
     def reboot(self) -> None:
         """End all of its processes, and start it with another boot id."""

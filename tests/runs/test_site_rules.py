@@ -131,7 +131,7 @@ def test_the_packs_state_effects_that_exist() -> None:
                 assert effect in known, (code, effect)
     assert not set(KINDS) & known.keys()
     assert {kind for facts in known.values() for kind in facts.kinds} == set(KINDS)
-    assert all("." not in code or code == "rank.vanished" for code in CONDITIONS)
+    assert all("." not in code or code in ("rank.vanished", "job.unwatched_end") for code in CONDITIONS)
 
 
 def test_classes_of_the_built_in_packs() -> None:

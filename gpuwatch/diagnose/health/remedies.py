@@ -9,6 +9,10 @@ _VANISHED = (
     "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's output; the others "
     "wait for it."
 )
+_UNWATCHED = (
+    "Read the launcher's output and the kernel log of the node for that time; if the job was not ended on "
+    "purpose, start it again."
+)
 _UNSTARTED = (
     "Compare the job's world size with the launchers that were started; read the output of the missing "
     "launcher. If these ranks run on other nodes, add those to the hosts file."
@@ -41,6 +45,7 @@ REMEDIES: dict[str, str] = {
     "launcher_killed": "Read the kernel log of the node (OOM killer) and see who was logged in; ranks that "
     "still run have lost their store and output. End the rest of the job before you start it again.",
     "rank.vanished": _VANISHED,
+    "job.unwatched_end": _UNWATCHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
     "rank.suspended": _STOPPED,

@@ -31,6 +31,7 @@ LAUNCHER_KILLED = "launcher_killed"
 """Code of the condition that a signal ended a launcher of ranks; its store and pipes ended with it."""
 CONDITIONS: Mapping[str, FailureClass] = {
     "rank.vanished": FailureClass(("sudden_end",), explains=("job.hang",)),
+    "job.unwatched_end": FailureClass(("sudden_end",), explains=("job.hang",)),
     "node_lost": FailureClass(
         ("reported_end",),
         explains=("ray.node_dead", "slurm.node_failure", "k8s.pod_error", "k8s.node_not_ready"),

@@ -1,0 +1,62 @@
+"""Jobs whose ranks ended while the link to their node was down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuwatch import wire
+from gpuwatch.diagnose.missing_ranks.unwatched_ends import CODE
+from gpuwatch.link.stream.inbox import LinkStatus
+from tests.diagnose.hang.live_ranks import member, running
+from tests.diagnose.watched_jobs import Watched
+from tests.fleet.jobs.two_jobs import WALL
+
+
+def outage(after: dict[str, Any], *found: dict[str, Any], nodes: int = 1) -> Watched:
+    """Ranks 0 and 1 are listed, the link is down from 62 to 90 s, and `after` (node -> ranks) are left."""
+    reported = Watched(nodes)
+    ranks = [member(number, 2, variables={}) for number in range(2)]
+    running(reported, "n1", *ranks, at=60.0)
+    for node in list(reported.fleet.nodes)[1:]:
+        running(reported, node, at=60.0)
+    reported.look(61.0)
+    reported.report("n1", LinkStatus("lost", "no route to host"), at=62.0)
+    reported.look(64.0)
+    reported.report("n1", LinkStatus("live"), at=90.0)
+    for each in found:
+        reported.find("n1", "/logs/0.log", **each)
+    for node in reported.fleet.nodes:
+        running(reported, node, *after.get(node, ()), at=91.0)
+        reported.report(node, wire.Logs(t=WALL, seq=9, files=[], complete=True), at=91.0)
+    for second in range(91, 110):
+        for node in reported.fleet.nodes:
+            running(reported, node, *after.get(node, ()), at=float(second))
+        reported.look(float(second))
+    return reported
+
+
+def told(reported: Watched) -> list[tuple[str | None, str | None, str]]:
+    return [(each.job, each.node, each.state) for each in reported.book.alerts.values() if each.code == CODE]
+
+
+def test_ranks_that_are_gone_after_an_outage_are_told_once_with_both_times() -> None:
+    reported = outage({})
+    assert told(reported) == [("4711", "n1", "firing")]
+    (incident,) = reported.book.incidents
+    assert (incident.code, incident.rank, incident.first, incident.last) == (CODE, None, WALL + 60, WALL + 91)
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ({"n1": [member(0, 2, variables={})]}, []),
+        ({"n1": [member(each, 2, variables={}, start=WALL + 88) for each in range(2)]}, []),
+        ({}, [{"rule": "job.finished", "severity": "info", "at": 70.0, "job": "4711"}]),
+        ({}, [{"rule": "oom.cuda", "at": 70.0, "job": "4711"}]),
+    ],
+    ids=["a sibling lives", "it runs again", "it finished", "its log has the error"],
+)
+def test_nothing_is_told_of_what_is_known(after: dict[str, Any], found: list[dict[str, Any]]) -> None:
+    assert told(outage(after, *found)) == []

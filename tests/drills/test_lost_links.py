@@ -1,0 +1,37 @@
+"""Links that break, and nodes that come back: what happened meanwhile, and what is not made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.missing_ranks import unwatched_ends
+from gpuwatch.own_folders import config_folder
+from gpuwatch.session import Session
+from tests.drills.jobs import end, job
+from tests.drills.namespaces import Cluster
+from tests.end_to_end.cluster import watch
+from tests.parts import SEEN_BY_EVERY_AGENT
+
+pytestmark = SEEN_BY_EVERY_AGENT
+
+
+def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranks write nothing; a later session knows it from this one."""
+    monkeypatch.setattr(unwatched_ends, "SETTLE_S", 1.0)
+    with job(cluster, session, tmp_path / "job", "quiet", "--nowhere", nodes=("n2",), quiet=True) as run:
+        node = session.fleet.nodes["n2"]
+        with cluster["n2"].unreachable():
+            run.until(lambda: node.link.phase != "live")
+            end(run.launchers[0])
+        run.until(lambda: unwatched_ends.CODE in [code for code, _, _ in run.named()])
+        incident = next(each for each in run.incidents() if each.code == unwatched_ends.CODE)
+        assert (incident.node, incident.rank, "2 ranks" in incident.headline) == ("n2", None, True)
+        kept = config_folder() / "failed_jobs.json"
+        run.until(lambda: kept.exists() and run.name in kept.read_text())
+        with cluster.session() as later:
+            kept_as = (run.name, unwatched_ends.CODE)
+            watch(later, lambda _f, _n: kept_as in [(each.job, each.code) for each in later.book.incidents])
