@@ -36,6 +36,14 @@ def read_shard():
 def wait_for_the_others():
     time.sleep(3600)
 read_shard() if os.environ["RANK"] == "2" else wait_for_the_others()"""
+SAID = "evaluating on rank 2"
+EVALUATES = """do
+def wait_for_the_others():
+    time.sleep(3600)
+if os.environ["RANK"] == "2":
+    line("SAID")
+    time.sleep(3600)
+wait_for_the_others()""".replace("SAID", SAID)
 LIMIT = f"do\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_FILES}, {FEW_FILES}))"
 
 
@@ -127,6 +135,27 @@ def test_no_end_of_a_rank_that_saves_is_offered(
         target = structs.replace(about_incident(incident), node=None, rank=culprit)
         assert [each.kind for each in possible_actions(target, session.fleet)] == []
         assert possible_actions(structs.replace(target, pausing=()), session.fleet)
+
+
+def test_a_rank_that_evaluates_inside_of_its_main_is_no_culprit(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No name of a function shows it, and it uses no CPU; its last line does."""
+    py_spy()
+    monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 4.0)
+    monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
+    with job(cluster, session, tmp_path / "job", "evaluates", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        for rank in range(4):
+            run.order(rank, EVALUATES)
+        run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
+        (incident,) = run.incidents()
+        assert (incident.code, incident.rank, incident.confidence) == ("job.hang", 2, "low")
+        assert SAID in incident.headline
+        check = incident.hang_check
+        assert check is not None
+        assert check.pausing == (2,)
+        assert not any("kill" in command.split() for _, command in check.do)
 
 
 def test_a_node_that_rebooted_is_named_with_its_ranks(

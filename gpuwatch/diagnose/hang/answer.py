@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.classifier import Grounds, SilentHang, silent_hang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
-from gpuwatch.diagnose.hang.stacks.pausing import pausing_ranks
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.verdict import LEVELS
 from gpuwatch.number_text import duration
@@ -29,13 +28,18 @@ class HangAnswer(Struct, frozen=True):
     repeated: bool = False
     """True if two answers found the ranks at the same lines."""
 
+    @property
+    def pauses(self) -> bool:
+        """Return True if all ranks that the answer names save, evaluate or prepare something."""
+        named = self.hang_check.verdict.culprits
+        return bool(named) and set(named) <= set(self.hang_check.pausing)
 
-def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None:
+
+def answer_of(hang_report: HangReport, at: float) -> HangAnswer | None:
     """Return the answer for the incident of this job; None: no rank was asked.
 
     Args:
         hang_report: The result of the query.
-        job: The silent job.
         at: When its ranks were asked (unix seconds).
     """
     hang_check = kept(hang_report, at)
@@ -43,12 +47,7 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
         return None
     verdict = hang_check.verdict
     known = verdict.source == "ras" or any(each.by == "python" for each in hang_report.jobs)
-    named = (
-        known
-        and verdict.wrong
-        and bool(verdict.culprits)
-        and not pausing_ranks(hang_report.jobs, job, verdict.culprits)
-    )
+    named = known and verdict.wrong and bool(verdict.culprits) and not hang_report.pausing
     return HangAnswer(hang_check, named and verdict.confidence != "low", repeatable=named)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence
+from gpuwatch.diagnose.hang.pausing_lines import with_pause
 from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
@@ -85,8 +86,7 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
     stated = hang_report.verdict
     if stated is None:
         return None
-    pausing = pausing_ranks(hang_report.jobs, stated.job, stated.culprits)
-    return HangCheck(at, stated, hang_report.do, pausing)
+    return HangCheck(at, stated, hang_report.do, hang_report.pausing)
 
 
 class HangReport(Struct, frozen=True):
@@ -105,12 +105,23 @@ class HangReport(Struct, frozen=True):
     """The verdicts on the dumps; None: no dumps were requested, or they are still being judged."""
     do: tuple[tuple[str, str], ...] = ()
     """Next steps: description and command to copy; least disruptive first."""
+    doing: Mapping[int, str] = {}
+    """Rank -> its last line, for ranks that pause by it."""
 
     @property
     def answered(self) -> bool:
         """Return True if a stack, RAS or a flight-recorder dump was received."""
         dumped = self.dumps is not None and any(job.read for job in self.dumps.jobs)
         return dumped or bool(self.ras) or any(job.spots for job in self.jobs)
+
+    @property
+    def pausing(self) -> tuple[int, ...]:
+        """Return the ranks that the verdict names and that pause, by their stacks or last lines, sorted."""
+        stated = self.verdict
+        if stated is None:
+            return ()
+        by_lines = {rank for rank in stated.culprits if rank in self.doing}
+        return tuple(sorted({*pausing_ranks(self.jobs, stated.job, stated.culprits), *by_lines}))
 
     @property
     def named_ranks(self) -> tuple[str | None, tuple[int, ...]] | None:
@@ -161,6 +172,12 @@ def analyze(
     if verdict is not None and verdict.source == "flight" and flight is not None:
         verdict = _placed(verdict, [each for each in stacks if each.job == flight.jobs[0].job])
     return HangReport(verdict, jobs, tuple(ras), stated, ras_trouble, flight)
+
+
+def with_last_lines(received: HangReport, doing: Mapping[int, str]) -> HangReport:
+    """Return the report with the ranks that pause by their last lines. `doing`: rank -> its last line."""
+    verdict = None if received.verdict is None else with_pause(received.verdict, doing)
+    return replace(received, verdict=verdict, doing=doing)
 
 
 def judge_jobs(

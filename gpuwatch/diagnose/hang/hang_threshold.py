@@ -45,7 +45,13 @@ def known_pause(hang: SilentHang, pauses: Mapping[HangPattern, float]) -> float:
 
 
 def hang_threshold(
-    hang: SilentHang, ranks: Sequence[RankSigns], window_s: float, longest_s: float, known_s: float
+    hang: SilentHang,
+    ranks: Sequence[RankSigns],
+    window_s: float,
+    longest_s: float,
+    known_s: float,
+    *,
+    pauses: bool = False,
 ) -> float:
     """Return the seconds of silence after which a job with these signs counts as hung.
 
@@ -56,6 +62,7 @@ def hang_threshold(
             slow steps.
         longest_s: The longest silence of the job that ended by itself.
         known_s: The result of `known_pause`.
+        pauses: Whether the rank that the others wait for saves or evaluates, by its stack or last line.
     """
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
@@ -65,7 +72,7 @@ def hang_threshold(
     if hang.reading == "busy":
         return max(BLIND_WINDOWS * window_s, known_s)
     works_alone = hang.reading == "spin" and hang.suspects
-    if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
+    if pauses or works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
         return max(
             PAUSE_WINDOWS * window_s, known_s
         )  # such as the rank that evaluates, or saves the model, for all

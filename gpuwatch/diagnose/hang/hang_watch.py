@@ -27,7 +27,8 @@ from gpuwatch.diagnose.hang.hang_threshold import (
     pattern_of,
     trained,
 )
-from gpuwatch.diagnose.hang.rank_signs import STOPPED_S, RankSigns, jobs_of, some_are_stopped
+from gpuwatch.diagnose.hang.rank_signs import ENDED, STOPPED_S, RankSigns, jobs_of, some_are_stopped
+from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.hang.step_pace import GAPS_KEPT, SILENT_GAPS, StepPace, usual_gap
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
@@ -44,6 +45,8 @@ GONE_S = 60.0
 """Seconds after which a job whose ranks have all ended is forgotten."""
 HOLD_S = 6.0
 """Seconds that the verdict must hold: a single sample may catch a transition."""
+ANSWER_S = 12.0
+"""Seconds for which a report that names a rank by its GPU or CPU awaits the answer of the ranks."""
 HOLD_WITHOUT_PACE_S = 20.0
 """Seconds that the verdict must hold if no usual gap is known (monitoring began during the silence)."""
 
@@ -62,6 +65,8 @@ class JobState:
     """True if the job has reported a step. Other jobs may be servers, which are silent without requests."""
     since: float | None = None
     """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
+    asked_at: float | None = None
+    """Since when the job's ranks may be queried in the present silence (monotonic seconds)."""
     answer: HangAnswer | None = None
     """The answer of the job's ranks in the present silence; None: there is none."""
     longest_s: float = 0.0
@@ -93,7 +98,7 @@ class JobState:
         if self.pattern is not None:
             known_s = max(gap_s, self.pauses.get(self.pattern, 0.0))
             self.pauses[self.pattern], self.pattern = min(known_s, MAX_KNOWN_S), None
-        self.answer = None
+        self.answer = self.asked_at = None
         self.moved = at
         self.members.clear()
         self.usual_w.clear()  # the job works: its training power is read again at the next silence
@@ -119,6 +124,8 @@ class HangWatch(PeriodicWatch):
         self._jobs: dict[str, JobState] = {}
         self.suspected: set[str] = set()
         """Jobs that may be queried: silent for a window, with signs of a hang, until they move again."""
+        self.awaits_answers = False
+        """True if suspected jobs are queried by themselves: a report that names a rank awaits the answer."""
 
     def answer(self, job: str, answer: HangAnswer) -> None:
         """Store the answer of a suspected job's ranks, for the next check; ignored for other jobs."""
@@ -227,13 +234,30 @@ class HangWatch(PeriodicWatch):
         stood_s = now - job.since
         if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit_s, known_s):
             self.suspected.add(name)  # a job that was silent when the session began is queried at once
+            job.asked_at = now if job.asked_at is None else job.asked_at
         settled = _settles(job.answer, ranks)
         if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False
-        if quiet_s <= (limit_s if settled else hang_threshold(found, ranks, limit_s, job.longest_s, known_s)):
+        pauses = job.answer is not None and job.answer.pauses
+        if quiet_s <= (
+            limit_s
+            if settled
+            else hang_threshold(found, ranks, limit_s, job.longest_s, known_s, pauses=pauses)
+        ):
             return self._end(name)
+        if self._is_awaited(found, job, ranks, now):
+            return False
         reported = found if job.answer is None else refined(found, job.answer, ranks)
         return self._report(reported, wall - quiet_s, wall)
+
+    def _is_awaited(self, found: SilentHang, job: JobState, ranks: Sequence[RankSigns], now: float) -> bool:
+        """Return True while the answer may still show that the rank to be named saves or evaluates."""
+        if not self.awaits_answers or job.answer is not None or not found.suspects:
+            return False
+        here = {rank.rank for rank in ranks if rank.state not in (*STOPPED, ENDED)}
+        if any(rank.rank not in here for rank in found.suspects):
+            return False
+        return job.asked_at is not None and now < job.asked_at + ANSWER_S
 
     def is_firing(self, job: str) -> bool:
         """Return True if an alert that the job hangs is firing."""

@@ -53,7 +53,7 @@ class RankSigns(Struct, frozen=True):
     power_limit_w: float | None = None
     tensor_pct: float | None = None
     cpu_pct: float | None = None
-    """CPU use of the process, in percent of one core."""
+    """CPU use of the process and of what it has started, in percent of one core."""
     reachable: bool = True
     """True if frames from its node are recent."""
 
@@ -137,9 +137,15 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
         power_w=None if fast is None else fast.power_w,
         power_limit_w=None if gpu is None or gpu.medium is None else gpu.medium.power_limit_w,
         tensor_pct=None if fast is None else fast.tensor_activity_pct,
-        cpu_pct=process.cpu_pct,
+        cpu_pct=_cpu_pct(process),
         reachable=node.state(now) == "live",
     )
+
+
+def _cpu_pct(process: Process) -> float | None:
+    """Return the CPU use of a process and of those that it has started: a rank waits for its tokenizers."""
+    known = [each for each in (process.cpu_pct, process.children_cpu_pct) if each is not None]
+    return sum(known) if known else None
 
 
 def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -31,16 +31,20 @@ def advised(received: HangReport, fleet: Fleet) -> HangReport:
         for spot in one.spots
         for each in spot.ranks
     }
-    return replace(received, do=tuple(commands(fleet, ranks, job, stacks)))
+    return replace(received, do=tuple(commands(fleet, ranks, job, stacks, received.pausing)))
 
 
 def commands(
-    fleet: Fleet, ranks: tuple[int, ...], job: str | None, stacks: Mapping[tuple[str, int], RankStack]
+    fleet: Fleet,
+    ranks: tuple[int, ...],
+    job: str | None,
+    stacks: Mapping[tuple[str, int], RankStack],
+    pausing: Collection[int] = (),
 ) -> list[tuple[str, str]]:
     """Return at most 8 (description, command) pairs for the culprits of one job, least disruptive first.
 
     Only commands that inspect if a culprit saves or evaluates, because it continues by itself.
-    `stacks`: the answer of each rank, by node and pid.
+    `stacks`: the answer of each rank, by node and pid. `pausing`: ranks that save or evaluate by their lines.
     """
     places = [
         (node.spec, process)
@@ -60,7 +64,7 @@ def commands(
         for step in _inspection(spec, process, stacks.get((spec.name, process.pid)))
     ]
     received = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
-    if any(each is not None and pauses(each) for each in received):
+    if set(pausing) & set(ranks) or any(each is not None and pauses(each) for each in received):
         return reported[:8]  # the rank saves or evaluates for all and will continue: end nothing
     slurm = slurm_job(fleet, job)
     if slurm is not None:

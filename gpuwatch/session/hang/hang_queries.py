@@ -76,6 +76,7 @@ class HangQueries:
 
     def update(self) -> None:
         """Query the ranks of newly suspected jobs, and process the answers to earlier queries."""
+        self._book().hangs.awaits_answers = True
         suspected = self._book().suspected_hangs
         if not suspected and not self._queries:
             return
@@ -119,9 +120,7 @@ class HangQueries:
     def _take(self, job: str, query: AutomaticQuery) -> None:
         query.query.update()
         query.over = query.query.over
-        answer = (
-            answer_of(query.query.hang_report(self._session.fleet), job, query.at) if query.over else None
-        )
+        answer = answer_of(query.query.hang_report(self._session.fleet), query.at) if query.over else None
         if answer is not None:
             query.answer = answer if query.answer is None else confirmed(query.answer, answer)
             query.kept = False

@@ -9,7 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch.clock import SYSTEM, SessionClock
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze, with_last_lines
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
@@ -24,6 +24,7 @@ from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import Key, RankTarget
 from gpuwatch.session.hang.node_requests import NodeRequests
 from gpuwatch.session.hang.py_spy_upload import PySpyUpload
+from gpuwatch.session.hang.rank_lines import RankLines
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 MAX_QUERY_S = 20.0
@@ -100,6 +101,7 @@ class HangQuery:
             self._begin(node)
         for name, pids in self._ras_targets().items() if sources.ras else ():
             self._ras.append(session.ask_ras(name, pids))
+        self._lines = None if silent_job is None else RankLines(session, chosen, silent_job)
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
             DumpCollection(
@@ -129,7 +131,8 @@ class HangQuery:
     def over(self) -> bool:
         """True if nothing more will arrive."""
         asked = self._stacks or self._ras or self._uploading
-        return not asked and (self.dumps is None or self.dumps.over)
+        read = self._lines is None or self._lines.over
+        return not asked and read and (self.dumps is None or self.dumps.over)
 
     @property
     def progress(self) -> str:
@@ -162,6 +165,8 @@ class HangQuery:
             self.version += 1
         if self.dumps is not None and self.dumps.update():
             self.version += 1
+        if self._lines is not None and late and not self._lines.over:
+            self._lines.close()
         return self.version != before
 
     def hang_report(self, fleet: Fleet) -> HangReport:
@@ -177,6 +182,8 @@ class HangQuery:
         if dumps is not None:
             dumps = outlived(dumps, self._stepped(fleet))
         hang_check = analyze(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
+        if self._lines is not None:
+            hang_check = with_last_lines(hang_check, self._lines.doing)
         return advised(hang_check, fleet)
 
     def _listed(

@@ -10,6 +10,7 @@ from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang.dump_transfer import Pieces
 from gpuwatch.session.hang.dump_trigger import Asks
 from gpuwatch.session.hang.py_spy_upload import Program, UploadRequests
+from gpuwatch.session.hang.rank_lines import FileEndReads
 
 
 class StackRequests(UploadRequests, Protocol):
@@ -38,7 +39,7 @@ class StackRequests(UploadRequests, Protocol):
         ...
 
 
-class NodeRequests(Pieces, Asks, StackRequests, Protocol):
+class NodeRequests(Pieces, Asks, StackRequests, FileEndReads, Protocol):
     """All requests of a hang query.
 
     Each returns an `Asked` at once, which a later poll fills with the answer.
