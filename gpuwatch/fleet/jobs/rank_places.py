@@ -62,7 +62,9 @@ def places_of(
     contested = contested_ranks(nodes) | still_contested(before, ranks)
     addresses = _addresses(nodes, ranks)
     for ended in _task_places(nodes, tasks or {}, addresses):
-        ranks.setdefault((ended.job, ended.rank), ended)
+        known = ranks.setdefault((ended.job, ended.rank), ended)
+        if not known.node:  # its lines are in a log of several ranks
+            ranks[ended.job, ended.rank] = replace(known, node=ended.node)
     gpus = {
         (node.name, name): gpu.info.index
         for node in nodes

@@ -37,12 +37,15 @@ class _JobTasks:
     """Task -> the host that `srun` reports for it; None: only a line prefix names the task."""
     most_rank: int = -1
     """The highest rank that a log line of the job names."""
+    line_ranks: set[int] = field(default_factory=set)
+    """The ranks that log lines of the job name."""
     launched: bool = False
     """True if a launcher of several ranks writes to the job's log."""
 
     def are_ranks(self) -> bool:
         """Return True if the tasks count from 0 without a gap, and no line shows that they are not ranks."""
-        return are_whole(self.nodes) and not self.launched and self.most_rank < len(self.nodes)
+        known = self.nodes.keys() | (self.line_ranks if any(self.nodes.values()) else set())
+        return are_whole(known) and not self.launched and self.most_rank < len(known)
 
 
 class TaskRanks:
@@ -109,6 +112,9 @@ class SlurmTasks:
         job.nodes.update(new)
         if (launched and not job.launched) or rank > job.most_rank:
             job.launched, job.most_rank = job.launched or launched, max(rank, job.most_rank)
+            self.version += 1
+        if 0 <= rank < MAX_TASKS and rank not in job.line_ranks:
+            job.line_ranks.add(rank)
             self.version += 1
         while len(self._jobs) > MAX_JOBS:
             self._jobs.popitem(last=False)
