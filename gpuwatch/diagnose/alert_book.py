@@ -85,17 +85,17 @@ class AlertBook:
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = HealthSweep(thresholds)
         self.hangs = HangWatch(thresholds)
-        jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
+        self._of_logs = StragglerWatch(thresholds), TrainingWatch(thresholds)
+        jobs = (*self._of_logs, ServingWatch(thresholds))
         silent = SilentWatch(self.hangs, thresholds.hang_s)
         self.sampled = SampledStacksWatch()
         ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch(), UnwatchedEndsWatch())
         self._watches = (self.hangs, silent, *jobs, *ranks)
-        self._end_order = EndOrderWatch()
+        self._end_order, self._idle_ranks = EndOrderWatch(), IdleRanks()
         self._checkpoints_version = 0
         self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
         self._marks, self._lasting_ids = OperatorMarks(), LastingIds()
-        self._annotations = Annotations()
-        self._dirty = False
+        self._annotations, self._dirty = Annotations(), False
         self._offset = SteadyOffset()
         self._wall = 0.0
         """Unix seconds of the newest update."""
@@ -104,7 +104,6 @@ class AlertBook:
         self._outcomes = Outcomes(self._reported, self._ended)
         intervals = CheckInterval(OUTCOMES_EVERY_S), CheckInterval(SETTLE_EVERY_S)
         self._outcomes_interval, self._settle_interval = intervals
-        self._idle_ranks = IdleRanks()
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> the processes and files that it reports, as of the judgement in progress."""
 
@@ -281,7 +280,8 @@ class AlertBook:
     def judge_now(self) -> None:
         """Judge all known facts with the next updates, not at the next interval (for one-shot reports)."""
         self._outcomes_interval.hurry()
-        self.hangs.hurry()
+        for watch in (self.hangs, *self._of_logs):
+            watch.hurry()
         self._mark_now()
 
     def _mark_now(self) -> None:

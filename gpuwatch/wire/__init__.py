@@ -80,7 +80,7 @@ from gpuwatch.wire.processes import (
     RankSettings,
     SystemSettings,
 )
-from gpuwatch.wire.progress import PastStep, Progress
+from gpuwatch.wire.progress import PastStep, PastTimers, Progress
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskDumpFiles,
@@ -186,6 +186,7 @@ __all__ = [
     "Notice",
     "OverlongError",
     "PastStep",
+    "PastTimers",
     "Ping",
     "Process",
     "ProcessGpu",

@@ -13,6 +13,7 @@ from gpuwatch.wire.logs import RankSource
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
 """Values that JSON has no number for."""
 MAX_PAST_STEPS = 200
+MAX_PAST_TIMERS = 64
 MAX_LATENCIES = 512
 
 
@@ -29,6 +30,15 @@ class PastStep(FramePart, array_like=True, frozen=True):
     step_time_s: Real | Odd | None = None
     offset: Count | None = None
     """Offset of its first line in the file (bytes)."""
+
+
+class PastTimers(FramePart, array_like=True, frozen=True):
+    """The timers of a line that was logged before the agent started."""
+
+    at: Moment
+    """The line's own time (node's clock)."""
+    seconds: Table[Real] = {}
+    """Timer -> its seconds."""
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
@@ -70,6 +80,8 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
 
     Its steps in the order of the file, thinned evenly.
     """
+    past_timers: Annotated[list[PastTimers], msgspec.Meta(max_length=MAX_PAST_TIMERS)] = []
+    """The timers of its newest lines, in such a frame, oldest first."""
     rank: Rank | None = None
     """The rank that logs: in most frameworks only one does, rank 0 or the last."""
     rank_from: RankSource | None = None

@@ -8,9 +8,12 @@ import pytest
 
 from gpuwatch.diagnose.training import throughput
 from gpuwatch.link.start.log_settings import VARIABLE
+from gpuwatch.report.once.first_report import wait_for_first_report
+from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
 from tests.drills.jobs import TAGGED, Job, job
 from tests.drills.namespaces import Cluster
+from tests.end_to_end.cluster import watch
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -32,6 +35,13 @@ for step in itertools.count(1):
         with open(os.path.dirname(sys.argv[1]) + "/../train.txt", "a") as log:
             print(time.strftime("%Y-%m-%d %H:%M:%S"), f"step {step}/100000 loss {loss}", file=log)
     time.sleep(0.2)"""
+ONE_IS_ODD = """do
+import itertools, os
+odd = os.environ["RANK"] == "3"
+for step in itertools.count(step + 1):
+    loss, data = (5.9 if odd and step > 60 else 1.0), (0.25 if odd else 0.05)
+    line("step %d/100000 loss %.4f | step_time 0.40 s | data %.2f s | forward 0.10 s" % (step, loss, data))
+    time.sleep(0.1)"""
 CHECKPOINTS = """do
 import os
 for saved in (1000, 2000):
@@ -100,6 +110,27 @@ def test_a_loss_that_rises_is_reported(cluster: Cluster, session: Session, tmp_p
         run.until(lambda: run.logged(0) > 20)
         change(run)
         run.until(lambda: "num.loss_rising" in [each.code for each in run.alerts()])
+
+
+def test_a_report_made_once_names_the_rank_that_the_logs_show(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    """The slow rank, and the rank whose loss alone rises, by the steps of before the session."""
+    with job(cluster, session, tmp_path / "job", "late", "--tag", nodes=("n1", "n2")) as run:
+        for rank in range(4):
+            run.order(rank, ONE_IS_ODD)
+        run.until(lambda: all("step 160/" in log.read_text() for log in run.folder.glob("attempt_0/*/*.log")))
+        with cluster.session() as later:
+            wait_for_first_report(later, 30.0)
+
+            def stands() -> set[tuple[str, int | None]]:
+                now, wall = later.clock.monotonic(), later.clock.wall()
+                found = standing(later.book, later.fleet, now, wall)
+                alerts = [*found.alerts, *(each for one in found.incidents for each in one.alerts)]
+                return {(each.code, each.rank) for each in alerts if each.job == run.name}
+
+            both = {("slower_than_peers", 3), ("num.loss_rising", 3)}
+            watch(later, lambda _fleet, _now: both <= stands())
 
 
 def test_an_incident_tells_the_last_whole_checkpoint(

@@ -43,6 +43,8 @@ class Suspect(Struct, frozen=True):
     signs: tuple[Outlier, ...]
     hold_s: float
     """Seconds that a sign must last; `throttled` need not last: the slow steps have lasted already."""
+    logged: frozenset[Sign] = frozenset()
+    """The signs that lasted by logs from before the session."""
 
     @property
     def id(self) -> str:
@@ -57,7 +59,7 @@ class Suspect(Struct, frozen=True):
 
     def has_lasted(self, sign: Outlier, lasted_s: float) -> bool:
         """Return True if a sign that was seen for `lasted_s` seconds is enough for an alert."""
-        return sign.sign == "throttled" or lasted_s >= self.hold_s
+        return sign.sign == "throttled" or sign.sign in self.logged or lasted_s >= self.hold_s
 
     def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
         """Return the most severe of the signs that lasted, or None."""

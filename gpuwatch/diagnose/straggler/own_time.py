@@ -11,17 +11,24 @@ peers' time and of the step) over its peers in `forward`, and it waits least in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import isfinite
 from statistics import median
+from typing import TypeAlias
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
-from gpuwatch.diagnose.straggler.outliers import Outlier, max_outliers
+from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, max_outliers
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.logs.progress import KEPT_TIMINGS, RankProgress
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION
 from gpuwatch.number_text import duration
 
+Times: TypeAlias = dict[str, dict[int, dict[str, float]]]
+"""Job -> rank -> timer -> median seconds."""
+
+PAST_VALUES = 64
+"""Newest values of a timer that are judged."""
 MIN_VALUES = 3
 """Least logged values of a timer that a median needs; one may be a hiccup of the data loader."""
 TIMERS_STALE_S, LATE_GAPS = 30.0, 3.0
@@ -49,9 +56,7 @@ def medians(writer: RankProgress, now: float) -> dict[str, float]:
 
     The whole step is included only if the log reports it.
     """
-    reported = {
-        name: [(value.at, value.value) for value in values] for name, values in writer.timings.items()
-    }
+    reported = {name: values[-KEPT_TIMINGS:] for name, values in timed_values(writer).items()}
     if "step_time_s" in writer.values:
         steps = [writer.steps[n] for n in range(-min(RECENT_VALUES, len(writer.steps)), 0)]
         reported[STEP] = [(step.at, step.took_s) for step in steps if step.took_s is not None]
@@ -62,11 +67,70 @@ def medians(writer: RankProgress, now: float) -> dict[str, float]:
     }
 
 
+def timed_values(writer: RankProgress) -> dict[str, list[tuple[float, float]]]:
+    """Return timer -> (monotonic seconds, its seconds), oldest first, also from before the session."""
+    known: dict[str, list[tuple[float, float]]] = {}
+    for at, timers in writer.past_timings:
+        for name, seconds in timers.items():
+            known.setdefault(name, []).append((at, seconds))
+    for name, live in writer.timings.items():
+        known[name] = [each for each in known.get(name, ()) if not live or each[0] < live[0].at]
+        known[name] += [(value.at, value.value) for value in live]
+    return known
+
+
 def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
     if len(known) < MIN_VALUES or not all(isfinite(seconds) for _, seconds in known):
         return False
     gap_s = (known[-1][0] - known[0][0]) / (len(known) - 1)
     return now - known[-1][0] <= max(TIMERS_STALE_S, LATE_GAPS * gap_s)
+
+
+def lasting_by_logs(
+    fleet: Fleet, now: float, limit_pct: float, lasted_s: float
+) -> set[tuple[str, int, Sign]]:
+    """Return (job, rank, sign) of what the logs of before the session show to have lasted for `lasted_s`.
+
+    Example: gpuwatch is started while rank 3 has taken 1.5 s longer than its peers in `data` for minutes. The
+    medians of both halves of the last `lasted_s` seconds, by the lines' own times, name it. For slow steps
+    the halves have `MIN_VALUES` usual gaps each.
+    """
+    halves: tuple[Times, Times] = ({}, {})
+    for writer in fleet.progress.writers.values():
+        job = job_of(writer, fleet) if writer.rank is not None and writer.past_timings else None
+        if job is not None and writer.rank is not None:
+            for half, found in zip(halves, _halves(writer, now, lasted_s), strict=True):
+                if found:
+                    half.setdefault(job, {})[writer.rank] = found
+    older, newer = (
+        {(job, each.rank, each.sign) for job, times in half.items() for each in slow_ranks(times, limit_pct)}
+        for half in halves
+    )
+    return older & newer
+
+
+def _halves(writer: RankProgress, now: float, lasted_s: float) -> list[dict[str, float]]:
+    """Return timer -> median seconds in the older and in the newer half of the last `lasted_s` seconds."""
+    known = timed_values(writer)
+    known[STEP] = [
+        (step.at, step.took_s) for step in writer.past if step.took_s is not None and isfinite(step.at)
+    ]
+    found: list[dict[str, float]] = [{}, {}]
+    for name, every in known.items():
+        values = [each for each in every if isfinite(each[1])][-PAST_VALUES:]
+        if not _of_now(values, now):
+            continue
+        gap_s = median(after - before for (before, _), (after, _) in pairwise(values))
+        half_s = max(lasted_s / 2, MIN_VALUES * gap_s)
+        end = values[-1][0]
+        parts = (
+            [seconds for at, seconds in values if end - 2 * half_s <= at < end - half_s],
+            [seconds for at, seconds in values if at >= end - half_s],
+        )
+        if min(map(len, parts)) >= MIN_VALUES:
+            for half, part in zip(found, parts, strict=True):
+                half[name] = median(part)
+    return found
 
 
 def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Outlier]:

@@ -19,8 +19,8 @@ from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Group, Loads, Usual
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
-from gpuwatch.diagnose.straggler.outliers import Outlier
-from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
+from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
+from gpuwatch.diagnose.straggler.own_time import lasting_by_logs, unlike_by_own_times
 from gpuwatch.diagnose.straggler.stepping_jobs import Stepping, SteppingPace, paces
 from gpuwatch.diagnose.straggler.throttled import slowed_jobs, throttled_ranks
 from gpuwatch.fleet.fleet import Fleet
@@ -49,6 +49,10 @@ class StragglerWatch:
         self._reading: Loads | None = None
         self._running: set[str | None] = set()
         """The jobs that had processes at the last check."""
+
+    def hurry(self) -> None:
+        """Make the next update check, not the next interval."""
+        self._interval.hurry()
 
     @property
     def alerts(self) -> dict[str, Alert]:
@@ -113,12 +117,22 @@ class StragglerWatch:
         for job, each in unlike_by_own_times(fleet, now, self._thresholds.peer_time_pct):
             if job in pace:
                 stands_out(job, each, places.get((job, each.rank)))
+        by_logs = self._by_logs(fleet, pace, now)
         here = {(job, load.info.name) for (job, _, _), (load, _) in found.items() if load is not None}
         usual = {group: Usual.of(groups[group]) for group in here}
         for (job, rank, _), (load, signs) in found.items():
             known = None if load is None else usual[job, load.info.name]
             hold_s = self._hold_s(pace.get(job)) + SMEARED_SHARE * self._window_s
-            yield Suspect(job, rank, load, known, tuple(signs), hold_s)
+            logged = frozenset(each.sign for each in signs if (job, rank, each.sign) in by_logs)
+            yield Suspect(job, rank, load, known, tuple(signs), hold_s, logged)
+
+    def _by_logs(self, fleet: Fleet, pace: dict[str, SteppingPace], now: float) -> set[tuple[str, int, Sign]]:
+        """Return (job, rank, sign) that lasted by logs from before the session; empty once it is older."""
+        longest_s = max([self._hold_s(each) for each in pace.values()], default=0.0) + self._window_s
+        if all(self._stepping.for_s(job, now) > longest_s for job in pace):
+            return set()
+        held_s = self._thresholds.hold_s + SMEARED_SHARE * self._window_s
+        return lasting_by_logs(fleet, now, self._thresholds.peer_time_pct, held_s)
 
     def _report_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Raise the alert of a suspect's most severe lasting figure, with the others as evidence.

@@ -49,15 +49,27 @@ def numerics(writer: RankProgress) -> Iterator[Sign]:
     every = list(writer.steps) if writer.per_epoch else since_restart(writer.steps)
     if not every:
         return
-    yield from spike([step.loss for step in every if step.loss is not None and math.isfinite(step.loss)])
+    curve = with_past(writer, every)
+    yield from spike([step.loss for step in curve if step.loss is not None and math.isfinite(step.loss)])
     steps = every[-4 * WINDOW_STEPS :]
     yield from gradient_nan(every)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
     yield from scale(writer)
-    yield from list(rising(every)) or risen_far(every)
+    yield from list(rising(curve)) or risen_far(curve)
     yield from plateau(every)
     yield from skipped(writer)
+
+
+def with_past(writer: RankProgress, live: list[LoggedStep]) -> list[LoggedStep]:
+    """Return the steps whose losses are judged: `live`, after those of before the session while it is short.
+
+    Only steps with times of their own; these are thinned evenly, as in a log that prints every n-th step.
+    """
+    if writer.per_epoch or len(live) >= 4 * WINDOW_STEPS:
+        return live
+    before = [step for step in writer.past if math.isfinite(step.at) and step.step < live[0].step]
+    return since_restart([*before, *live])
 
 
 def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
@@ -25,6 +26,8 @@ from gpuwatch.hosts.plan import Thresholds
 T = TypeVar("T")
 
 EVERY_S = 2.0
+PEERS_EVERY_S = 10.0
+"""Seconds between two looks at the losses of the ranks that did not log the newest step."""
 STEPPED_S = 600.0
 """Seconds without a step after which a run has ended or hangs, and its metrics are stale."""
 TITLES = {
@@ -61,15 +64,28 @@ class TrainingWatch(SymptomWatch):
     def __init__(self, thresholds: Thresholds) -> None:
         super().__init__(EVERY_S, thresholds.clear_s)
         self._slow_step_s = thresholds.slow_step_s
+        self._peers = CheckInterval(PEERS_EVERY_S)
+
+    def hurry(self) -> None:
+        """Make the next update check, also the losses of the ranks that did not log the newest step."""
+        super().hurry()
+        self._peers.hurry()
 
     def _check_fleet(self, fleet: Fleet, now: float, wall: float) -> bool:
         moved = False
+        writers, with_peers = lately(fleet, now), self._peers.is_due(now)
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
-            for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
+            signs = [
+                (writer, sign)
+                for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s))
+            ]
+            if with_peers and not any(sign.code in OF_A_CURVE for _, sign in signs):
+                signs += _of_a_peer(writer, writers)
+            for by, sign in signs:
                 # else the rank only logs for the job
-                of_one = sign.code in OF_A_CURVE and _is_alone(writer, sign.code, lately(fleet, now))
-                alert = _alert(job, writer, sign, now, wall, of_one=of_one)
-                moved |= self._see(alert, sign, writer, now, wall)
+                of_one = sign.code in OF_A_CURVE and _is_alone(by, sign.code, writers)
+                alert = _alert(job, by, sign, now, wall, of_one=of_one)
+                moved |= self._see(alert, sign, by, now, wall)
         nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
         for job, nan in nans.items():
             alert = _alert(job, nan.writer, nan.sign, now, wall, of_one=nan.alone)
@@ -97,6 +113,12 @@ class TrainingWatch(SymptomWatch):
         return True
 
 
+def _of_a_peer(speaker: RankProgress, writers: Iterable[RankProgress]) -> Iterator[tuple[RankProgress, Sign]]:
+    """Yield the signs of the losses of a job's other ranks, each with its writer."""
+    for each in _peers(speaker, writers)[:MAX_PEERS]:
+        yield from ((each, sign) for sign in numerics(each) if sign.code in OF_A_CURVE)
+
+
 def _alert(
     job: str | None, writer: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool
 ) -> Alert:
@@ -119,18 +141,23 @@ def _alert(
 
 def _is_alone(writer: RankProgress, code: str, writers: Iterable[RankProgress]) -> bool:
     """Return True if other ranks of the job log losses of their own, and none of them has this sign."""
-    peers = [
+    peers = _peers(writer, writers)
+    return (
+        writer.rank is not None
+        and bool(peers)
+        and not any(sign.code == code for each in peers[:MAX_PEERS] for sign in numerics(each))
+    )
+
+
+def _peers(writer: RankProgress, writers: Iterable[RankProgress]) -> list[RankProgress]:
+    """Return the other ranks of the writer's job that log losses of their own."""
+    return [
         each
         for each in writers
         if each.job == writer.job
         and each.rank not in (None, writer.rank)
         and any(step.loss is not None for step in each.steps)
     ]
-    return (
-        writer.rank is not None
-        and bool(peers)
-        and not any(sign.code == code for each in peers[:MAX_PEERS] for sign in numerics(each))
-    )
 
 
 def _better(sign: Sign, before: Alert) -> bool:

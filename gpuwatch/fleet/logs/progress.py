@@ -99,6 +99,8 @@ class RankProgress:
     """Timer -> the newest value in seconds."""
     timings: dict[str, Sequence[Value]] = field(default_factory=dict)
     """Timer -> the last live values, oldest first."""
+    past_timings: Sequence[tuple[float, Mapping[str, float]]] = ()
+    """When a line was written before gpuwatch connected (our monotonic clock), and its timers in seconds."""
     steps: deque[LoggedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps in forward order, oldest first; at most one per tick, so fast steps are sampled."""
     past: list[LoggedStep] = field(default_factory=list)
@@ -250,6 +252,8 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
         known.tasks.add(reported.index)
     if reported.past:
         steps = [*known.past, *_past_steps(reported, at - reported.at)]
+        offset_s = at - reported.at
+        known.past_timings = tuple((each.at + offset_s, each.seconds) for each in reported.past_timers)
         known.past = (steps if reported.per_epoch else _one_way(steps))[-KEPT_PAST:]
         return
     if not past:

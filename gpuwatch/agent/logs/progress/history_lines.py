@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ MAX_SHAPE_LINES = 2 * HISTORY_STEPS
 """Most lines of one shape; at least half as many are kept if there were more."""
 KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
 """Most lines kept over all shapes; about 60 ms to parse."""
+LATEST_LINES = 64
+"""Newest lines of all shapes that are kept besides, for timers: they show the present."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
 RANKS_APART = 64
@@ -68,6 +71,7 @@ class Past(object):
         self._lines = 0
         self._unplaced: list[HistoryLine] = []
         """Lines added last; their offsets are relative to their stretch."""
+        self._latest: deque[tuple[HistoryLine, list[CompiledDialect]]] = deque(maxlen=LATEST_LINES)
         self._before: dict[bytes, dict[bytes, tuple[HistoryLine, list[CompiledDialect]]]] = {}
         """Writer -> shape without a NaN -> its newest line."""
         self._onsets: dict[tuple[bytes, bytes], list[tuple[HistoryLine, list[CompiledDialect]]]] = {}
@@ -91,6 +95,7 @@ class Past(object):
                 continue
             kept.last = HistoryLine(self._number + index, begin, lines[index])
             self._unplaced.append(kept.last)
+            self._latest.append((kept.last, kept.dialects))
             self._note_onset(kept, shape)
             if kept.seen % kept.stride == 0:
                 kept.lines.append(kept.last)
@@ -133,6 +138,10 @@ class Past(object):
         found = list(there.values())
         found.sort(key=_number)
         return found
+
+    def latest(self) -> "list[tuple[HistoryLine, list[CompiledDialect]]]":
+        """Return (line, dialects of its shape) of the newest lines, in file order."""
+        return list(self._latest)
 
 
 def evenly(points: "list[Any]") -> "list[Any]":

@@ -30,6 +30,8 @@ MAX_REPORTED = 64
 MAX_WRITERS = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 """Fields of a past step, in the order of `wire.PastStep`."""
+MAX_PAST_TIMERS, TIMERS_S = 64, 600.0
+"""Newest past lines whose timers are reported, and their greatest age before the last one (seconds)."""
 MAX_BAR_STATES = 4
 """States of a bar on one line that are tried."""
 
@@ -122,6 +124,13 @@ class ProgressReader(object):
                     writers[key] = Steps(who, reading.dialect)
                 if key in writers:
                     writers[key].take(reading, own, row.offset)
+                    writers[key].take_timers(reading, own)
+        for row, dialects in past.latest() if past is not None else ():
+            own = self.written_at(row.line, arrived)
+            for reading, by, text in self.readings(row.line, dialects, local_ranks) if own else ():
+                key, _ = self._writer(reading.fields, by, read_message(text, by, row.line))
+                if key in writers:
+                    writers[key].take_timers(reading, own)
         return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
 
     def written_at(self, line: bytes, arrived: float) -> "float | None":
@@ -248,6 +257,8 @@ class Steps(object):
         self._total: Any = None
         self.points: list[list[Any]] = []
         """[step, time, *CURVES, offset] each, None where missing."""
+        self._timers: dict[float, dict[str, float]] = {}
+        """Time of a line (unix seconds) -> its timers in seconds."""
 
     def take(self, reading: "ProgressReading", at: "float | None", offset: int) -> None:
         """Add the values of the line at `offset`, which was written at `at` (unix seconds)."""
@@ -270,11 +281,21 @@ class Steps(object):
             if value is not None and (index > 2 or not odd):
                 point[index] = value
 
+    def take_timers(self, reading: "ProgressReading", at: "float | None") -> None:
+        """Add the timers of a line that was written at `at` (unix seconds)."""
+        if at is not None and reading.phases:
+            self._timers.setdefault(at, {}).update(reading.phases)
+
+    def _newest_timers(self) -> "list[list[Any]]":
+        """Return [time, timers] of the newest lines with timers, oldest first."""
+        newest = sorted(self._timers)[-MAX_PAST_TIMERS:]
+        return [[at, self._timers[at]] for at in newest if at >= newest[-1] - TIMERS_S]
+
     def frame(self, file: str, arrived: float) -> "dict[str, Any]":
         """Return the past steps as a dict with the keys of `wire.Progress`."""
         at = self.points[-1][1]
         return dict(
             self._who, file=file, offset=0, at=arrived if at is None else at, timed=at is not None,
             backlog=True, fields={}, past=evenly(self.points), dialect=self._dialect.id,
-            per_epoch=self._dialect.per_epoch,
+            per_epoch=self._dialect.per_epoch, past_timers=self._newest_timers(),
         )  # fmt: skip

@@ -16,11 +16,15 @@ from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.diagnose.straggler.alerts import CODE, ODD
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.report.once.problems.health import PlacedCondition, without_log
 from gpuwatch.report.once.problems.pending import pending, unsearched
 from gpuwatch.wire import LogFile
+
+OF_RANKS = (CODE, *(code for code, *_ in ODD.values()))
+"""Codes of alerts that compare the ranks of a job."""
 
 
 class Standing(Struct, frozen=True):
@@ -62,7 +66,7 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         for alert in outside(book.alerts.values(), book.incidents)
         if alert.state == "firing"
         and not alert.silenced
-        and alert.proof[0].kind != "value"
+        and (alert.proof[0].kind != "value" or _is_of_ranks(alert))
         and alert.severity != "info"
         and wall - alert.last <= book.lasts_s(alert.job)
     ]
@@ -79,6 +83,11 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         book.ended_jobs,
         tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),
     )
+
+
+def _is_of_ranks(alert: Alert) -> bool:
+    """Return True for the comparison of a job's ranks, which no condition of a node states."""
+    return alert.code in OF_RANKS and alert.job is not None and alert.rank is not None
 
 
 def healthy(
