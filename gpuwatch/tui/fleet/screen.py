@@ -21,8 +21,7 @@ from gpuwatch.tui.fleet.node_columns import MEANING_OF
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
 from gpuwatch.tui.fleet.problems.side_panes import SidePanes
-from gpuwatch.tui.fleet.selected_gpu import CellLine
-from gpuwatch.tui.fleet.selected_plots import SelectedPlots
+from gpuwatch.tui.fleet.selected_gpu import CellLine, SelectedPlots
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host

@@ -1,4 +1,4 @@
-"""The line under the heat map: the values of the GPU under the cursor."""
+"""The GPU under the cursor of the heat map: the line with its values, and its plots."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.node.gpu_plots import GpuPlotsPage
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -126,3 +127,18 @@ class CellLine(RebuiltPage, can_focus=False):
             return [line_for_node(chosen[0], self.view_state.now, width, self.look)]
         opens = self.cockpit.key_of("move.open")
         return [line_for(chosen, self.view_state.now, width, self.look, opens)]
+
+
+class SelectedPlots(GpuPlotsPage):
+    """The widget with the histories of the GPU under the cursor, below the table of a wide, tall screen."""
+
+    DEFAULT_CSS: ClassVar[str] = "SelectedPlots { height: 1fr; overflow-y: hidden; }"
+
+    def __init__(self, heat: HeatMap) -> None:
+        super().__init__(id="fleet-plots")
+        self._heat = heat
+
+    def selected(self) -> tuple[NodeView, Gpu] | None:
+        """Return the GPU under the cursor with its node; None if no GPU is there, as on a folded map."""
+        view, gpu = self._heat.chosen() or (None, None)
+        return None if view is None or gpu is None else (view, gpu)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 
 from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.model.alert import Alert
@@ -16,6 +16,8 @@ from gpuwatch.tui.actions.action_targets import about_alert, about_incident
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
+from gpuwatch.tui.incidents.cause_lines import CauseLines
+from gpuwatch.tui.incidents.culprit_plots import CulpritPlots
 from gpuwatch.tui.incidents.evidence_location import alert_with_line, location_after, location_of
 from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.incidents.incident_list import IncidentList
@@ -32,6 +34,10 @@ BESIDE_COLUMNS = 110
 MAX_LISTED = 5
 """Maximum number of incidents visible at once."""
 MIN_DETAIL_HEIGHT = 8
+PLOTS_BODY, LINES_BODY = 34, 38
+"""Lines of the body from which the plots are below the timeline, and the log lines below the detail."""
+PLOTS_SHARE, LINES_SHARE = 3 / 5, 3 / 10
+"""Their shares of the body: with fixed heights, they do not move with the text above them."""
 
 
 class IncidentsScreen(LiveScreen):
@@ -51,7 +57,12 @@ class IncidentsScreen(LiveScreen):
         self.detail = IncidentDetail()
         self.moments = IncidentMoments()
         self.alerts = AlertList()
-        self.body = Horizontal(self.detail, self.moments, id="incident-body")
+        self.plots = CulpritPlots()
+        self.lines = CauseLines()
+        self.body = Horizontal(
+            Vertical(self.detail, self.lines), Vertical(self.moments, self.plots, id="incident-side"),
+            id="incident-body",
+        )  # fmt: skip
 
     def compose(self) -> ComposeResult:
         yield StatusLine(id="status")
@@ -83,8 +94,9 @@ class IncidentsScreen(LiveScreen):
         self.incidents.display = len(reported.incidents) != 1
         listed = self.incidents.count() if not some else 1 + min(MAX_LISTED, len(reported.incidents))
         self.head.display = self.body.display = some
-        self.moments.display = self.size.width >= BESIDE_COLUMNS
-        self.detail.with_moments = not self.moments.display
+        beside = self.moments.display = self.size.width >= BESIDE_COLUMNS
+        self.query_one("#incident-side").display = beside
+        self.detail.with_moments = not beside
         self._choose()
         self.head.prepare()
         self.alerts.prepare()
@@ -93,14 +105,23 @@ class IncidentsScreen(LiveScreen):
         if some:
             head = max(1, min(self.head.count(), room // 2))
             set_height(self.head, head)
-            room = min(room - head - MIN_DETAIL_HEIGHT, room * 3 // 10)
-        set_height(self.alerts, max(3, min(self.alerts.count(), room) if some else room))
+            alerts = max(3, min(self.alerts.count(), room - head - MIN_DETAIL_HEIGHT, room * 3 // 10))
+            self._share_body(room - head - alerts)
+        set_height(self.alerts, alerts if some else max(3, room))
+
+    def _share_body(self, lines: int) -> None:
+        """Show the plots and the log lines of the cause if there is room below the text."""
+        self.plots.display = lines >= PLOTS_BODY and self.moments.display and self.plots.fits(lines)
+        set_height(self.plots, int(lines * PLOTS_SHARE))
+        self.lines.display = lines >= LINES_BODY and self.lines.location() is not None
+        set_height(self.lines, int(lines * LINES_SHARE))
 
     def _choose(self) -> None:
         incident = self.incidents.incident()
         ident = incident.id if incident else None
         if ident != self.detail.ident:
             self.head.ident = self.detail.ident = self.moments.ident = ident
+            self.plots.ident = self.lines.ident = ident
             self.detail.at = self.moments.at = 0
             self.detail.scroll_home(animate=False)
             self.moments.scroll_home(animate=False)

@@ -1,17 +1,28 @@
-"""Plots of the histories of one GPU over a time axis, on which incidents are marked. Pure functions."""
+"""Plots of the histories of one GPU over a time axis, on which incidents are marked."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.fleet.nodes.metrics import METRICS
-from gpuwatch.tui.node.gpu_subject import IncidentStart, Subject, mark_columns, mark_styles
+from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.model.node_summary import NodeView
+from gpuwatch.tui.node.gpu_subject import (
+    IncidentStart,
+    Subject,
+    incident_marks,
+    mark_columns,
+    mark_styles,
+)
 from gpuwatch.tui.toolkit.charts import marked, plot, upright
 from gpuwatch.tui.toolkit.lines.rows import Row, heading
-from gpuwatch.tui.toolkit.styles import StyleSet
+from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
+from gpuwatch.tui.toolkit.text import trouble_of
 
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
 PLOTS = ("util", "mem", "power", "temp", "smclk", "tensor")
@@ -19,6 +30,8 @@ EDGE_CELLS = 7
 """Number of cells to the left of a plot, for the ends of its scale."""
 MIN_PLOT_LINES = 3
 """Minimum number of lines of a plot, its title included."""
+MIN_LINES = MIN_PLOT_LINES * len(PLOTS) + 2
+"""Minimum number of lines of all plots with a heading and the time axis."""
 TICK_STEPS_S = (10, 30, 60, 120, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400)
 SECONDS_BELOW_S = 600.0
 """The axis of a shorter window (seconds) shows clock times with seconds."""
@@ -110,3 +123,44 @@ def _ticks(wall: float, seconds: float, cells: int) -> list[tuple[int, str]]:
 def clock_text(at: float, seconds: float) -> str:
     """Return a moment (unix seconds) in local time for an axis of this length: `08:33:10`, or `08:33`."""
     return time.strftime("%H:%M:%S" if seconds < SECONDS_BELOW_S else "%H:%M", time.localtime(at))
+
+
+class GpuPlotsPage(RebuiltPage, can_focus=False):
+    """The base of widgets with the histories of one GPU under a heading; rebuilt once per second."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self._made_for: Hashable = None
+
+    def selected(self) -> tuple[NodeView, Gpu] | None:
+        """Return the GPU with its node; None if there is none. Subclasses implement it."""
+        raise NotImplementedError
+
+    def window(self) -> tuple[float, str]:
+        """Return the length of the time axis in seconds, and its name."""
+        return WINDOWS[0]
+
+    def fits(self, lines: int) -> bool:
+        """Return True if there is a GPU and its plots fit this number of lines."""
+        return lines >= MIN_LINES and self.selected() is not None
+
+    def prepare(self) -> None:
+        """Rebuild the plots for another GPU or size, and once per second."""
+        selected, state = self.selected(), self.view_state
+        place = None if selected is None else (selected[0].name, selected[1].info.uuid)
+        shape = (self.columns, self.size.height, id(self.look))
+        made_for = (place, int(state.now), id(state.snapshot), shape)
+        if made_for != self._made_for:
+            self._made_for = made_for
+            super().prepare()
+
+    def build(self, width: int) -> list[Row]:
+        selected, state = self.selected(), self.view_state
+        if selected is None:
+            return []
+        (view, gpu), wall = selected, state.wall()
+        marks = incident_marks(view.node, state.snapshot.incidents, wall)
+        subject = Subject(gpu, view.node, view, state.now, marks)
+        plots = plot_rows(subject, self.window(), wall, width, self.size.height - 1, self.look)
+        trouble = trouble_of(gpu, state.now) or ("" if view.state == "live" else f"node {view.state}")
+        return [heading(f"{clean(view.name)} GPU {gpu.info.index}", width, self.look, clean(trouble)), *plots]

@@ -71,6 +71,21 @@ async def test_a_tall_wide_screen_has_the_plots_of_the_gpu_under_the_cursor_belo
         assert fleet.table.region.height >= 17
 
 
+async def test_problems_are_shown_whole_while_there_is_room() -> None:
+    app = still_app(judged_session(58), 58)
+    async with app.run_test(size=(200, 60)) as pilot:
+        for size, whole in (((200, 60), True), ((80, 24), False)):
+            await pilot.resize_terminal(*size)
+            for _ in range(3):
+                app.pump()
+                await pilot.pause()
+            situation = fleet_of(app).situation
+            shown = " ".join(text_on(app).split())
+            assert situation.at == 0  # on the incident
+            assert ("RESTART_BM" in shown) == whole  # the end of what to do about the first condition
+            assert not whole or situation.count() <= situation.size.height
+
+
 def test_no_value_of_the_gpu_under_the_cursor_moves_those_behind_it() -> None:
     session = demo_session(30)
     node = session.fleet.nodes["gpu-001"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -19,17 +20,22 @@ from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural
 from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, general_reason, gpu_of
+from gpuwatch.tui.fleet.problems.problem_rows import line_rows, sentence_rows
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown, sign_shown
-from gpuwatch.tui.toolkit.lines.item_page import MultiLinePage, hanging
-from gpuwatch.tui.toolkit.lines.rows import Row, heading, highlighted, note, text_of, wrapped
-from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+from gpuwatch.tui.toolkit.lines.item_page import MultiLinePage
+from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
+from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import attempt_words, event_clock, event_detail, event_title, evidence_text
 
+Part: TypeAlias = "Row | Callable[[ProblemItem, bool, bool], list[Row]]"
+"""A line between the entries, or a function that returns those of one: (entry, whole, cursor) -> rows."""
 MAX_LISTED = 100
 """Maximum number of conditions, and of events, that are listed."""
 MAX_INCIDENTS = 5
 """Maximum number of incidents listed; more would push the active problems off the screen."""
 MAX_PLACE_WIDTH = 24
+SPARE_LINES = 1
+"""Lines below the list that stay free while entries besides the one under the cursor are shown whole."""
 
 
 class ActiveProblems(MultiLinePage):
@@ -40,6 +46,8 @@ class ActiveProblems(MultiLinePage):
     def __init__(self) -> None:
         super().__init__(id="situation")
         self.entries: list[ProblemItem] = []
+        self.least_lines = 0
+        """Number of lines with only the entry under the cursor shown whole."""
 
     # ---- what is listed
 
@@ -166,61 +174,92 @@ class ActiveProblems(MultiLinePage):
             id(self.view_state.snapshot),
             (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
             (len(reported), reported[-1] if reported else None),
+            self.size.height,
         )
 
     def build(self, width: int) -> list[Row]:
+        """Return the rows; incidents and conditions are shown whole, in their order, while there is room."""
         if self.view_state.folder is not None:
-            return self._build_of_logs(width)
+            return self._joined(self._parts_of_logs(width), 0)
         active, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
-        first = active[:MAX_INCIDENTS]
-        ended = list(self.ended_jobs())
+        first, ended = active[:MAX_INCIDENTS], list(self.ended_jobs())
         self._take_entries([*first, *wrong, *ended, *happened])
         place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
-        rows: list[Row] = []
+        parts: list[Part] = []
         if first:
-            rows.append(self._incident_heading(first, width))
-        for index, entry in enumerate(first):
-            self._add_incident(rows, entry, index, width, dated=len(first) > 1)
+            parts.append(self._incident_heading(first, width))
+        parts += [partial(sentence_rows, width, self.look, dated=len(first) > 1)] * len(first)
         if others := len(active) - len(first):
-            rows.append(
+            parts.append(
                 note(f"and {others} more; {self.cockpit.key_of('app.incidents')} lists all", self.look)
             )
-        rows.append(heading("Active problems", width, self.look, self._counts_text()))
-        for index, entry in enumerate(wrong, len(first)):
-            self._add(rows, entry, index, place, width)
+        parts.append(heading("Active problems", width, self.look, self._counts_text()))
+        parts += [partial(line_rows, width, self.look, place)] * len(wrong)
         left = len(self.cockpit.totals.worst) - MAX_LISTED
         if left > 0:
             more = self.cockpit.key_of("fleet.unhealthy")
-            rows.append(note(f"and {left} more; {more} shows unhealthy nodes only", self.look))
+            parts.append(note(f"and {left} more; {more} shows unhealthy nodes only", self.look))
         if not wrong:
-            rows.append(self._empty_row())
+            parts.append(self._empty_row())
         if ended:
-            rows.append(heading("Ended jobs", width, self.look))
-        for index, entry in enumerate(ended, len(first) + len(wrong)):
-            self._add_incident(rows, entry, index, width)
-        rows.append(heading("Recent events", width, self.look))
-        for index, entry in enumerate(happened, len(first) + len(wrong) + len(ended)):
-            self._add(rows, entry, index, place, width)
+            parts.append(heading("Ended jobs", width, self.look))
+        parts += [partial(sentence_rows, width, self.look)] * len(ended)
+        parts.append(heading("Recent events", width, self.look))
+        parts += [partial(line_rows, width, self.look, place)] * len(happened)
         if not happened:
-            rows.append(note("no events since start", self.look))
-        return rows
+            parts.append(note("no events since start", self.look))
+        return self._joined(parts, len(first) + len(wrong))
 
-    def _build_of_logs(self, width: int) -> list[Row]:
-        """Return the rows for a folder of logs: the incidents, then how the job ended.
+    def _parts_of_logs(self, width: int) -> list[Part]:
+        """Return the parts for a folder of logs: the incidents, then how the job ended.
 
         No values are known.
         """
         first, jobs = list(self.incidents()), list(self.ended_jobs())
         self._take_entries([*first, *jobs])
-        rows: list[Row] = []
+        parts: list[Part] = []
         if first:
-            rows.append(self._incident_heading(first, width))
-        for index, entry in enumerate(self.entries):
-            if index == len(first):
-                rows.append(heading("Job", width, self.look, self._counts_text()))
-            self._add_incident(rows, entry, index, width, dated=len(first) != 1 or index > 0)
+            parts.append(self._incident_heading(first, width))
+        parts += [partial(sentence_rows, width, self.look, dated=len(first) > 1)] * len(first)
+        if jobs:
+            parts.append(heading("Job", width, self.look, self._counts_text()))
+        parts += [partial(sentence_rows, width, self.look)] * len(jobs)
         if not jobs:
-            rows.append(note("the logs are being read", self.look))
+            parts.append(note("the logs are being read", self.look))
+        return parts
+
+    def _joined(self, parts: Sequence[Part], most: int) -> list[Row]:
+        """Return the rows of the parts; the first `most` entries are shown whole while there is room.
+
+        The entry under the cursor always is. A remedy is shown once.
+        """
+        functions = [part for part in parts if callable(part)]
+        cursor = self.at if self.has_focus else -1
+        rows_of = [
+            rows(entry, index == self.at, index == cursor)
+            for index, (rows, entry) in enumerate(zip(functions, self.entries, strict=True))
+        ]
+        lines = len(parts) - len(functions) + sum(map(len, rows_of))
+        self.least_lines = lines
+        told = {entry.remedy for entry in self.entries[self.at : self.at + 1]}
+        for index, entry in enumerate(self.entries[:most]):
+            if index == self.at:
+                continue
+            new = entry if entry.remedy not in told else replace(entry, remedy="")
+            whole = functions[index](new, True, False)
+            lines += len(whole) - len(rows_of[index])
+            if lines > self.size.height - SPARE_LINES:
+                break
+            rows_of[index] = whole
+            told.add(entry.remedy)
+        rows: list[Row] = []
+        waiting = iter(rows_of)
+        for part in parts:
+            if callable(part):
+                self._starts.append(len(rows))
+                rows += next(waiting)
+            else:
+                rows.append(part)
         return rows
 
     def _take_entries(self, entries: list[ProblemItem]) -> None:
@@ -259,45 +298,6 @@ class ActiveProblems(MultiLinePage):
             return (self.look.mark("info"), Segment(f" {reported.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
-    def _add_incident(
-        self, rows: list[Row], entry: ProblemItem, index: int, width: int, *, dated: bool = True
-    ) -> None:
-        """Append the rows of an incident or ended job: its whole sentence; under the cursor, what to do.
-
-        `dated`: also its age and other details; those of a single incident are in the heading.
-        """
-        self._starts.append(len(rows))
-        look, here = self.look, index == self.at
-        head = (entry.mark(look), Segment(" "))
-        lines = hanging(head, entry.text, width, look.severity[entry.severity] + look.strong)
-        on = here and self.has_focus
-        rows += [highlighted(line, width, look.cursor) for line in lines] if on else lines
-        if here:
-            rows += self._remedy(entry, width)
-            if dated:
-                rows += wrapped(entry.detail, width, look.dim, indent=4)
-
-    def _remedy(self, entry: ProblemItem, width: int) -> list[Row]:
-        if not entry.remedy:
-            return []
-        return wrapped(f"{self.look.glyphs.slope} {entry.remedy}", width, self.look.text, indent=4)
-
-    def _add(self, rows: list[Row], entry: ProblemItem, index: int, place: int, width: int) -> None:
-        """Append the line of a condition or event; under the cursor its whole text, details and remedy."""
-        self._starts.append(len(rows))
-        lines: Sequence[Row] = (entry_row(entry, place, width, self.look),)
-        here, left = index == self.at, ""
-        if here and not text_of(lines[0]).endswith(clean(entry.detail or entry.text)):
-            lines, left = (entry_row(replace(entry, detail=""), place, width, self.look),), entry.detail
-            if not text_of(lines[0]).endswith(clean(entry.text)):
-                style = self.look.severity[entry.severity]
-                lines = hanging(entry_head(entry, place, self.look), entry.text, width, style)
-        on = here and self.has_focus
-        rows += [highlighted(line, width, self.look.cursor) for line in lines] if on else lines
-        if here:
-            rows += wrapped(left, width, self.look.dim, indent=4)
-            rows += self._remedy(entry, width)
-
     # ---- the cursor
 
     def items(self) -> int:
@@ -325,23 +325,3 @@ def first_step(incident: Incident) -> str:
     for what, command in incident.hang_check.do if incident.hang_check is not None else ():
         return f"{what}: {command}"
     return next(iter(incident.do), "").replace("`", "")
-
-
-def entry_head(entry: ProblemItem, place: int, look: StyleSet) -> Row:
-    """Return the beginning of an entry's line: severity, time, and place in `place` cells."""
-    return (
-        entry.mark(look),
-        Segment(f" {entry.clock}" if entry.clock else "", look.dim),
-        Segment(f" {fit(entry.place, place)}  ", look.strong),
-    )
-
-
-def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
-    """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
-    style, head = look.severity[entry.severity], entry_head(entry, place, look)
-    room = width - sum(part.cell_length for part in head)
-    text, detail = clean(entry.text), clean(entry.detail)
-    if cell_len(text) + 2 >= room or not detail:
-        return (*head, Segment(fit(text, min(room, cell_len(text))), style))
-    left = room - cell_len(text) - 2
-    return (*head, Segment(text + "  ", style), Segment(fit(detail, min(left, cell_len(detail))), look.dim))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuwatch.tui.training.header import TrainingHead
     from gpuwatch.tui.training.job_view import TrainingView
 
-CURVE_LINES, MAX_CURVE_LINES, MIN_PROBLEMS = 9, 16, 12
+CURVE_LINES, MAX_CURVE_LINES, MIN_PROBLEMS = 9, 20, 12
 """Lines of the curves, at least and at most, and the minimum for the problems; curves are dropped first."""
 SPARE_PROBLEMS = 4
 """Lines kept free under the problems, so that a further one does not change the curves."""
@@ -51,7 +51,7 @@ class SidePanes(Vertical):
         head.prepare()
         used = min(head.count(), max(1, lines - MIN_PROBLEMS))
         set_height(head, used)
-        spare = lines - used - max(MIN_PROBLEMS, self.situation.count() + SPARE_PROBLEMS)
+        spare = lines - used - max(MIN_PROBLEMS, self.situation.least_lines + SPARE_PROBLEMS)
         curves.lines = max(CURVE_LINES, min(MAX_CURVE_LINES, spare))
         set_height(curves, curves.lines)
         # set once: to hide and show it in one frame lays out the whole screen again
