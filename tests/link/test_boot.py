@@ -8,11 +8,13 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 import gpuwatch.agent
+from gpuwatch.link.agent.start_method import agent_start
 from gpuwatch.link.start.bundle import (
     NO_PYTHON,
     bundle,
@@ -183,3 +185,13 @@ SHIPPED = {**sources(ROOT / "gpuwatch/agent", PACKAGE), "pynvml": pynvml_source(
 @pytest.mark.parametrize("module", SHIPPED)
 def test_a_module_without_its_prose_runs_the_same_statements_on_the_same_lines(module: str) -> None:
     assert statements(without_prose(SHIPPED[module])) == statements(SHIPPED[module])
+
+
+def test_links_keep_no_bundle_each() -> None:
+    settings = {"rules": "x" * 100_000}
+    size = len(agent_start(None, settings, None).first())
+    tracemalloc.start()
+    kept = [agent_start(None, settings, None) for _ in range(10)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < len(kept) * size / 20

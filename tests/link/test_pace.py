@@ -167,7 +167,7 @@ def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves(sent
     assert not carrier.closed.is_set()
     call.watch(now + 340.0, overslept_s=0.0)
     assert carrier.closed.wait(30)
-    sentences(call.converse(b"bundle", None).reason)
+    sentences(call.converse(lambda: b"bundle", None).reason)
     thread_pool.close(30.0)
 
 
@@ -203,7 +203,7 @@ def test_the_error_of_a_clock_reading_covers_the_time_until_the_reply_was_decode
     found: list[Content | Started] = []
     call = Call(carrier, _LatePong(), found.append, thread_pool, CallTiming())
     call.watch(time.monotonic() + 1.0, overslept_s=0.0)
-    call.converse(b"bundle", None)
+    call.converse(lambda: b"bundle", None)
     thread_pool.close(30.0)
     (reading,) = found
     assert isinstance(reading, ClockReading)

@@ -66,7 +66,7 @@ class Call:
         self._received_at = time.monotonic()
         self._started_at: float | None = None
 
-    def converse(self, first: bytes, python: str | None) -> Ending:
+    def converse(self, first: Callable[[], bytes], python: str | None) -> Ending:
         """Send the initial bytes, deliver frames until the stream ends, and return the reason of the end."""
         # Sent while reading: otherwise a login shell with much output and gpuwatch would wait for each other.
         self._thread_pool.run(lambda: self._send_first(first))
@@ -138,11 +138,11 @@ class Call:
         self._verdict = verdict
         self._thread_pool.run(self._carrier.close)
 
-    def _send_first(self, first: bytes) -> None:
+    def _send_first(self, first: Callable[[], bytes]) -> None:
         with contextlib.suppress(
             OSError
         ):  # a shell that refused has ended already; the reader receives its output
-            self._carrier.send(first)
+            self._carrier.send(first())
 
     def _send_all(self) -> None:
         while True:

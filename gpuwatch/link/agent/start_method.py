@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from gpuwatch import __version__
-from gpuwatch.link.start.bundle import bundle, loader_command
+from gpuwatch.link.start.bundle import agent_body, framed, loader_command
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.frame_stream import FrameStream, ItemStream
 from gpuwatch.link.stream.limits import TokenBucket
@@ -19,8 +20,8 @@ class StartMethod(Struct, frozen=True):
     """The command that a call runs on a node, and the parser of its output."""
 
     command: str
-    first: bytes
-    """Bytes that the command reads before pings and requests."""
+    first: Callable[[], bytes]
+    """Makes the bytes that the command reads before pings and requests: 370 kB for an agent, not kept."""
     stream: ItemStream
     requests: bool
     """True if requests other than pings are answered."""
@@ -51,7 +52,8 @@ def agent_start(
         command = loader_command(python)
     except ValueError as error:
         raise CarrierError(str(error), final=True) from error
-    return StartMethod(command, bundle(config, modules), FrameStream(nonce, kept=kept), requests=True)
+    first = partial(framed, agent_body(modules), config)
+    return StartMethod(command, first, FrameStream(nonce, kept=kept), requests=True)
 
 
 def smi_start(python: str | None, interval_s: float) -> StartMethod:
@@ -65,5 +67,5 @@ def smi_start(python: str | None, interval_s: float) -> StartMethod:
     nonce = secrets.token_hex(8)
     stream = SmiStream(nonce, interval_s, python)
     return StartMethod(
-        COMMAND, first_line(nonce, interval_s), stream, requests=False, ping_every_s=interval_s
+        COMMAND, partial(first_line, nonce, interval_s), stream, requests=False, ping_every_s=interval_s
     )

@@ -99,7 +99,12 @@ def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) 
         config: The argument of `gpuwatch_agent.main.run`: nonce, interval_s, ping_deadline_s, version.
         modules: Module name -> source text, sent instead of the agent and pynvml (tests).
     """
-    return framed(_installed_body() if modules is None else packed(modules, AGENT_ENTRY), config)
+    return framed(agent_body(modules), config)
+
+
+def agent_body(modules: Mapping[str, str] | None = None) -> bytes:
+    """Return the compressed body of the agent's bundle; `modules` as for `bundle`."""
+    return _installed_body() if modules is None else packed(modules, AGENT_ENTRY)
 
 
 def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
