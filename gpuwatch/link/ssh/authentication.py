@@ -10,8 +10,8 @@ import paramiko
 from msgspec import Struct
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
-from gpuwatch.link.ssh.bounded_transport import shown
 from gpuwatch.link.ssh.keys.keyring import Identity
+from gpuwatch.link.ssh.transport.bounded_transport import shown
 from gpuwatch.link.stream.carrier import CarrierError
 
 Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]

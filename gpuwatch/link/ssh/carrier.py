@@ -9,9 +9,9 @@ from collections.abc import Callable
 import paramiko
 
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
-from gpuwatch.link.ssh.bounded_transport import BoundError, shown
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.sockets.direct_pipe import DirectPipe
+from gpuwatch.link.ssh.transport.bounded_transport import BoundError, shown
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.link.stream.remote_text import whole_lines
@@ -123,6 +123,7 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         channel = connection.transport.open_session(timeout=timeout_s)
         channel.in_buffer = pipe = DirectPipe(channel.recv_stderr_ready)
         channel.exec_command(command)
+        connection.transport.share()
     except (paramiko.SSHException, EOFError, OSError) as error:
         connection.close()
         if stalled.is_set() or "timeout" in str(error).lower():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-import paramiko
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,6 +13,7 @@ from gpuwatch.link.ssh.authentication import Answers, authenticate
 from gpuwatch.link.ssh.handshake import HostKeyPolicy, end, negotiate
 from gpuwatch.link.ssh.keys.keyring import Identity
 from gpuwatch.link.ssh.sockets.streams import ByteStream
+from gpuwatch.link.ssh.transport.shared_transport import SharedTransport
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 
@@ -26,7 +26,7 @@ class Connection:
     """An authenticated ssh connection, made by `log_in`; any thread may close it."""
 
     stream: ByteStream
-    transport: paramiko.Transport
+    transport: SharedTransport
     facts: LoginFacts
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

@@ -17,9 +17,10 @@ from gpuwatch.link.openssh.known_hosts import (
 )
 from gpuwatch.link.openssh.known_hosts_file import HostKeyListError
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
-from gpuwatch.link.ssh.bounded_transport import BoundedTransport, shown
 from gpuwatch.link.ssh.login_turns import UngreetedError
 from gpuwatch.link.ssh.sockets.streams import ByteStream
+from gpuwatch.link.ssh.transport.bounded_transport import shown
+from gpuwatch.link.ssh.transport.shared_transport import SharedTransport
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 from gpuwatch.shell_command import command_line
@@ -71,7 +72,7 @@ def negotiate(
     host: ResolvedHost,
     policy: HostKeyPolicy,
     timeout_s: float,
-) -> tuple[paramiko.Transport, TrustedHost]:
+) -> tuple[SharedTransport, TrustedHost]:
     """Exchange keys and verify the host's key; return (transport, trusted key).
 
     No user name or key of the user is sent.
@@ -87,7 +88,7 @@ def negotiate(
         raise CarrierError(
             f"HostKeyAlgorithms of {host.query.host} leaves none that is supported here", final=True
         )
-    transport = BoundedTransport(stream.sock)
+    transport = SharedTransport(stream.sock)
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
     transport.channel_timeout = timeout_s
     security = transport.get_security_options()

@@ -10,9 +10,9 @@ import paramiko
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import NeedsAnswersError
-from gpuwatch.link.ssh.bounded_transport import shown
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.sockets.streams import JumpStream
+from gpuwatch.link.ssh.transport.bounded_transport import shown
 from gpuwatch.link.stream.carrier import CarrierError
 
 _MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower

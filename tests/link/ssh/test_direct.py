@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.link.ssh.bounded_transport import ReadAheadSocket
 from gpuwatch.link.ssh.sockets.direct_pipe import BATCH_BYTES, DirectPipe
+from gpuwatch.link.ssh.transport.bounded_transport import ReadAheadSocket
 from tests.link.ssh.dial import dialing
 from tests.link.watching import nothing_left
 from tests.servers.sshd import Sshd

@@ -12,8 +12,8 @@ import paramiko
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.ssh import bounded_transport
-from gpuwatch.link.ssh.bounded_transport import (
+from gpuwatch.link.ssh.transport import bounded_transport
+from gpuwatch.link.ssh.transport.bounded_transport import (
     MAX_GREETING_BYTES,
     MAX_PACKET_BYTES,
     MAX_TEXT,

@@ -53,9 +53,9 @@ class BoundError(paramiko.SSHException):
 class BoundedTransport(paramiko.Transport):
     """A transport whose packets are of a bounded size and number."""
 
-    def __init__(self, sock: Any) -> None:  # noqa: ANN401 - a socket or channel
+    def __init__(self, sock: Any, packetizer: type[BoundedPacketizer] | None = None) -> None:  # noqa: ANN401 - a socket or channel
         super().__init__(sock)
-        self.packetizer = _BoundedPacketizer(sock, self)
+        self.packetizer = (packetizer or BoundedPacketizer)(sock, self)
         self.packetizer.set_log(self.logger)
 
     def get_exception(self) -> Exception | None:
@@ -78,6 +78,15 @@ class ReadAheadSocket:
     def __init__(self, sock: Any) -> None:  # noqa: ANN401 - a socket or channel
         self._sock = sock
         self._ahead = b""
+
+    @property
+    def waiting(self) -> bytes:
+        """Return the bytes that were received and not read yet."""
+        return self._ahead
+
+    def add(self, data: bytes) -> None:
+        """Append bytes that were received from the socket elsewhere."""
+        self._ahead += data
 
     def recv(self, limit: int) -> bytes:
         """Return up to `limit` bytes from the buffer or the socket; b"" at the end of the stream."""
@@ -110,9 +119,12 @@ class _WholeMessage(paramiko.Message):
         return data
 
 
-class _BoundedPacketizer(Packetizer):
+class BoundedPacketizer(Packetizer):
+    """Reads the packets of a transport, and ends it if one exceeds a bound."""
+
     def __init__(self, sock: Any, transport: paramiko.Transport) -> None:  # noqa: ANN401 - a socket or channel
-        super().__init__(ReadAheadSocket(sock))  # type: ignore[arg-type] # what it needs of one
+        self.ahead = ReadAheadSocket(sock)
+        super().__init__(self.ahead)  # type: ignore[arg-type] # what it needs of one
         self._transport: Any = transport
         self._greeting = 0
         self._exchanges: list[float] = []
@@ -143,7 +155,17 @@ class _BoundedPacketizer(Packetizer):
         Raises:
             BoundError: the packet is too large, has too many entries, or exceeds the channel's window.
         """
-        self._pace()
+        if not self.within_pace():
+            self.pauses += 1
+            time.sleep(PAUSE_S)
+        return self.next_message()
+
+    def next_message(self) -> tuple[int, paramiko.Message]:
+        """Return the next packet's type and content, at any pace.
+
+        Raises:
+            BoundError: As `read_message` does.
+        """
         kind, message = super().read_message()
         message.__class__ = _WholeMessage
         if kind == MSG_DEBUG:
@@ -156,11 +178,10 @@ class _BoundedPacketizer(Packetizer):
             self._check_exchanges()
         return kind, message
 
-    def _pace(self) -> None:
+    def within_pace(self) -> bool:
+        """Count a packet; return False if the peer sends more than the connection takes without a pause."""
         share = 1.0 / (1 + len(self._transport._channels))  # noqa: SLF001 - no other way to it
-        if not self._packets.spend(share, time.monotonic()):
-            self.pauses += 1
-            time.sleep(PAUSE_S)
+        return self._packets.spend(share, time.monotonic())
 
     def _check_window(self, message: paramiko.Message) -> None:
         channel = self._transport._channels.get(message.get_int())  # noqa: SLF001 - no other way to it

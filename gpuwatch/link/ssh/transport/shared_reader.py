@@ -1,0 +1,125 @@
+"""One thread that reads the sockets of many connections.
+
+A thread that wakes for each packet costs more than all work on the packet: with 1,000 connections they wait
+for the interpreter and for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+READ_BYTES = 64 * 1024
+"""Most bytes that are read from one socket before the next one's turn."""
+MANY_SOURCES, PAUSE_S = 16, 0.01
+"""From MANY_SOURCES sockets on, the thread waits so long between two rounds, and reads several in each."""
+
+
+class SharedSource(Protocol):
+    """A connection that the shared thread reads."""
+
+    def fileno(self) -> int:
+        """Return the descriptor of its socket."""
+        ...
+
+    def take(self, data: bytes) -> bool:
+        """Process received bytes without blocking; return False to be left to a thread of its own.
+
+        `data` is b"" for a source that was just adopted.
+        """
+        ...
+
+    def resume(self) -> None:
+        """Start a thread that reads the socket from now on; does not block."""
+        ...
+
+
+class SharedReader:
+    """Reads the adopted sources in one thread, which runs while there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._new: list[SharedSource] = []
+        self._wake: Callable[[], object] | None = None
+        """Wakes the thread; None: none runs."""
+
+    def adopt(self, source: SharedSource) -> None:
+        """Read a source from now on, until it returns False or its peer has closed it."""
+        with self._lock:
+            self._new.append(source)
+            if self._wake is not None:
+                self._wake()
+                return
+            ours, theirs = os.pipe()
+            self._wake = partial(os.write, theirs, b"w")
+            threading.Thread(target=self._run, args=(ours, theirs), name="ssh reader", daemon=True).start()
+
+    def _run(self, ours: int, theirs: int) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(ours, selectors.EVENT_READ, None)
+            while self._adopt_new(selector) or not self._ended(ours, theirs):
+                for key, _ in selector.select():
+                    if key.data is None:
+                        os.read(ours, READ_BYTES)
+                    else:
+                        _read(key.fd, key.data, selector)
+                if len(selector.get_map()) > MANY_SOURCES:
+                    time.sleep(PAUSE_S)
+
+    def _adopt_new(self, selector: selectors.BaseSelector) -> bool:
+        """Register the new sources; return True if there are any sources."""
+        with self._lock:
+            new, self._new = self._new, []
+        for source in new:
+            # a copy: if another thread closes the socket, its number may belong to another file at once
+            with contextlib.suppress(OSError):
+                copy = os.dup(source.fileno())
+                selector.register(copy, selectors.EVENT_READ, source)
+                _pass_on(copy, source, b"", selector)
+                continue
+            source.resume()
+        return len(selector.get_map()) > 1
+
+    def _ended(self, ours: int, theirs: int) -> bool:
+        """Return True, and let the next source start another thread, if no source has come meanwhile."""
+        with self._lock:
+            if self._new:
+                return False
+            self._wake = None
+        os.close(ours)
+        os.close(theirs)
+        return True
+
+
+def _read(copy: int, source: SharedSource, selector: selectors.BaseSelector) -> None:
+    try:
+        data = os.read(copy, READ_BYTES)
+    except BlockingIOError:
+        return
+    except OSError:
+        data = b""
+    if data:
+        _pass_on(copy, source, data, selector)
+    else:
+        _leave(copy, source, selector)
+
+
+def _pass_on(copy: int, source: SharedSource, data: bytes, selector: selectors.BaseSelector) -> None:
+    if not source.take(data):
+        _leave(copy, source, selector)
+
+
+def _leave(copy: int, source: SharedSource, selector: selectors.BaseSelector) -> None:
+    selector.unregister(copy)
+    os.close(copy)
+    source.resume()
+
+
+SHARED = SharedReader()
+"""The reader of this process's connections."""
