@@ -132,7 +132,8 @@ REMEDIES: dict[str, str] = {
     "clock_unsure": "Times of this node's events may be off by the round trip; look at the load of the "
     "connection.",
     "processes_partial": "Log in as the user of the job or as root: some of /proc is hidden from this user.",
-    "frames_refused": "Compare the versions of gpuwatch on both ends, and please report it.",
+    "frames_refused": "If gpuwatch was behind, lengthen the interval (`-d`); else look for a program that "
+    "writes into the agent's output, compare the versions of gpuwatch on both ends, and please report it.",
     "agent_behind": "Lengthen the interval (`-d`), or follow fewer logs on this node.",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }

@@ -6,7 +6,7 @@ Reader threads only append (0.1-0.2 us); nothing is posted to the screen per fra
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -72,13 +72,22 @@ class ArrivalSink(Protocol):
         ...
 
 
+BEHIND = "gpuwatch was behind and dropped the oldest samples"
+
+
 class Inbox:
-    """A bounded queue of arrivals. When full, the oldest `Sample`, else the oldest entry, is dropped."""
+    """A bounded queue of arrivals. When full, the oldest `Sample`, else the oldest entry, is dropped.
+
+    The next `drain` reports the dropped arrivals of each node as `Refused`, which is counted and shown.
+    """
 
     def __init__(self, limit: int = 20_000) -> None:
         self._queue: deque[Arrival] = deque()
         self._lock = threading.Lock()
         self._limit = limit
+        self._losses: Counter[str] = Counter()
+        """Node -> arrivals dropped since the last `drain`."""
+        self._lost_at = 0.0
         self.dropped = 0
 
     def put(self, arrival: Arrival) -> None:
@@ -92,12 +101,14 @@ class Inbox:
         """Remove all arrivals and return them, oldest first."""
         with self._lock:
             taken, self._queue = self._queue, deque()
-        return list(taken)
+            losses, self._losses = self._losses, Counter()
+        lost = [Arrival(node, self._lost_at, Refused(BEHIND, count)) for node, count in losses.items()]
+        return [*lost, *taken]
 
     def _drop_one(self) -> None:
+        oldest = next((i for i, each in enumerate(self._queue) if isinstance(each.what, Sample)), 0)
+        lost = self._queue[oldest]
+        del self._queue[oldest]
         self.dropped += 1
-        for index, arrival in enumerate(self._queue):
-            if isinstance(arrival.what, Sample):
-                del self._queue[index]
-                return
-        self._queue.popleft()
+        self._losses[lost.node] += 1
+        self._lost_at = lost.at
