@@ -13,7 +13,7 @@ from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
 from tests.bench.parts import quiet_machine
 from tests.chaos.apart import played
-from tests.chaos.faults.table import FAULTS
+from tests.chaos.faults.table import FAULTS, OF_MANY
 from tests.chaos.invariants import Outcome
 
 HEADING = "| fault | what is shown, seconds after the fault | back after |\n|---|---|---|"
@@ -38,12 +38,16 @@ def first_of_each(signs: Iterable[tuple[float, str]]) -> list[tuple[float, str]]
 def main(argv: Sequence[str]) -> int:
     """Play the named faults, all by default, and print a row for each."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="What each fault shows.")
-    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"some of: {', '.join(FAULTS)}")
-    names = parser.parse_args(argv).faults or list(FAULTS)
-    if unknown := [name for name in names if name not in FAULTS]:
-        parser.error(f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
+    parser.add_argument(
+        "faults", nargs="*", metavar="FAULT", help=f"some of: {', '.join([*FAULTS, *OF_MANY])}"
+    )
+    names = parser.parse_args(argv).faults or [*FAULTS, *OF_MANY]
+    if unknown := {*names} - {*FAULTS, *OF_MANY}:
+        parser.error(f"no fault {min(unknown)!r}; there are {', '.join([*FAULTS, *OF_MANY])}")
+    sides = [name for name in names if name in FAULTS], [name for name in names if name in OF_MANY]
     with quiet_machine() as env:
-        outcomes = played(names, {**env, DISCOVER: "off", HISTORY: "off"})
+        quiet = {**env, DISCOVER: "off", HISTORY: "off"}
+        outcomes = [outcome for side in sides if side for outcome in played(side, quiet)]
     print(HEADING)
     for outcome in outcomes:
         print(row(outcome))

@@ -10,13 +10,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.chaos.faults.fault import Fault
-from tests.chaos.faults.table import FAULTS
+from tests.chaos.faults.fault import Fault, S
+from tests.chaos.faults.table import FAULTS, OF_MANY
 from tests.chaos.invariants import Outcome
-from tests.chaos.scene.scene import LOGIN, NAMES, Scene, scene
+from tests.chaos.scene.many import many_nodes
+from tests.chaos.scene.scene import LOGIN, scene
+from tests.chaos.scene.stage import Stage
 from tests.link.watching import holdings, until
 
 SILENT = frozenset(("node_lost", "node_stale"))
@@ -25,17 +27,17 @@ SETTLE_S = 6.0
 """Polled on after the fault: what is blamed wrongly, is blamed when the first values are back."""
 
 
-def is_over(played: Scene, fault: Fault) -> bool:
+def is_over(played: S, fault: Fault[S]) -> bool:
     """Whether the fault is shown no longer, as far as that is told."""
     return not fault.passes or not fault.sign or played.polling.has_gone(fault.sign)
 
 
-def left(played: Scene, before: dict[str, int]) -> dict[str, tuple[int, int]]:
+def left(played: Stage, before: dict[str, int]) -> dict[str, tuple[int, int]]:
     """What there was before and is now."""
     return {what: (before[what], now) for what, now in held(played).items()}
 
 
-def held(played: Scene) -> dict[str, int]:
+def held(played: Stage) -> dict[str, int]:
     """Threads, descriptors and child processes of the cockpit, and processes of its agents."""
     threads, descriptors, children = holdings()
     return {
@@ -46,7 +48,7 @@ def held(played: Scene) -> dict[str, int]:
     }
 
 
-def judged(played: Scene) -> Iterator[tuple[str, str, str | None, str]]:
+def judged(played: Stage) -> Iterator[tuple[str, str, str | None, str]]:
     """Id, code, node and words of everything that is or was reported."""
     book = played.session.book
     for alert in book.alerts.values():
@@ -56,12 +58,12 @@ def judged(played: Scene) -> Iterator[tuple[str, str, str | None, str]]:
         yield f"{incident.number} {incident.code}", incident.code, incident.node, incident.headline
 
 
-def play(played: Scene, name: str, fault: Fault, settle_s: float = SETTLE_S) -> Outcome:
+def play(played: S, name: str, fault: Fault[S]) -> Outcome:
     """Cause a fault, wait until it is shown, repair it, wait until all is as before."""
     polling, nodes = played.polling, played.session.fleet.nodes
-    others = [each for each in NAMES if each not in fault.victims]
+    others = [each for each in played.names if each not in fault.victims]
     known = {each[0] for each in judged(played)}
-    attempts = {each: nodes[each].link.attempt for each in NAMES}
+    attempts = {each: nodes[each].link.attempt for each in played.names}
     before = held(played)
     polling.forget()
     rss, _ = polling.peak_bytes, played.control.worst_age_s()
@@ -77,7 +79,7 @@ def play(played: Scene, name: str, fault: Fault, settle_s: float = SETTLE_S) -> 
     steps = {rank: played.step(rank) for rank in played.running}
     back_s = polling.until(lambda: polling.live() and is_over(played, fault), "as before") - begin
     polling.until(lambda: all(played.step(rank) > step for rank, step in steps.items()), "new steps")
-    polling.wait(settle_s)
+    polling.wait(SETTLE_S)
     polling.until(lambda: all(was >= now for was, now in left(played, before).values()), f"less: {before}")
     control_age_s = played.control.worst_age_s()
     return Outcome(
@@ -99,21 +101,29 @@ def play(played: Scene, name: str, fault: Fault, settle_s: float = SETTLE_S) -> 
     )
 
 
+def play_all(played: S, faults: Mapping[str, Fault[S]]) -> list[Outcome]:
+    """Play them one after the other in one session; say on stderr how far it is."""
+    files, begin, outcomes = played.files(), time.monotonic(), []
+    with played.watched():
+        print(f"{time.monotonic() - begin:.0f} s until all is live", file=sys.stderr, flush=True)
+        for name, fault in faults.items():
+            outcomes.append(play(played, name, fault))
+            print(f"{time.monotonic() - begin:.0f} s {outcomes[-1]}", file=sys.stderr, flush=True)
+    until(lambda: not played.agents(), "the end of all agents")
+    outcomes[-1].left["files on the nodes"] = (0, len(played.files() - files))
+    return outcomes
+
+
 def main(folder: Path, file: Path, names: list[str]) -> None:
     """Play them all; what the end of the session leaves counts for the last."""
     for variable in ("LD_PRELOAD", LOGIN.decode().rstrip("=")):  # not for what this process starts
         os.environ.pop(variable, None)
-    begin = time.monotonic()
-    with scene(folder) as played:
-        files = played.files()
-        with played.watched():
-            print(f"{time.monotonic() - begin:.0f} s until all is live", file=sys.stderr, flush=True)
-            outcomes = []
-            for name in names:
-                outcomes.append(play(played, name, FAULTS[name]))
-                print(f"{time.monotonic() - begin:.0f} s {outcomes[-1]}", file=sys.stderr, flush=True)
-        until(lambda: not played.agents(), "the end of all agents")
-        outcomes[-1].left["files on the nodes"] = (0, len(played.files() - files))
+    if names[0] in OF_MANY:
+        with many_nodes(folder) as nodes:
+            outcomes = play_all(nodes, {name: OF_MANY[name] for name in names})
+    else:
+        with scene(folder) as one:
+            outcomes = play_all(one, {name: FAULTS[name] for name in names})
     file.write_text(json.dumps([dataclasses.asdict(each) for each in outcomes]))
 
 

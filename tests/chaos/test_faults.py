@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.chaos.apart import played
-from tests.chaos.faults.table import FAULTS, SHORT
+from tests.chaos.faults.table import FAULTS, OF_MANY, SHORT
 from tests.isolation import own_processes
 
 
@@ -28,6 +28,6 @@ def test_usual_faults_of_nodes_one_after_the_other_break_no_invariant() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [name for name in FAULTS if name not in SHORT])
+@pytest.mark.parametrize("name", [name for name in [*FAULTS, *OF_MANY] if name not in SHORT])
 def test_a_fault_breaks_no_invariant(name: str) -> None:
     assert broken(name) == []

@@ -12,15 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.session import Session
 from gpuwatch.wire import Sample
 from tests.bench.cpu import rss_bytes
-from tests.chaos.simulated import all_live
 from tests.end_to_end.cluster import watch
 
 SECONDS, SETTLE_S, CONNECT_S = 20.0, 5.0, 480.0
@@ -39,6 +38,11 @@ class LagInbox(Inbox):
         return taken
 
 
+def all_live(fleet: Fleet, now: float) -> bool:
+    """Every node is live."""
+    return all(node.state(now) == "live" for node in fleet.nodes.values())
+
+
 def poll(session: Session, seconds: float) -> float:
     """Poll eight times a second for so long; the seconds that it took."""
     began = time.monotonic()
@@ -54,7 +58,7 @@ def main(nodes: int, config: str) -> dict[str, float]:
     plan = Plan(tuple(NodeSpec(name) for name in names), interval_s=1.0, source="test")
     cpu, began = time.process_time(), time.monotonic()
     with Session(plan, LinkOptions(ssh_config=config)) as session:
-        watch(session, partial(all_live, names), CONNECT_S)
+        watch(session, all_live, CONNECT_S)
         connect_s, connect_cpu_s = time.monotonic() - began, time.process_time() - cpu
         poll(session, SETTLE_S)
         session.inbox.__class__ = LagInbox

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeVar
 
-from tests.chaos.scene.scene import Scene
+from tests.chaos.scene.stage import Stage
 
-Act: TypeAlias = Callable[[Scene], None]
+S = TypeVar("S", bound=Stage)
 HOUR_S = 3600
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(Generic[S]):
     """What happens, and what the operator must see."""
 
     what: str
-    cause: Act
-    repair: Act | None = None
+    cause: Callable[[S], None]
+    repair: Callable[[S], None] | None = None
     """None: it passes by itself."""
     victims: tuple[str, ...] = ()
     """The nodes that may be lost meanwhile; all others stay live over the same connection."""

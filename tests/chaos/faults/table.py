@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from tests.chaos.faults import cockpit, node, way
 from tests.chaos.faults.fault import HOUR_S, Fault
-from tests.chaos.scene.scene import NAMED, NAMES
+from tests.chaos.scene.many import CUT, ManyNodes
+from tests.chaos.scene.scene import NAMED, NAMES, Scene
 
 CLOCKS = frozenset(("clock_off",))
 RANKS_GONE = frozenset(("node_rebooted", "sudden_end"))
 
-FAULTS: Mapping[str, Fault] = {
+FAULTS: Mapping[str, Fault[Scene]] = {
     "black_holed": Fault("all packets of a node dropped", way.drop, way.accept, ("n1",)),
     "unplugged": Fault("a node's network link down", way.unplug, way.plug, ("n1",)),
     "stopped": Fault("sshd and agent of a node stopped (SIGSTOP)", node.stop, node.go_on, ("n1",)),
@@ -68,5 +69,13 @@ FAULTS: Mapping[str, Fault] = {
     "rebooted": Fault("node rebooted", node.reboot, None, ("n2",), codes=RANKS_GONE),
 }
 """Those that end ranks are the last: the job of the scene does not come back."""
+OF_MANY: Mapping[str, Fault[ManyNodes]] = {
+    "half_of_200": Fault(
+        "100 of 200 nodes lost at once",
+        lambda nodes: nodes.cut.stop(),
+        lambda nodes: nodes.cut.restart(),
+        CUT,
+    ),
+}
 SHORT = ("stopped", "garbage", "junk")
 """What `make test` plays."""

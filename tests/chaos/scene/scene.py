@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,7 @@ class Scene:
     hosts: Path
     """What stands for /etc/hosts."""
     control: Control
+    names: Sequence[str] = NAMES
     session: Session = field(init=False)
     polling: Polling = field(init=False)
     job: Job = field(init=False)
@@ -168,6 +169,13 @@ def environment(pid: int) -> bytes:
     """The environment with which a process was started."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
+
+
+def command_line(pid: int) -> bytes:
+    """The command line of a process."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
 
 
