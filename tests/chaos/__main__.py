@@ -6,8 +6,9 @@ They take some minutes, and need root for the namespaces. The exit status is 1 i
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
@@ -16,23 +17,22 @@ from tests.chaos.apart import played
 from tests.chaos.faults.table import FAULTS, OF_MANY
 from tests.chaos.invariants import Outcome
 
-HEADING = "| fault | what is shown, seconds after the fault | back after |\n|---|---|---|"
+HEADING = """| fault | what `once` and the problems show, after | live again after |
+|---|---|---|"""
+SIGN = re.compile(r"\S+(?: GPU \d+)? (?P<code>[a-z]\w+): (?P<text>.*)")
+"""Place, code and text of a condition."""
 
 
 def row(outcome: Outcome) -> str:
     """One row of the table, in Markdown."""
-    shown = [f"{after:.1f}: `{text.replace('|', '/')}`" for after, text in first_of_each(outcome.signs)]
-    back = "-" if outcome.back_s is None else f"{outcome.back_s:.1f} s"
-    return f"| {outcome.what} | {'<br>'.join(shown) or 'nothing'} | {back} |"
-
-
-def first_of_each(signs: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """The first of each kind: that of one node stands for all."""
-    found: dict[str, tuple[float, str]] = {}
-    for after, text in signs:
-        place, _, rest = text.partition(" ")
-        found.setdefault(rest or place, (after, text))
-    return list(found.values())
+    shown: dict[str, str] = {}
+    for after, sign in outcome.signs:
+        found = SIGN.fullmatch(sign)
+        key = sign if found is None else found["code"]
+        words = sign if found is None else f"`{found['code']}`: {found['text']}"
+        shown.setdefault(key, f"{after:.1f} s: {words.replace('|', '/')}")
+    back = "" if outcome.back_s is None else f"{outcome.back_s:.1f} s"
+    return f"| {outcome.what} | {'<br>'.join(shown.values()) or 'nothing: it goes on'} | {back} |"
 
 
 def main(argv: Sequence[str]) -> int:

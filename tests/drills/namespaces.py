@@ -62,7 +62,9 @@ class Node:
         self.kmsg = Kmsg(folder / "kmsg")
         self._boot_id = folder / "boot_id"
         self.home = folder / "home"
-        found = {**for_nodes(), VARIABLE: self.kmsg.path, "HOME": str(self.home), **variables}
+        self._variables = found = {
+            **for_nodes(), VARIABLE: self.kmsg.path, "HOME": str(self.home), **variables
+        }  # fmt: skip
         self._space, address = network or ("", LOOPBACK)
         inside = ("ip", "netns", "exec", self._space) if network else ()
         own = (*inside, "unshare", "-m", "-p", "-u", "--fork", "--kill-child", "--mount-proc")
@@ -93,7 +95,7 @@ class Node:
         """Start a command; it ends with the node."""
         return subprocess.Popen(
             [*self.entry, "env", "-C", str(folder), *argv],
-            env={**os.environ, "HOME": str(self.home), **(variables or {})},
+            env={**os.environ, **self._variables, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -13,6 +13,8 @@ import sys
 import termios
 from collections.abc import Callable
 
+import psutil
+
 from gpuwatch.link.recording.reader import Recording
 from tests.chaos.faults.fault import HOUR_S
 from tests.chaos.scene.scene import GATE, NAMES, Scene
@@ -24,11 +26,21 @@ PAUSE_S = 40
 """Longer than an agent waits for a ping."""
 DISK_BYTES = 4 << 20
 SIZES, KEPT_BYTES = 40, 65536
+UNREAD_S, SCREEN_BYTES, GROWTH = 15.0, 4000, 1.5
 
 
 def clock_forward(scene: Scene) -> None:
     """The monotonic clock goes on as before. Every node's comparison must show it."""
-    scene.clocks["cockpit"].set_forward(HOUR_S)
+    _set_forward(scene, HOUR_S)
+
+
+def clock_back(scene: Scene) -> None:
+    """The same the other way."""
+    _set_forward(scene, -HOUR_S)
+
+
+def _set_forward(scene: Scene, seconds: int) -> None:
+    scene.clocks["cockpit"].set_forward(seconds)
     for name in NAMES:
         scene.polling.until(lambda name=name: scene.polling.shows(f"{name} clock_off"), f"{name}'s clock")  # type: ignore[misc]
 
@@ -103,6 +115,13 @@ def use_terminal(scene: Scene) -> None:
         fcntl.ioctl(opened.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         scene.polling.once()
         read(opened)
+    program = psutil.Process(opened.pid)
+    held_bytes = program.memory_info().rss
+    scene.polling.wait(UNREAD_S)  # as after Ctrl-S
+    opened.written = b""
+    scene.polling.until(lambda: len(read(opened)) > SCREEN_BYTES, "more of its screen")
+    assert program.memory_info().rss < GROWTH * held_bytes
+    assert scene.agents() > before
     os.close(opened.fd)
     scene.polling.until(lambda: has_ended(opened.pid), "the end of the program without a terminal")
     assert os.waitstatus_to_exitcode(os.waitpid(opened.pid, 0)[1]) == 128 + signal.SIGHUP

@@ -52,6 +52,11 @@ def clock_forward(scene: Scene) -> None:
     scene.clocks["n1"].set_forward(HOUR_S)
 
 
+def clock_back(scene: Scene) -> None:
+    """The same the other way."""
+    scene.clocks["n1"].set_forward(-HOUR_S)
+
+
 def clock_right(scene: Scene) -> None:
     """Undo `clock_forward`."""
     scene.clocks["n1"].set_forward(0)

@@ -39,6 +39,16 @@ FAULTS: Mapping[str, Fault[Scene]] = {
         sign="clock_off",
         codes=CLOCKS,
     ),
+    "node_clock_back": Fault(
+        "a node's clock one hour behind", node.clock_back, node.clock_right, sign="clock_off", codes=CLOCKS
+    ),
+    "own_clock_back": Fault(
+        "the clock of gpuwatch's machine one hour behind",
+        cockpit.clock_back,
+        cockpit.clock_right,
+        sign="clock_off",
+        codes=CLOCKS,
+    ),
     "asleep": Fault(
         "gpuwatch's machine asleep for an hour, all connections dead",
         cockpit.sleep_for(HOUR_S),
@@ -49,7 +59,10 @@ FAULTS: Mapping[str, Fault[Scene]] = {
     "paused": Fault("gpuwatch stopped for 40 s (SIGSTOP)", cockpit.pause, None, NAMES),
     "disk_full": Fault("disk full while recording", cockpit.fill_disk, cockpit.free_disk, sign="recording: "),
     "terminal": Fault(
-        "terminal resized 40 times, 1x1 to 500x200, and closed", cockpit.use_terminal, None, sign=""
+        "terminal resized 40 times (1x1 to 500x200), not read for 15 s, closed",
+        cockpit.use_terminal,
+        None,
+        sign="",
     ),
     "rekey": Fault("ssh keys exchanged anew, twice", way.exchange_keys, None, sign=""),
     "dns_gone": Fault(

@@ -13,7 +13,7 @@ from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.session import Session
 
 EVERY_S = 0.1
-NUMBER = re.compile(r"\d+\.?\d*(?= )")
+NUMBER = re.compile(r"(?<=\s)\d+\.?\d*(?= )")
 """An age or a count in a text, not the number of a node."""
 LIMIT_S = 180.0
 """Long enough for a loaded machine: what must come, comes much earlier."""

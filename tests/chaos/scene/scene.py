@@ -141,7 +141,9 @@ class Scene:
         with self.cluster.session(NAMES, {"n4": GATE}, thresholds=QUICK) as self.session:
             self.recording = SessionRecording(self.session)
             self.polling = Polling(self.session, NAMES, self._recorder_trouble)
-            with job(self.cluster, self.session, self.folder / "job", "train", nodes=NAMES) as self.job:
+            with job(
+                self.cluster, self.session, self.folder / "job", "train", "--tag", nodes=NAMES
+            ) as self.job:
                 self.polling.until(self.polling.live, "all live")
                 self.polling.until(lambda: all(map(self.step, self.running)), "steps of all ranks")
                 yield
