@@ -63,7 +63,7 @@ class LoggedStep:
     at: float
     """Our monotonic clock; -inf: the log has no time, and the step was not seen live."""
     took_s: float | None
-    """Seconds per step: as reported, else computed from this and the previous reported step."""
+    """Seconds per step: as reported, else from the node's times of two steps (frames can arrive late)."""
     loss: float | None = None
     grad_norm: float | None = None
     tokens_per_s: float | None = None
@@ -113,6 +113,8 @@ class RankProgress:
     """True if a step was seen when it was logged; steps in a backlog are older."""
     stepped_at: float | None = None
     """When the rank's last new step was received (our monotonic clock); None: never."""
+    logged_at: float = -math.inf
+    """When the newest of `steps` was logged (unix seconds on the node's clock)."""
     highest_scale: float | None = None
     """The highest loss scale so far."""
     tasks: set[int] = field(default_factory=set)
@@ -280,7 +282,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
             known.timings[name] = (*earlier, known.phases[name])[-KEPT_TIMINGS:]
     if not past and "step" in fields:
         known.stepped_live = known.stepped_live or not reported.backlog
-        _step(known, fields, at, reported.offset, sure=sure)
+        _step(known, fields, at, reported, sure=sure)
     _communication(known, {} if past else reported.phases_s, sure)
 
 
@@ -289,7 +291,9 @@ def _is_sane(name: str, value: float) -> bool:
     return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
-def _step(known: RankProgress, fields: Mapping[str, float], at: float, offset: int, *, sure: bool) -> None:
+def _step(
+    known: RankProgress, fields: Mapping[str, float], at: float, reported: Progress, *, sure: bool
+) -> None:
     step = int(fields["step"])
     before = known.steps[-1] if known.steps else None
     if before is not None and before.step == step:
@@ -299,9 +303,11 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, offset: i
     if not sure:
         return
     took_s = fields.get("step_time_s")
-    if took_s is None and before is not None and step > before.step and at > before.at:
-        took_s = (at - before.at) / (step - before.step)
-    known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES], offset=offset))
+    if took_s is None and before is not None and step > before.step and reported.at > known.logged_at:
+        took_s = (reported.at - known.logged_at) / (step - before.step)
+    known.logged_at = reported.at
+    curves = [fields.get(name) for name in CURVES]
+    known.steps.append(LoggedStep(step, at, took_s, *curves, offset=reported.offset))
 
 
 def _communication(known: RankProgress, phases_s: Mapping[str, float], sure: bool) -> None:

@@ -45,6 +45,19 @@ def test_step_times_are_those_reported_else_those_between_two_steps() -> None:
     assert [step.step for step in writer.steps] == [10, 14, 15]
 
 
+def test_steps_that_arrive_at_once_after_a_pause_took_as_long_as_before() -> None:
+    """gpuwatch or its network was stopped: the agent's frames waited in the connection."""
+    progress, resumed = FleetProgress(), 60.0
+    for step in range(1, 11):
+        report(progress, {"step": step}, float(step))
+    for step in range(11, 41):
+        reported = frame({"step": step}, float(step))
+        progress.take("n1", reported, reported.t, resumed)
+    for step in range(61, 71):
+        report(progress, {"step": step}, float(step))
+    assert only(progress).step_times() == [1.0] * 49
+
+
 def test_the_same_step_again_is_no_step() -> None:
     progress = FleetProgress()
     report(progress, {"step": 10}, 10.0)
