@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress
 
 MAX_WRITERS = 256
 KEPT_STEPS = 200

@@ -18,7 +18,8 @@ from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numeri
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
 from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries

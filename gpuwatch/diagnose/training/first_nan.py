@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress
 
 NAN_LOSS = "num.nan_loss"
 IN_A_ROW = 3

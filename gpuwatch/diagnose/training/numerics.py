@@ -12,7 +12,8 @@ from itertools import pairwise, takewhile
 from statistics import median
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.telemetry.training.gradients import EXPLOSION_FACTOR, VANISHED_GRADIENT
 
 WINDOW_STEPS = 64

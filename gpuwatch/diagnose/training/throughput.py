@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION, LOADING, longest_timer
 
 RECENT_STEPS, PAST_STEPS = 20, 200

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.fleet.logs.logged_steps import CURVES, LoggedStep, is_sane, one_way, past_steps
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION, longest_timer
 from gpuwatch.wire import SLURM_TASK, Progress
 
@@ -30,17 +31,10 @@ The oldest are dropped first.
 """
 KEPT_PHASES = 256
 """Maximum number of timers per writer; further names are ignored."""
-CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
-"""Fields that are kept with each step."""
 KEPT_TIMINGS = 5
 MAX_TASKS = 10_000
-RANKS_APART = 64
-"""Maximum distance in steps between ranks that write one file without their numbers."""
-MAX_QUANTITY = 1e18
-"""Larger numbers are ignored: no real count or measurement reaches this."""
 COUNTED = ("requests", "requests_failed")
 """Fields that count since the last frame: they are no newest value."""
-MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
 """A progress bar of another length is another loop (an evaluation) if the first one moved this recently."""
 
@@ -53,30 +47,6 @@ class Value(Struct, frozen=True):
     """When the value was written (our monotonic clock); for an old line without a time, when it was read."""
     sure: bool = True
     """True if `at` is when it was written. False: the value is at least this old."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedStep:
-    """One reported training step: number, time, duration, loss, gradient norm and rates."""
-
-    step: int
-    at: float
-    """Our monotonic clock; -inf: the log has no time, and the step was not seen live."""
-    took_s: float | None
-    """Seconds per step: as reported, else from the node's times of two steps (frames can arrive late)."""
-    loss: float | None = None
-    grad_norm: float | None = None
-    tokens_per_s: float | None = None
-    samples_per_s: float | None = None
-    offset: int | None = field(default=None, kw_only=True)
-    """The offset in bytes of the step's line in the file; None: not reported."""
-    communication_s: float | None = field(default=None, kw_only=True)
-    """Seconds of the step spent in communication, by a logged timer."""
-
-    @property
-    def is_odd(self) -> bool:
-        """Return True if the step's loss is NaN or Inf."""
-        return self.loss is not None and not math.isfinite(self.loss)
 
 
 @dataclass
@@ -253,10 +223,10 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
     if reported.index is not None and reported.index_of == SLURM_TASK and len(known.tasks) < MAX_TASKS:
         known.tasks.add(reported.index)
     if reported.past:
-        steps = [*known.past, *_past_steps(reported, at - reported.at)]
+        steps = [*known.past, *past_steps(reported, at - reported.at)]
         offset_s = at - reported.at
         known.past_timings = tuple((each.at + offset_s, each.seconds) for each in reported.past_timers)
-        known.past = (steps if reported.per_epoch else _one_way(steps))[-KEPT_PAST:]
+        known.past = (steps if reported.per_epoch else one_way(steps))[-KEPT_PAST:]
         return
     if not past:
         known.offset, known.dialect, known.per_epoch = reported.offset, reported.dialect, reported.per_epoch
@@ -264,7 +234,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
     fields = {
         name: value
         for name, text in reported.fields.items()
-        if name not in COUNTED and _is_sane(name, value := float(text))
+        if name not in COUNTED and is_sane(name, value := float(text))
     }
     for name, value in fields.items():
         before = known.values.get(name)
@@ -284,11 +254,6 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
         known.stepped_live = known.stepped_live or not reported.backlog
         _step(known, fields, at, reported, sure=sure)
     _communication(known, {} if past else reported.phases_s, sure)
-
-
-def _is_sane(name: str, value: float) -> bool:
-    """Return True if a field's value is plausible; only losses and norms may be NaN, Inf or huge."""
-    return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
 def _step(
@@ -318,36 +283,3 @@ def _communication(known: RankProgress, phases_s: Mapping[str, float], sure: boo
     seconds = longest_timer(phases_s, COMMUNICATION)
     if seconds and sure and known.steps:
         known.steps[-1] = replace(known.steps[-1], communication_s=seconds)
-
-
-def _past_steps(reported: Progress, offset_s: float) -> Iterator[LoggedStep]:
-    for each in reported.past:
-        if not _is_sane("step", each.step):
-            continue
-        at = -math.inf if each.at is None else each.at + offset_s
-        yield LoggedStep(
-            int(each.step),
-            at,
-            *[_number(name, getattr(each, name)) for name in ("step_time_s", *CURVES)],
-            offset=each.offset,
-        )
-
-
-def _number(name: str, value: float | str | None) -> float | None:
-    number = None if value is None else float(value)
-    return number if number is not None and _is_sane(name, number) else None
-
-
-def _one_way(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """Return the steps without those that a restart from an earlier step made obsolete.
-
-    A number right behind a NaN of about the same step is from another rank, which is slightly behind.
-    """
-    way: list[LoggedStep] = []
-    for step in steps:
-        if way and 0 <= way[-1].step - step.step < RANKS_APART and way[-1].is_odd and not step.is_odd:
-            continue
-        while way and way[-1].step >= step.step:
-            way.pop()
-        way.append(step)
-    return way

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from gpuwatch.fleet.logs.progress import KEPT_STEPS, LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import KEPT_STEPS, RankProgress
 
 SESSION_LOG = re.compile(r"(?P<session>.+)_(?:main|multigpu|performance)\.log\Z")
 

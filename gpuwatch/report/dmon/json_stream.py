@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, WriterKey
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress, WriterKey
 from gpuwatch.plain import plain
 from gpuwatch.report.once.jobs import finite, training_facts
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import islice
 
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer
-from gpuwatch.fleet.logs.progress import KEPT_STEPS, LoggedStep, RankProgress, Value
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import KEPT_STEPS, RankProgress, Value
 from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepSeries
 from gpuwatch.session.log_folder.report import UNNAMED_NODE

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
-from gpuwatch.fleet.logs.progress import LoggedStep
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.number_text import scaled_text
 from gpuwatch.tui.toolkit.charts import curve as line_of
 from gpuwatch.tui.toolkit.lines.rows import Row

@@ -16,7 +16,8 @@ from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.throughput import pace, slower
 from gpuwatch.diagnose.training.training_watch import MAX_JOBS, TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from tests.fleet.logs.reporting import frame, report
 from tests.sentences import Sentences

@@ -9,7 +9,8 @@ from rich.console import Console
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.fleet.logs.logged_steps import LoggedStep
+from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.once.json_output import fleet_facts
