@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ CLOSES = ("back", "close", "escape")
 """Actions that close a text field or its dialog."""
 ASKED_FROM = ("fleet", "incidents", "training", "waiting")
 """Screens from which a hang query can be started or repeated."""
-NEED_A_NODE = ("waiting", "links", "retry")
+NEED_A_NODE = frozenset(("waiting", "links", "retry"))
 """Actions that are refused when only logs are open."""
 
 
@@ -157,6 +157,7 @@ class KeysLine(Widget):
 
     def _of_screen(self) -> list[KeyHint]:
         first_of: dict[str, KeyHint] = {}
+        idle, labels = self._idle(), self._labels()
         for owner, binding, enabled, tooltip in self.screen.active_bindings.values():
             if not self._kind and owner is not self.screen:
                 continue
@@ -164,40 +165,45 @@ class KeysLine(Widget):
                 first_of[binding.action] = KeyHint(
                     binding.key,
                     self._written(binding),
-                    self._does(binding),
+                    labels.get(binding.action, binding.description),
                     tooltip,
                     binding.action,
                     enabled,
                 )
         width = self.app.size.width - self._notice_width
-        return _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], width)
+        return _fitting([hint for hint in first_of.values() if not self._is_idle(hint, idle)], width)
 
     def _written(self, binding: Binding) -> str:
         """Return the first key of a binding, as written on a keyboard."""
         return self.app.get_key_display(binding).partition(" ")[0]
 
-    def _does(self, binding: Binding) -> str:
-        """Return what a key does, in one or two words.
+    def _labels(self) -> Mapping[str, str]:
+        """Return action -> what it does now, in one or two words, where that is not its usual label.
 
         The freeze key plays and pauses a recording; the quit key goes back from all screens but the first.
         """
         if not isinstance(self.screen, LiveScreen):
-            return binding.description
-        if binding.action == "back_or_quit" and len(self.app.screen_stack) > 1:
-            return "Back"
-        if binding.action == "freeze" and self.screen.cockpit.view_state.replay is not None:
-            return "Play/pause"
-        return self.screen.labels().get(binding.action, binding.description)
+            return {}
+        labels = dict(self.screen.labels())
+        if len(self.app.screen_stack) > 1:
+            labels["back_or_quit"] = "Back"
+        if self.screen.cockpit.view_state.replay is not None:
+            labels["freeze"] = "Play/pause"
+        return labels
 
-    def _is_idle(self, hint: KeyHint) -> bool:
-        """Return True if the key has no effect on this screen now, so that its hint is not shown."""
+    def _idle(self) -> frozenset[str]:
+        """Return the actions without effect on this screen now."""
+        if not isinstance(self.screen, LiveScreen):
+            return frozenset()
+        of_logs = self.screen.cockpit.view_state.folder is not None
+        return self.screen.idle() | (NEED_A_NODE if of_logs else frozenset())
+
+    def _is_idle(self, hint: KeyHint, idle: frozenset[str]) -> bool:
+        """Return True if the hint of this key is not shown: it has no effect, or is for other screens."""
         name = hint.action.partition("(")[0]
         if name == self._kind != "waiting" or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
-        if not isinstance(self.screen, LiveScreen):
-            return False
-        of_logs = self.screen.cockpit.view_state.folder is not None
-        return (of_logs and name in NEED_A_NODE) or name in self.screen.idle()
+        return name in idle
 
     def _at(self, column: int) -> KeyHint | None:
         """Return the hint at this column; None between hints and behind the last."""

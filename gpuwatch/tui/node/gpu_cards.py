@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -39,6 +40,7 @@ class GpuPanels(RebuiltPage):
         self.shape: Shape = "line"
         self.across = 1
         self._wanted = uuid
+        self._made_for: Hashable = None
 
     def gpus(self) -> list[Gpu]:
         """Return the node's GPUs, by index."""
@@ -57,6 +59,24 @@ class GpuPanels(RebuiltPage):
     def chosen(self) -> Gpu | None:
         gpus = self.gpus()
         return gpus[self.at] if self.at < len(gpus) else None
+
+    def prepare(self) -> None:
+        """Rebuild the lines for new values, another time or another size.
+
+        A screen that opens prepares its parts several times in one frame.
+        """
+        if self._state() != self._made_for:
+            super().prepare()
+            self._made_for = self._state()
+
+    def _state(self) -> Hashable:
+        """Return everything on which the lines depend."""
+        state, view = self.view_state, self.cockpit.overview.views.get(self.node_name)
+        return (
+            (state.now, id(state.snapshot), id(view), view and view.node.version, id(self.look)),
+            (self.columns, self.room, self._wanted, self.at, self.has_focus),
+            tuple(self.cockpit.preferences.columns.get("gpus", ())),
+        )
 
     def build(self, width: int) -> list[Row]:
         view = self.cockpit.overview.views.get(self.node_name)
