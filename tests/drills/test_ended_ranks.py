@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
-from tests.drills.jobs import TAGGED, job
+from tests.drills.jobs import TAGGED, end, job
 from tests.drills.namespaces import Cluster
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -66,6 +67,18 @@ def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(
         assert run.incidents()[0].over
         grave = ("error", "critical")
         run.until(lambda: not [e for e in run.alerts() if e.state == "firing" and e.severity in grave])
+
+
+def test_a_hang_ends_with_the_last_rank_of_its_job(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "stuck", "--stay") as run:
+        run.until(lambda: run.steps(0) and run.steps(1))
+        run.order(0, "hang")
+        run.signal(1, signal.SIGSTOP)
+        run.until(lambda: [(code, rank) for code, _, rank in run.named()] == [("job.hang", 1)])
+        end(run.launchers[0])
+        run.until(lambda: [each.over for each in run.incidents() if each.code == "job.hang"] == [True])
 
 
 PREFIXES = "[rank3]: ", "[1,3]<stderr>:", "(RayTrainWorker pid=77, ip=n2) [rank3]: "

@@ -64,6 +64,8 @@ class Attempt(Struct, frozen=True):
     """When the newest step was logged, unix seconds on our clock."""
     last_steps: tuple[LastStep, ...] = ()
     """The newest step of each rank in each of its files."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes of its processes."""
 
     def has_stepped_after(self, alert: Alert) -> bool:
         """Return True if the alert's rank logged a step since; also if it logs no steps at all.
@@ -108,6 +110,7 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
     `now`: the fleet's clock, `wall`: unix seconds at the same moment.
     """
     began: dict[str, float] = {}
+    nodes: dict[str, set[str]] = {}
     for node in fleet.nodes.values():
         for process in node.processes:
             if process.rank is None or process.job is None or process.start is None:
@@ -115,6 +118,7 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
             if (process.job, process.rank, node.name) not in places.contested:
                 start = process.start - node.offset_s
                 began[process.job] = min(start, began.get(process.job, start))
+                nodes.setdefault(process.job, set()).add(node.name)
     steps: dict[str, int] = {}
     newest: dict[str, float] = {}
     last: dict[str, list[LastStep]] = {}
@@ -132,7 +136,14 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
                 for step in end
             )
     return {
-        job: Attempt(start, steps.get(job, 0), job in steps, newest.get(job), tuple(last.get(job, ())))
+        job: Attempt(
+            start,
+            steps.get(job, 0),
+            job in steps,
+            newest.get(job),
+            tuple(last.get(job, ())),
+            frozenset(nodes[job]),
+        )
         for job, start in began.items()
     }
 
@@ -187,7 +198,7 @@ def _failed_since(incident: Incident, recovered_at: float) -> bool:
 def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
 ) -> Resolution | None:
-    attempt, cause = running.get(incident.job or ""), incident.cause
+    attempt, cause = _attempt_of(incident, running), incident.cause
     if attempt is not None and _is_of_before(incident, attempt):
         progress = attempt.progress(wall)
         if progress is not None:
@@ -221,6 +232,22 @@ def _closed(
         if wall - last >= LAST_RANK_S
         else None
     )
+
+
+def _attempt_of(incident: Incident, running: Mapping[str, Attempt]) -> Attempt | None:
+    """Return the living attempt of an incident's job, or None.
+
+    Two jobs that share a name get longer ones (`pretrain@10.0.0.7:29500`) while both run; an attempt of
+    before may have the short one, or the reverse. Then the attempt on the incident's nodes is meant.
+    """
+    if incident.job is None or incident.job in running:
+        return running.get(incident.job or "")
+    base = incident.job.partition("@")[0]
+    nodes = {each.node for each in incident.alerts} | {incident.node}
+    found = [
+        attempt for job, attempt in running.items() if job.partition("@")[0] == base and attempt.nodes & nodes
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _fails_beside(incident: Incident) -> bool:

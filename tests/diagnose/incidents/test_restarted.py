@@ -9,6 +9,7 @@ from gpuwatch import wire
 from gpuwatch.diagnose.incidents.resolution import (
     SILENT_START_S,
     STEPS_AGAIN,
+    Attempt,
     JobAttempts,
     LastStep,
     closings,
@@ -164,6 +165,30 @@ def test_a_later_failure_keeps_it_open(later_s: float | None, *, closed: bool) -
         "4711-1", 1, "rank 1 was killed", cause.code, "error", T, last, cause=cause, alerts=(cause, *later)
     )
     assert bool(closings([incident], JobAttempts(), Places(), {}, T + 60)) == closed
+
+
+@pytest.mark.parametrize(
+    ("job", "node", "over"),
+    [
+        ("pretrain", "n7", True),
+        ("pretrain@10.0.0.6:1", "n8", True),
+        ("pretrain", "n9", False),
+        ("a", "n7", False),
+    ],
+)
+def test_the_next_attempt_of_a_job_that_shares_its_name_may_have_a_longer_one(
+    job: str, node: str, *, over: bool
+) -> None:
+    """While both run, their rendezvous tells them apart; the first attempts ended before that was known."""
+    running = {
+        f"pretrain@10.0.0.{number}:29500": Attempt(T + 60, 9, True, T + 90, nodes=frozenset([f"n{number}"]))
+        for number in (7, 8)
+    }
+    cause = structs.replace(alert(1, T), node=node, job=job)
+    incident = Incident(
+        f"{job}-1", 1, "", cause.code, "error", T, T, cause=cause, alerts=(cause,), job=job, node=node
+    )
+    assert bool(closings([incident], JobAttempts(running), Places(), {}, T + 100)) == over
 
 
 @pytest.mark.parametrize(("step_s", "follows"), [(-10.0, False), (10.0, True)])
