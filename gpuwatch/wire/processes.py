@@ -42,12 +42,12 @@ class Process(FramePart, frozen=True):
     """Pids of the newest processes that a rank has started."""
     rss_bytes: Whole | None = None
     rank: Rank | None = None
-    rank_source: Literal["path", "command", "order"] | None = None
+    rank_source: Literal["path", "command", "order", "log"] | None = None
     """For a rank that its program numbers itself, the source of its number.
 
-    The path of its log, an argument, or only inferred: from the order in which the processes were started,
-    and if each was started by itself, from the GPU that it may use or a number of its log. None: its
-    environment.
+    The path of its log, an argument, a line of its log (Ray), or only inferred: from the order in which the
+    processes were started, and if each was started by itself, from the GPU that it may use or a number of
+    its log. None: its environment.
     """
     local_rank: Rank | None = None
     world_size: WorldSize | None = None

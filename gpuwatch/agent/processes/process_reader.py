@@ -6,6 +6,7 @@ from collections import Counter
 
 from ..ranks.rank_arguments import with_stated
 from ..ranks.rank_environment import identity
+from ..ranks.ray_workers import TITLE, RayWorkers
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
@@ -58,6 +59,7 @@ class ProcessReader(object):
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._groups = SpawnGroups()
         self._separate = SpawnGroups()
+        self._ray = RayWorkers()
         self._stopped: set[int] = set()
         """Launchers that a signal has stopped."""
         self._scan_every_s = scan_every_s
@@ -164,12 +166,26 @@ class ProcessReader(object):
         beside = [pid for pid in free if self._known[pid].parent > 1 < parents[self._known[pid].parent]]
         apart = self._apart(free, beside, candidates)
         self._processes.learn_details(beside + apart, now)
+        ray = self._ray_ranks(beside + apart)
+        beside, apart = ([pid for pid in group if pid not in ray] for group in (beside, apart))
         siblings = [one for one in map(self._sibling, beside) if one is not None]
         asked = self._processes.is_distributed, self._processes.has_library
         separate = [one for one in map(self._sibling, apart) if one is not None and not one.ended]
         users = [(self._user(one.pid), one) for one in separate]
         found = self._separate.separate(users, *asked)
         found.update(self._groups.ranks(siblings, on_gpu, *asked))
+        found.update(ray)
+        return found
+
+    def _ray_ranks(self, programs: "list[int]") -> "dict[int, dict[str, object]]":
+        """Return pid -> rank facts of the workers of Ray among `programs` that state their rank."""
+        found: dict[int, dict[str, object]] = {}
+        for pid in programs:
+            one = self._known[pid]
+            if one.details is not None and one.name.startswith(TITLE):
+                facts = self._ray.facts(pid, one.start_ticks, written(one.details, self._ends))
+                if facts:
+                    found[pid] = dict(facts, launcher=one.parent)
         return found
 
     def _apart(self, free: "list[int]", beside: "list[int]", candidates: "set[int]") -> "list[int]":
