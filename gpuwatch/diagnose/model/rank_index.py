@@ -130,6 +130,24 @@ class RankIndex:
             return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
         return _only([each for each in found if each.pid == value], job)
 
+    def of_pid(self, node: str | None, pid: object, job: str | None = None) -> RankPlace | None:
+        """Return the only rank of an ended job that has or started a process, on the node or one unknown."""
+        if self.places.live:
+            return None
+        known = {place.node for place in self.places.ranks} - {""}
+        here = [
+            place
+            for place in self.places.ranks
+            if (place.pid == pid or pid in place.children) and (node not in known or place.node in ("", node))
+        ]
+        return _only(here, job)
+
+    def of_name(self, names: Iterable[str], job: str | None = None) -> RankPlace | None:
+        """Return the only rank that any of the names of an ended job's processes means."""
+        ranks = {self.places.names[name] for name in names if name in self.places.names}
+        rank = next(iter(ranks), None)
+        return None if rank is None or len(ranks) > 1 else self.of(rank, job) or RankPlace(rank, "", job)
+
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
         """Return the only rank of a job with this local rank (a single-node job); else None."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)

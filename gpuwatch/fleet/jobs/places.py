@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -74,5 +75,7 @@ class Places(Struct, frozen=True):
     """Words such as `task` or `worker` whose numbers are ranks, as an ended job's lines consistently show."""
     contested: frozenset[tuple[str | None, int, str]] = frozenset()
     """(job, rank, node) of ranks that two connected nodes listed as running at once, now or before."""
+    names: Mapping[str, int] = field(default_factory=dict)
+    """For an ended job: names of its processes (pods, containers, actors, files) -> rank."""
     task_jobs: frozenset[str] = frozenset()
     """Jobs of a live fleet whose Slurm task numbers are their ranks."""

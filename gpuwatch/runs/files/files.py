@@ -33,6 +33,8 @@ from gpuwatch.runs.files.json_documents import (
     training_folder,
 )
 from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.margins import HEAD_BYTES as MARGIN_BYTES
+from gpuwatch.runs.files.margins import MARGIN, form_of
 from gpuwatch.runs.files.opening import beginning
 from gpuwatch.runs.files.pasted_sections import sections_of
 from gpuwatch.wire import KERNEL_LOG
@@ -234,6 +236,8 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     saved_step = None
     if packing is None and is_notebook(path, sample):
         packing = NOTEBOOK
+    elif packing is None and form_of(sample[:MARGIN_BYTES]) is not None:
+        packing = MARGIN
     elif packing is None:
         packing, saved_step = document_of(path, sample, gathered.columns)
         log = unpacked_name(path.name).endswith(LOG_SUFFIXES)

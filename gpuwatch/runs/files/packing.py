@@ -22,6 +22,7 @@ from gpuwatch.runs.files.encodings import as_utf8, encoding_of
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, MAX_FIELD, table_lines
 from gpuwatch.runs.files.exports.status_lines import MAX_BYTES, STATUS, status_lines
 from gpuwatch.runs.files.json_documents import NOTEBOOK, TooLongError, as_records, is_document, outputs_of
+from gpuwatch.runs.files.margins import MARGIN, without_margin
 from gpuwatch.runs.files.opening import open_file
 
 UTF_16 = "utf-16"
@@ -164,6 +165,8 @@ class Contents:
                 rows = io.TextIOWrapper(file, "utf-8", "replace", newline="")
                 lines = iter(lambda: rows.readline(MAX_FIELD), "")  # a longer line comes in parts
                 yield from (line.encode("utf-8", "replace") for line in table_lines(lines))
+            elif self.packing == MARGIN:
+                yield from without_margin(self._raw(file, READ_BYTES))
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:

@@ -34,8 +34,12 @@ def with_census(
     owners: Sequence[FileOwner],
     clues: Sequence[Clue],
     found: Census,
+    banners: Mapping[str, int] | None = None,
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines show about ranks and their number; return also the words that count ranks."""
+    """Add what sample lines show about ranks and their number; return also the words that count ranks.
+
+    `banners`: file -> the rank that its process states once, for files whose lines name none.
+    """
     found.worlds.update(*worlds_of_tags(found))
     words = ranks_counted_by(found)
     if several_on_a_node(found) and clues_of_tasks(found, words):
@@ -52,6 +56,7 @@ def with_census(
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))
     own = own_ranks_of(found, [owner.file for owner in owners], words)
+    own = {**(banners or {}), **own}
     tagged = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
     return [with_rank(owner, own, tagged) for owner in owners], [*clues, *more], words
 

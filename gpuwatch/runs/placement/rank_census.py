@@ -49,6 +49,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     SRUN_TASKS,
     STATED,
     STEP,
+    TASKS_ON_HOST,
     VARIABLE,
     WORKER_TABLE,
     WORLD_RANK,
@@ -232,13 +233,14 @@ def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
 
 def _count_tasks(found: Census, file: str, text: str) -> None:
     """Record the tasks that `srun` names, with their nodes."""
-    reported = SRUN_TASKS.search(text)
+    reported = (SRUN_TASKS.search(text) or TASKS_ON_HOST.search(text)) if "task" in text else None
     if reported is None:
         return
     found.launchers.add(file)
-    for task in task_numbers(reported[2]):
+    host = reported["host"]
+    for task in task_numbers(reported["tasks"]):
         found.numbers["task"].add(task)
-        found.tasks[task] = (reported[1], file)
+        found.tasks[task] = (host, file)
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
@@ -246,6 +248,8 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
     pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
+    if host is None and not hosts and pids:
+        host = _host_after_rank(text, rank)
     if by.local_rank is not None:
         yield Clue(file, OWN_LINE, host, rank, local_rank=by.local_rank)
     if len(pids) == 1:
@@ -256,11 +260,17 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 
 def _find_host(found: Census, text: str, rank: int) -> None:
     """Record the host that follows the rank in a line."""
+    host = _host_after_rank(text, rank)
+    if host is not None:
+        found.hosts["rank", rank].add(host)
+
+
+def _host_after_rank(text: str, rank: int) -> str | None:
     for named in RANK_NAMED.finditer(text):
         beside = HOST_AFTER_RANK.match(text, named.end())
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
-            found.hosts["rank", rank].add(beside["host"])
-            return
+            return beside["host"]
+    return None
 
 
 def _find_rank_of_host(found: Census, text: str, by: Speaker) -> None:

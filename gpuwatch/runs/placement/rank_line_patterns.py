@@ -128,7 +128,11 @@ LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
 WORLD_RANK = re.compile(r"\bworld_rank=\d")
 """Matches world ranks in Ray Train's worker table."""
 ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
-SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
+SRUN_TASKS = re.compile(r"\bsrun: error: (?P<host>[\w.-]{1,120}): tasks? (?P<tasks>[\d,-]{1,400}): ")
+TASKS_ON_HOST = re.compile(
+    r"\btasks? (?P<tasks>\d[\d,-]{0,200}) \((?:on )?(?:host|node) (?P<host>[A-Za-z][\w.-]{0,120})\)"
+)
+"""Matches the tasks that other launchers name, with their node: `task 5 (host tioga21) Killed`."""
 LOSS = re.compile(
     r"(?:[A-Za-z_][\w.]{0,80}\.)?[A-Z]\w{0,60}(?:Error|Exception): "
     r".{0,200}?(?:remote process exited|(?:closed|reset) by (?:remote )?peer|peer closed|lost connection to)",

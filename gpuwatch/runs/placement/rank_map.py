@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.joins.join import Joins, children_of, names_of_files, pids_named
 from gpuwatch.runs.placement.owners import stem, without_weak
 from gpuwatch.shell_command import value
 
@@ -25,6 +26,7 @@ ORDER = (
     "the log's head",
 )
 """Sources of a rank's place, most reliable first."""
+NO_JOINS = Joins()
 TABLE, HEAD = "torchrun's table", "the log's head"
 """Sources of a node that are more reliable than the file's name, if no other line gives the node."""
 
@@ -51,6 +53,7 @@ class _Rank:
     pid: int | None = None
     local_rank: int | None = None
     logs: list[str] = field(default_factory=list)
+    children: set[int] = field(default_factory=set)
     how: str = ""
 
     def take(self, clue: Clue, node: str | None) -> None:
@@ -72,8 +75,11 @@ class RankMap(Struct, frozen=True):
     nodes: Mapping[str, str]
 
 
-def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Return where each rank ran, from log lines and file paths; lines take precedence."""
+def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins = NO_JOINS) -> RankMap:
+    """Return where each rank ran, from log lines and file paths; lines take precedence.
+
+    `joined`: what any file states about processes, for names and children of the ranks.
+    """
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
@@ -91,6 +97,8 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
             ranks[clue.rank].take(clue, host)
     give_pids(ranks, clues, addresses, nodes)
     own = own_ranks(owners, clues)
+    names = {**names_of_files(own), **joined.names}
+    give_family(ranks, joined, names)
     for owner in owners:
         rank = own.get(owner.file)
         if rank is not None:
@@ -104,7 +112,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
             nodes[file] = ranks[rank].node or ""
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
-    return RankMap(Places(places, addresses, world=world), nodes)
+    return RankMap(Places(places, addresses, world=world, names=names), nodes)
 
 
 def give_pids(
@@ -120,6 +128,19 @@ def give_pids(
             same[0].pid = clue.pid
 
 
+def give_family(ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, int]) -> None:
+    """Add the pids by which other lines call a rank, and those of what it started."""
+    for pid, of in pids_named(names).items():
+        if of in ranks and ranks[of].pid != pid:
+            ranks[of].children.add(pid)
+    pids: dict[int, list[int]] = defaultdict(list)
+    for rank, known in ranks.items():
+        for own in known.children if known.pid is None else {known.pid, *known.children}:
+            pids[own].append(rank)
+    for rank, children in children_of(joined, pids).items():
+        ranks[rank].children |= children
+
+
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
     """Return one rank as a `RankPlace` for the diagnosis."""
     return RankPlace(
@@ -131,6 +152,7 @@ def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
         local_rank=known.local_rank,
         world_size=world,
         logs=tuple(known.logs),
+        children=tuple(sorted(known.children)),
         how=known.how or "file name",
     )
 

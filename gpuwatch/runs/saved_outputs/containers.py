@@ -38,7 +38,7 @@ _ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-
 _POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z")
 _JSON = re.compile(r'^\s*"(?P<key>\w{1,40})": "?(?P<value>[^",]{0,400})"?,?\s*$')
-_ENV = re.compile(r'"?RANK=(?P<rank>\d{1,6})"?,?\s*$')
+_ENV = re.compile(r"(?:^|[\s\"'\[,])RANK=[\"']?(?P<rank>\d{1,6})(?=[\"',\s\]]|$)")
 
 
 class PodDescription:

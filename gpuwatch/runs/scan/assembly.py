@@ -20,12 +20,15 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
-from gpuwatch.runs.placement.job_ranks import merged, of_ranks, with_census
+from gpuwatch.runs.placement.job_ranks import TASK, merged, of_ranks, with_census
+from gpuwatch.runs.placement.joins.file_banners import ranks_by_banner
+from gpuwatch.runs.placement.joins.join import joins
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.scan.dating import rows_of
+from gpuwatch.runs.scan.neighbouring_ranks import give_neighbours
 from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
@@ -61,10 +64,16 @@ def whole(
         clues += clues_of(name, rows[name])
     samples = list(sampled([file.log for file in files]))
     found = whole_census(reads, samples)
-    owners, clues, counted = with_census(owners, clues, found)
-    known = rank_map(owners, clues)
+    joined = joins(samples)
+    found.pods.update(joined.pods)
+    owners, clues, counted = with_census(owners, clues, found, ranks_by_banner(samples, found))
+    known = rank_map(owners, clues, joined)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
+    tasks = {TASK} if found.tasks.keys() <= {place.rank for place in known.places.ranks} else set()
+    for file in files:
+        if file.log.name not in writers and not path_places(file.log.inner).kernel:
+            give_neighbours(rows[file.log.name], file.log, tasks | counted)
     from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
     evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
     of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}

@@ -14,14 +14,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.placement.named_node import named_node
+from gpuwatch.diagnose.alerts.placement.named_process import WAITED_FOR_OTHERS, named_process
 from gpuwatch.diagnose.alerts.placement.stated_host import ray_host
 from gpuwatch.diagnose.model.failure_classes import (
     CANCELLED_ON,
     NODE_FAILURES,
     NODE_NAMING,
     OTHERS_ENDS,
-    RENDEZVOUS_TIMEOUTS,
-    TIMEOUTS,
 )
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.sources.failure_table import table_entry, table_place
@@ -29,13 +28,13 @@ from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
-WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
 NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """Matches the `host:pid:tid [device]` head of an NCCL line; the device is the rank's number on its node."""
 _PIDS = re.compile(
     r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
-    r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
+    r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:"
+    r"|[\[(<](\d{3,10})[\])>]",
     re.IGNORECASE,
 )
 """Matches a pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
@@ -259,8 +258,9 @@ def _rank_place(
     if numbered is not None:
         return numbered, "index"
     place = _by_pid(finding, node, where, job, kernel=kernel)
-    if place is not None:
-        return place, "process"
+    named = named_process(finding, found.node, found.stated, where)
+    if place is not None or named is not None:
+        return (named, "index") if place is None else (place, "process")
     if kernel:  # in a rank's own file, a process prints what its driver reported to it
         unknown = where.places.live or bus is not None
         own = None if unknown else where.of_file(found.node, finding.file, job)
@@ -322,14 +322,14 @@ def _by_pid(
         """
         inner = None if kernel else where.by(node, "inner pid", pid, job)
         own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
-        return own or where.only("pid", pid, job)
+        return own or where.only("pid", pid, job) or where.of_pid(node, pid, job)
 
     for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
         place = None if pid is None else owner(pid)
         if place is not None:
             return place
     line = finding.key_line[:MAX_READ_CHARACTERS]
-    named = {int(one or other) for one, other in _PIDS.findall(line)}
+    named = {int("".join(each)) for each in _PIDS.findall(line)}
     places = [owner(pid) for pid in sorted(named)]
     known = {place.rank: place for place in places if place is not None}
     return next(iter(known.values())) if len(known) == 1 else None

@@ -10,6 +10,7 @@ from gpuwatch.runs.files.exports.log_tables import LOG_TABLE
 from gpuwatch.runs.files.exports.status_lines import STATUS
 from gpuwatch.runs.files.json_documents import NOTEBOOK
 from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.margins import MARGIN
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import DECODERS, UTF_16, Contents, is_section
 
@@ -18,6 +19,8 @@ MAX_LINES = 40_000
 FIRST_LINES = 400
 LAST_LINES = 200
 MIN_LINES = 20
+MAX_PACKED_BYTES = 1 << 20
+"""Most bytes on disk of a packed file whose end is unpacked for samples too."""
 SAMPLE_BYTES = 1 << 16
 """Number of bytes that are read at each end of a file."""
 CHARACTER_BYTES = 2
@@ -42,7 +45,7 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:
-    """Return the `first` first and `last` last lines of a file; for a packed file only first ones.
+    """Return the `first` first and `last` last lines of a file; for a large packed file only first ones.
 
     Raises:
         OSError: the file cannot be read.
@@ -51,10 +54,19 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
         lines = b"".join(Contents(log.path, log.packing).pieces()).lstrip(b"\n").splitlines()
         return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
     if log.packing is not None and log.packing != UTF_16:
-        if log.packing not in DECODERS and log.packing not in (NOTEBOOK, STATUS, LOG_TABLE):
+        if log.packing not in DECODERS and log.packing not in (NOTEBOOK, STATUS, LOG_TABLE, MARGIN):
             return []
-        head = next(Contents(log.path, log.packing).pieces(), b"")
-        return head[:SAMPLE_BYTES].splitlines()[:first]
+        pieces = Contents(log.path, log.packing).pieces()
+        head = next(pieces, b"")
+        if log.size > MAX_PACKED_BYTES:
+            return head[:SAMPLE_BYTES].splitlines()[:first]
+        end = head
+        for piece in pieces:
+            end = (end[-SAMPLE_BYTES:] + piece)[-2 * SAMPLE_BYTES :]
+        begin = head[:SAMPLE_BYTES].splitlines()
+        if end is head and len(head) <= SAMPLE_BYTES:
+            return begin if len(begin) <= first + last else begin[:first] + begin[-last:]
+        return begin[:-1][:first] + end[-SAMPLE_BYTES:].splitlines()[1:][-last:]
     with open_file(log.path) as file:
         head = file.read(SAMPLE_BYTES)
         lines = _text(head).splitlines()

@@ -1,0 +1,85 @@
+"""Joins what any file states about processes with the ranks that other lines give them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from msgspec import Struct, field
+
+from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.joins.pod_tables import nodes_of_pods
+from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in
+from gpuwatch.runs.placement.learned_tags.introductions import WORD, names_of_ranks
+from gpuwatch.runs.placement.owners import stem
+
+MAX_LINES = 3_000
+"""Lines in which names are read, of all files."""
+MIN_LINES = 12
+_PROCESS_TABLE = re.compile(rb"\bP?PID\b|\)-[+-]-|\)\xe2\x94\x80|^PPid:", re.MULTILINE)
+_PID = re.compile(r"(?<![0-9])[0-9]{3,10}(?![0-9])")
+MIN_PID = 100
+
+
+class Joins(Struct, frozen=True):
+    """Facts for which no line names the rank, with the rank that other lines give."""
+
+    parents: dict[str, dict[int, int]] = field(default_factory=dict)
+    """File -> child -> parent, of processes."""
+    names: dict[str, int] = field(default_factory=dict)
+    """Name of a pod, container, actor or file -> rank."""
+    pods: tuple[Clue, ...] = ()
+    """Nodes of pods."""
+
+
+def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
+    """Return the joins of the (file, sample lines) of a job."""
+    share = max(MIN_LINES, MAX_LINES // max(1, len(samples)))
+    parents: dict[str, dict[int, int]] = {}
+    texts: dict[str, list[str]] = {}
+    pods: list[Clue] = []
+    for file, lines in samples:
+        if any(_PROCESS_TABLE.search(raw) for raw in lines[:600]):
+            known = parents_in([raw[:1000].decode("utf-8", "replace") for raw in lines])
+            if known:
+                parents[file] = known
+        texts[file] = [raw[:300].decode("utf-8", "replace") for raw in lines[:share]]
+        pods += nodes_of_pods(file, lines)
+    return Joins(parents, names_of_ranks(texts, WORD), tuple(pods))
+
+
+def names_of_files(own: Mapping[str, int]) -> dict[str, int]:
+    """Return name -> rank for the names of the ranks' own files, and for the words in them."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for file, rank in own.items():
+        for name in _names_in(file):
+            found[name].add(rank)
+    return {name: next(iter(ranks)) for name, ranks in found.items() if len(ranks) == 1}
+
+
+def _names_in(file: str) -> Iterator[str]:
+    """Yield the names by which lines of other files may call the writer of a file."""
+    yield stem(file)
+    for part in PurePath(file).parts[-2:]:
+        yield from WORD.findall(part)
+
+
+def children_of(joined: Joins, pids: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
+    """Return rank -> pids of what it started. `pids`: pid -> ranks with it, on any node."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for parents in joined.parents.values():
+        for child in parents:
+            if child in pids:
+                continue
+            above = next((pid for pid in ancestors(child, parents) if pid in pids), None)
+            ranks = () if above is None else pids[above]
+            if len(ranks) == 1:
+                found[ranks[0]].add(child)
+    return found
+
+
+def pids_named(names: Mapping[str, int]) -> dict[int, int]:
+    """Return pid -> rank for names that are numbers."""
+    return {int(name): rank for name, rank in names.items() if _PID.fullmatch(name) and int(name) >= MIN_PID}

@@ -1,0 +1,98 @@
+"""Finds the rank of an error whose own lines name no process, in the lines right above and below it.
+
+A program logs `Uncaught exception on rank 6.` and then the traceback without a tag; a library names host, pid
+and device in one line, and in the next one of the same process the rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
+from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.prefixes import Speaker
+from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, PEER, RANK_NAMED
+from gpuwatch.runs.files.excerpts.around import Around, around
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.model.record import Row
+
+ABOVE_LINES, BELOW_LINES = 3, 3
+MAX_ROWS = 24
+"""Findings of a file that are completed."""
+_WRITER = ("rank", "local_rank", "index", "host", "pid", "gpu")
+_OF_ANOTHER = re.compile(
+    r"(?i)\bpeers?\b|remote|timed? ?out|timeout|\blost\b|SIGTERM|terminat|unhealthy|barrier|heartbeat"
+    r"|waiting|NCCL error"
+)
+"""Words of lines of ranks that follow another one's failure."""
+_HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d{1,10} \[\d{1,3}\]) ")
+"""What NCCL and its plugins put before their lines: host, pid, thread and device."""
+
+
+def give_neighbours(rows: Sequence[Row], log: LogPath, words: Collection[str]) -> None:
+    """Set the rank of findings of one file that name no process, from the lines around them.
+
+    `words`: the words whose numbers are ranks.
+    """
+    known = 0
+    for row in rows:
+        if row["severity"] not in ("error", "critical") or known >= MAX_ROWS or not row["lines"]:
+            continue
+        line = row["lines"][row.get("key", 0)]
+        head = _HEAD.search(line)
+        named = any(row.get(each) is not None for each in (_WRITER[:3] if head else _WRITER))
+        if named or row.get("offset") is None or "tool" in row["fields"] or "told_by" in row["fields"]:
+            continue
+        known += 1
+        lines = around(log.path, log.packing, row["offset"], row["offset"])
+        if lines is None:
+            continue
+        rank = _of_process(head["process"], lines) if head else _of_block(lines, len(row["lines"]), words)
+        if rank is not None:
+            row.update(rank=rank, rank_from="index")
+
+
+def _of_process(process: str, lines: Around) -> int | None:
+    """Return the only rank that near lines of the same process name."""
+    near = [*lines.above[-BELOW_LINES:], *lines.below[:BELOW_LINES]]
+    ranks = {
+        int(named["n"])
+        for line in near
+        if process in line
+        for named in RANK_NAMED.finditer(line)
+        if named["rank"] is not None and not _is_other(line[max(0, named.start() - 40) : named.start()])
+    }
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _is_other(before: str) -> bool:
+    """Return True if the text before a rank makes it a peer, or a rank in a smaller group."""
+    return PEER.search(before) is not None or OTHER_COUNTS.search(before) is not None
+
+
+def _of_block(lines: Around, size: int, words: Collection[str]) -> int | None:
+    """Return the only rank that errors right above a block, or sentences about a failure below it, name."""
+    ranks: set[int] = set()
+    for text, by, reading in _read(lines.above[-ABOVE_LINES:]):
+        if reading.phrase or own_level(text) in GRAVE:
+            ranks |= _named(text, by, reading, words)
+    for text, by, reading in _read(lines.below[size - 1 : size - 1 + BELOW_LINES]):
+        if reading.phrase:
+            ranks |= _named(text, by, reading, words)
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _read(lines: Sequence[str]) -> Iterator[tuple[str, Speaker, LineRanks]]:
+    for line in lines:
+        text, by = messages(line.encode("utf-8", "replace"))[0][-1]
+        yield line, by, line_ranks(text)
+
+
+def _named(text: str, by: Speaker, reading: LineRanks, words: Collection[str]) -> set[int]:
+    if _OF_ANOTHER.search(text) is not None:
+        return set()
+    rank = reading.rank if by.rank is None or reading.phrase else by.rank
+    rank = reading.index if rank is None and reading.word in words else rank
+    return set() if rank is None else {rank}

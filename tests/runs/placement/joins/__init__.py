@@ -1,0 +1,1 @@
+"""Joins of facts from any file."""
