@@ -18,6 +18,7 @@ from gpuwatch.diagnose.model.condition import GRAVE, ORDER
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     LAUNCHER,
+    NODE_FAILURES,
     PEER_CONNECTION_ERRORS,
     TIMEOUTS,
     of_kinds,
@@ -104,6 +105,10 @@ REFUTATIONS = (
     Refutation(
         "damage without an error", lambda alert: alert in DIFFER, None, None,
         "Parameter hashes not matching across DP replicas",
+    ),
+    Refutation(
+        "node whose loss the job outlived", lambda alert: alert in LASTING_CLASSES and alert in NODE_FAILURES,
+        "warning", "warning", "node 10.1.0.7 has been marked dead", remains=True,
     ),
     Refutation(
         "lasting fault of a device, node or file", lambda alert: alert in LASTING_CLASSES, None, None,

@@ -61,9 +61,16 @@ OWN_RULE = pattern_of(
     r"|\b(?:improve(?:d|ments?)?|patience)\b.{0,80}"
     r"\b(?:stopp(?:ing|ed)|exhausted|exceeded|ran out|ending|terminating)\b"
     r"|\bpatience (?:of )?\d{0,6} ?(?:was |is )?(?:reached|over)\b"
+    r"|\b(?:max[ _]?(?:duration|time|run_?time|train_?time|hours|minutes)|(?:time|duration|wall[ -]?clock"
+    r"|compute|token)[ _](?:budget|limit))\b[^.;]{0,40}"
+    r"\b(?:reached|hit|used(?: up)?|exhausted|elapsed|is over|met)\b"
+    r"|\b(?:reached|hit|used up|exhausted) (?:the |its )?(?:max(?:imum)?[ _]|time|duration|wall[ -]?clock"
+    r"|compute|token)[ _]?(?:duration|time|run_?time|budget|limit)\b"
+    r"|\bexit(?:ing|ed)? (?:program |training |the loop )?after \d[\d.,]{0,12}"
+    r" (?:s|sec|seconds|min|minutes|h|hours)\b"
     r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
 )
-"""Matches the statement that a rule of the training (early stopping, patience) ended it."""
+"""Matches the statement that a rule of the training (early stopping, patience, a duration) ended it."""
 
 
 class JobEnd(Struct, frozen=True):
@@ -100,7 +107,7 @@ class JobEnd(Struct, frozen=True):
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
         at = self._place(total) if self.step is None else f" at step {self.step:,}{total}"
         if self.early and self.step is not None:
-            return f"ended by its own early stopping{at}"
+            return f"ended by its own stopping rule{at}"
         if self.state == "finished":
             return f"finished{at}"
         if self.state == "running":

@@ -34,6 +34,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     NCCL_CHANNEL,
     NODE_RANK,
     NODE_VARIABLE,
+    OF_ANOTHER_HOST,
     ONE_PER_HOST,
     ONE_PROCESS,
     OWN,
@@ -259,8 +260,11 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 
 
 def _find_host(found: Census, text: str, rank: int) -> None:
-    """Record the host that follows the rank in a line."""
+    """Record the host that follows the rank in a line, or the only one of a line that is about the rank."""
     host = _host_after_rank(text, rank)
+    hosts = set(HOST.findall(text)) if host is None and "host" in text.lower() else set()
+    if len(hosts) == 1 and set(_mentioned(text)) == {rank} and OF_ANOTHER_HOST.search(text) is None:
+        host = hosts.pop()
     if host is not None:
         found.hosts["rank", rank].add(host)
 

@@ -14,6 +14,10 @@ HOST = re.compile(
     r"(?=[\s,;)\]}\"']|$)"
 )
 """Matches the host of the process that wrote a line."""
+OF_ANOTHER_HOST = re.compile(
+    r"(?i)\b(?:connect\w{0,4}|master|store|server|from|to|at) (?:the )?host|peer|remote|lost|unreachable"
+)
+"""Words of lines whose host is another one than that of the rank."""
 HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
 """Matches Open MPI's binding report for each rank."""
 PID_OF_RANK = re.compile(

@@ -15,6 +15,7 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.joins.join import Joins, children_of, names_of_files, pids_named
 from gpuwatch.runs.placement.owners import stem, without_weak
+from gpuwatch.runs.placement.rank_line_patterns import POD
 from gpuwatch.shell_command import value
 
 ORDER = (
@@ -99,6 +100,8 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
     own = own_ranks(owners, clues)
     names = {**names_of_files(own), **joined.names}
     give_family(ranks, joined, names)
+    world = max((clue.world for clue in clues if clue.world is not None), default=None)
+    names = without_hosts(names, ranks, {*nodes.values(), *addresses, *addresses.values()}, world)
     for owner in owners:
         rank = own.get(owner.file)
         if rank is not None:
@@ -110,7 +113,6 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
     for file, rank in own.items():
         if file not in nodes and ranks[rank].node:
             nodes[file] = ranks[rank].node or ""
-    world = max((clue.world for clue in clues if clue.world is not None), default=None)
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
     return RankMap(Places(places, addresses, world=world, names=names), nodes)
 
@@ -139,6 +141,22 @@ def give_family(ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, i
             pids[own].append(rank)
     for rank, children in children_of(joined, pids).items():
         ranks[rank].children |= children
+
+
+def without_hosts(
+    names: Mapping[str, int], ranks: Mapping[int, _Rank], hosts: AbstractSet[str], world: int | None
+) -> dict[str, int]:
+    """Return the names without those of hosts, unless each rank is known to run on one of its own.
+
+    A pod is a host of one rank, unless the job has more ranks than pods (and a launcher's).
+    """
+    nodes = {known.node for known in ranks.values() if known.node}
+    if len(nodes) == len(ranks) > 1 and world in (None, len(ranks)) and set(ranks) == set(range(len(ranks))):
+        return dict(names)
+    pods = {host.removeprefix(POD) for host in hosts if host.startswith(POD)}
+    pods = pods if world is None or world <= len(pods) + 1 else set()
+    others = (nodes | hosts) - pods
+    return {name: rank for name, rank in names.items() if name not in others}
 
 
 def place(rank: int, known: _Rank, world: int | None) -> RankPlace:

@@ -21,6 +21,9 @@ from gpuwatch.runs.model.record import Row
 ABOVE_LINES, BELOW_LINES = 3, 3
 MAX_ROWS = 24
 """Findings of a file that are completed."""
+OF_LAUNCHERS = ("slurm.", "launch.", "elastic.", "k8s.", "job.", "mpi.", "ray.", "train.")
+"""Prefixes of classes of lines that no rank writes."""
+_LAUNCHER = re.compile(r"\b(?:srun|slurm\w{0,20}|mpirun|mpiexec|prterun|torchrun)(?:\[\d{1,10}\])?: ")
 _WRITER = ("rank", "local_rank", "index", "host", "pid", "gpu")
 _OF_ANOTHER = re.compile(
     r"(?i)\bpeers?\b|remote|timed? ?out|timeout|\blost\b|SIGTERM|terminat|unhealthy|barrier|heartbeat"
@@ -41,6 +44,8 @@ def give_neighbours(rows: Sequence[Row], log: LogPath, words: Collection[str]) -
         if row["severity"] not in ("error", "critical") or known >= MAX_ROWS or not row["lines"]:
             continue
         line = row["lines"][row.get("key", 0)]
+        if row["rule"].startswith(OF_LAUNCHERS) or _LAUNCHER.search(line[:600]) is not None:
+            continue
         head = _HEAD.search(line)
         named = any(row.get(each) is not None for each in (_WRITER[:3] if head else _WRITER))
         if named or row.get("offset") is None or "tool" in row["fields"] or "told_by" in row["fields"]:

@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, str], str, str]] = {
     "replicas that differ, in the job's own words": ("num.replicas_differ", SIGNED, "warning", "warning"),
     "result that a second run does not give": ("num.transient_fault", {}, "warning", "warning"),
     "damage without an error": ("num.replicas_differ", {}, "error", "error"),
+    "node whose loss the job outlived": ("ray.node_dead", {}, "warning", "warning"),
     "lasting fault of a device, node or file": ("cuda.ecc", {}, "error", "error"),
     "loss in the job's own words": ("launch.too_few", SIGNED, "warning", "warning"),
     "port that another one stands in for": ("net.reported_down", SIGNED, "warning", "info"),

@@ -30,4 +30,5 @@ def named_process(
         return None
     fields = [str(finding.fields[key]) for key in ("pod", "container", "actor") if key in finding.fields]
     words = _NAME.findall(finding.key_line[:MAX_READ_CHARACTERS])
-    return where.of_name([*fields, *(word for word in words if not word.isdecimal())], finding.job)
+    words = [word for word in words if not word.isdecimal() and word not in (finding.host, node)]
+    return where.of_name([*fields, *words], finding.job)

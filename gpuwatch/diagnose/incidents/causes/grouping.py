@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.diagnose.incidents.causes.alert_job import (
     GAP_S,
     is_log_line,
@@ -53,6 +54,8 @@ OUTAGE_S = 1800.0
 A server may evict a client minutes later.
 """
 NOTHING: Resumed = {}
+MIN_LOST = 2
+"""Processes that lose a peer for this to be a failure by itself."""
 ATTEMPT_BEGINS_S = 2.0
 """A process that was just started logs no failure of a training sooner (seconds)."""
 BLOCKED_TASK = of_kinds("blocked_task")
@@ -125,16 +128,24 @@ def _joins(alert: Alert) -> bool:
 
 def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
     """Return True if a group has a failure: not only warnings, hints and what a normal end prints too."""
-    return _thrown_out(group) or any(
-        alert.severity in ("error", "critical")
-        and alert.role != "hint"
-        and not is_precursor(alert)
-        and alert not in QUIET_ALONE
-        and not (
-            alert.kernel and alert.rank is None and alert.code.startswith("proc.")
-        )  # the process may be of any user
-        and (alert.code not in ("node_lost", REBOOTED) or len(group.alerts) > 1 or bool(where.on(alert.node)))
-        for alert in group.alerts
+    return (
+        _thrown_out(group)
+        or _lost_by_several(group)
+        or any(
+            alert.severity in ("error", "critical")
+            and alert.role != "hint"
+            and not is_precursor(alert)
+            and alert not in QUIET_ALONE
+            and not (
+                alert.kernel and alert.rank is None and alert.code.startswith("proc.")
+            )  # the process may be of any user
+            and (
+                alert.code not in ("node_lost", REBOOTED)
+                or len(group.alerts) > 1
+                or bool(where.on(alert.node))
+            )
+            for alert in group.alerts
+        )
     )
 
 
@@ -155,6 +166,24 @@ def _thrown_out(group: AlertGroup) -> bool:
         and RAISED.search(alert.proof[0].text)
     }
     return len(raised - {None}) > 0
+
+
+def _lost_by_several(group: AlertGroup) -> bool:
+    """Return True if several processes log a lost peer as an error, and none of them went on.
+
+    At a regular end, processes that are late log it with a milder level, or one of them does.
+    """
+    lost = [
+        alert
+        for alert in group.alerts
+        if alert in PEER_CONNECTION_ERRORS
+        and alert.severity in ("error", "critical")
+        and alert.state == "firing"
+        and not alert.recovered
+        and alert.proof
+        and own_level(alert.proof[0].text) in GRAVE
+    ]
+    return len({alert.proof[0].file if alert.rank is None else alert.rank for alert in lost}) >= MIN_LOST
 
 
 def _in_time(

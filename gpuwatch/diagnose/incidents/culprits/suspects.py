@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -201,6 +202,10 @@ def is_milder(alert: Alert, cause: Alert) -> bool:
     return alert.severity not in GRAVE and cause.severity in GRAVE
 
 
+_PEER = re.compile(r"(?P<name>(?:\d{1,3}\.){3}\d{1,3}|(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?:[\]<:]|$)")
+"""A host name with a digit, or an address, before a port."""
+
+
 def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
     """Return (node, number of ranks elsewhere whose lines name its address), the most named first.
 
@@ -211,12 +216,18 @@ def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str,
     for alert in alerts:
         for name in ("peer", "peer_host", "host", "address", "remote"):
             peer = alert.fields.get(name)
-            node = None if peer is None else where.named(peer)
+            node = None if peer is None else where.named(peer) or _stated_name(str(peer), where)
             if node is not None and node != alert.node and alert not in LAUNCHER:
                 votes[node].add(alert.rank if alert.rank is not None else alert.id)
                 naming.add(alert.node)
     first = {node: who for node, who in votes.items() if node not in naming} or votes
     return sorted(((node, len(who)) for node, who in first.items()), key=lambda each: (-each[1], each[0]))
+
+
+def _stated_name(peer: str, where: RankIndex) -> str | None:
+    """Return the name or address of a peer that no line maps; None in a live fleet, which knows all."""
+    found = _PEER.match(peer.strip("[]<> "))
+    return None if found is None or where.places.live else found["name"]
 
 
 def without_reporters(

@@ -26,6 +26,7 @@ SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.")
 ACTORS = ("ray.",)
 TEARDOWN = (*ACTORS, "jax.", "c10d.", "nccl.", "gloo.", "peer.", "env.file_missing")
 """Prefixes of classes about peers, and about files that another process has removed already."""
+STOP_SIGNALS = of_kinds("launcher_signalled", "caught_sigterm")
 PROGRAM_FAULT = of_kinds("program_fault")
 """Classes of faults that a program causes itself on a GPU, for which the driver ends it."""
 
@@ -81,6 +82,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[Step
         if alert.severity != "info"
         and (
             (_ends_with_job(alert) and _is_below(alert, ends))
+            or (_is_signal(alert) and _is_below(alert, ends or steps))
             or (alert.code.startswith(ACTORS) and _is_below(alert, steps))
         )
         else alert
@@ -91,6 +93,11 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[Step
 def _ends_with_job(alert: Alert) -> bool:
     """Return True if processes log the alert about each other as they end in turn, or as they clean up."""
     return not alert.kernel and (alert in QUIET_ALONE or alert.code.startswith(TEARDOWN))
+
+
+def _is_signal(alert: Alert) -> bool:
+    """Return True for a launcher's report that it was told to stop, as an epilog does with what is left."""
+    return not alert.kernel and (alert in STOP_SIGNALS or alert in CAUGHT_SIGTERM)
 
 
 def _is_below(alert: Alert, ends: Iterable[tuple[str | None, int]]) -> bool:

@@ -37,7 +37,10 @@ _OUT_OF = re.compile(
     r"(?:[ _]?(?:id|index|no\.?|nr\.?|number))?[ :=#]{0,3}(?P<n>\d{1,5})"
     r" ?(?:/|of|out of|von|de|sur|di|van|av|z|iz|\u0438\u0437|\u4e2d) ?(?P<world>\d{1,5})(?![\d%.])"
 )
-_SEVERAL = re.compile(rb"(?i)local[_ ]?rank['\"]?[ :=]{1,3}['\"]?[1-9]|\[(?:rank|default)\d{1,6}\]")
+_SEVERAL = re.compile(
+    rb"(?i)local[_ ]?rank['\"]?[ :=]{1,3}['\"]?[1-9](?!\d{0,4}, total number of machines)"
+    rb"|\[(?:rank|default)\d{1,6}\]"
+)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]{1,5}(?![\w.]|:\d)|(?<=[A-Za-z_=#])[0-9]{1,5}(?![\w.]|:\d)")
 _DIGITS = re.compile(r"[0-9]+")
 _TIME = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d[T ]?|\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?Z?")
