@@ -202,6 +202,7 @@ def is_milder(alert: Alert, cause: Alert) -> bool:
     return alert.severity not in GRAVE and cause.severity in GRAVE
 
 
+MIN_ACCUSERS = 3
 _PEER = re.compile(r"(?P<name>(?:\d{1,3}\.){3}\d{1,3}|(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?:[\]<:]|$)")
 """A host name with a digit, or an address, before a port."""
 
@@ -209,25 +210,32 @@ _PEER = re.compile(r"(?P<name>(?:\d{1,3}\.){3}\d{1,3}|(?=[\w.-]{0,80}\d)[A-Za-z]
 def nodes_at_fault(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
     """Return (node, number of ranks elsewhere whose lines name its address), the most named first.
 
-    A node whose own lines name another one is left out, unless that leaves none.
+    A node whose own lines name another one is left out, unless that leaves none. A name that no line maps to
+    a node counts if no other does and `MIN_ACCUSERS` ranks name it.
     """
     votes: dict[str, set[object]] = defaultdict(set)
+    unknown: dict[str, set[object]] = defaultdict(set)
     naming: set[str | None] = set()
     for alert in alerts:
         for name in ("peer", "peer_host", "host", "address", "remote"):
             peer = alert.fields.get(name)
-            node = None if peer is None else where.named(peer) or _stated_name(str(peer), where)
+            node = None if peer is None else where.named(peer)
+            who = alert.rank if alert.rank is not None else alert.id
             if node is not None and node != alert.node and alert not in LAUNCHER:
-                votes[node].add(alert.rank if alert.rank is not None else alert.id)
+                votes[node].add(who)
                 naming.add(alert.node)
+            elif peer is not None and node is None and alert not in LAUNCHER:
+                unknown[_stated_name(str(peer), where)].add(who)
+    if not votes:
+        votes = {name: who for name, who in unknown.items() if name and len(who) >= MIN_ACCUSERS}
     first = {node: who for node, who in votes.items() if node not in naming} or votes
     return sorted(((node, len(who)) for node, who in first.items()), key=lambda each: (-each[1], each[0]))
 
 
-def _stated_name(peer: str, where: RankIndex) -> str | None:
-    """Return the name or address of a peer that no line maps; None in a live fleet, which knows all."""
+def _stated_name(peer: str, where: RankIndex) -> str:
+    """Return the name or address of a peer that no line maps; empty in a live fleet, which knows all."""
     found = _PEER.match(peer.strip("[]<> "))
-    return None if found is None or where.places.live else found["name"]
+    return "" if found is None or where.places.live else found["name"]
 
 
 def without_reporters(
