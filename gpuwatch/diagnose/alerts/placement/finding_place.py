@@ -14,7 +14,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.placement.named_node import named_node
-from gpuwatch.diagnose.alerts.placement.named_process import WAITED_FOR_OTHERS, named_process
+from gpuwatch.diagnose.alerts.placement.named_process import (
+    MAX_READ_CHARACTERS,
+    WAITED_FOR_OTHERS,
+    by_pid,
+    named_process,
+)
 from gpuwatch.diagnose.alerts.placement.stated_host import ray_host
 from gpuwatch.diagnose.model.failure_classes import (
     CANCELLED_ON,
@@ -31,14 +36,6 @@ from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """Matches the `host:pid:tid [device]` head of an NCCL line; the device is the rank's number on its node."""
-_PIDS = re.compile(
-    r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
-    r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:"
-    r"|[\[(<](\d{3,10})[\])>]",
-    re.IGNORECASE,
-)
-"""Matches a pid in a line: `reaped pid 5123`, `worker (pid(s) 5123)`, `python[5123]: segfault`."""
-MAX_READ_CHARACTERS = 2000
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
 """Matches the beginning of a line from a Slurm daemon or from srun."""
 
@@ -257,7 +254,7 @@ def _rank_place(
     numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
     if numbered is not None:
         return numbered, "index"
-    place = _by_pid(finding, node, where, job, kernel=kernel)
+    place = by_pid(finding, node, where, job, kernel=kernel)
     named = named_process(finding, found.node, found.stated, where)
     if place is not None or named is not None:
         return (named, "index") if place is None else (place, "process")
@@ -308,28 +305,3 @@ def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
     there = {place.rank: place for place in where.on(node, job)}
     rank = next(iter(there), None)
     return RankPlace(rank, "", job) if len(there) == 1 and rank is not None else None
-
-
-def _by_pid(
-    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
-) -> RankPlace | None:
-    """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
-
-    def owner(pid: object) -> RankPlace | None:
-        """Return the rank of a pid.
-
-        A kernel line gives the pid on the node, a line of a container the pid in it.
-        """
-        inner = None if kernel else where.by(node, "inner pid", pid, job)
-        own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
-        return own or where.only("pid", pid, job) or where.of_pid(node, pid, job)
-
-    for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
-        place = None if pid is None else owner(pid)
-        if place is not None:
-            return place
-    line = finding.key_line[:MAX_READ_CHARACTERS]
-    named = {int("".join(each)) for each in _PIDS.findall(line)}
-    places = [owner(pid) for pid in sorted(named)]
-    known = {place.rank: place for place in places if place is not None}
-    return next(iter(known.values())) if len(known) == 1 else None

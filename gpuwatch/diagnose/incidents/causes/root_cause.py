@@ -28,6 +28,7 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import (
     is_above_line,
     may_be_of_another,
 )
+from gpuwatch.diagnose.incidents.causes.unstarted_members import unstarted_member
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -109,7 +110,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
         return found
     best = first_report(best, candidates)
     found.rivals = _rivals(best, timed)
-    cause = explained(best, alerts)
+    cause = unstarted_member(best, alerts) or explained(best, alerts)
     taken = listed(best) if cause in TAKES_MEMBERS else ()
     found.cause, found.named = cause, listed(cause) or taken or _minority_ranks(cause, alerts)
     found.named = found.named or _ranks_behind(cause, alerts)
