@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import structs
 from msgspec.structs import replace
 
+from gpuwatch.diagnose.alerts.placement.named_gpu import device_of
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
 from gpuwatch.diagnose.error_outcome.observed_end import without_doubled_ends
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
@@ -140,6 +141,9 @@ def _judged(
         believed = [each for each in believed if each.kernel or group.same_attempt(cause, each)]
     chosen = where_it_ended(chosen_culprit(root_cause, stuck, believed, where, job), alerts)
     culprit = without_refuted_place(chosen, cause, believed)
+    if cause is not None and culprit.gpu is None and culprit.rank is not None and not where.places.live:
+        place = where.of(culprit.rank, job) or RankPlace(culprit.rank, "")
+        culprit = replace(culprit, gpu=device_of(cause.fields.get("device"), place))
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
     facts = HeadlineFacts(

@@ -1,13 +1,17 @@
-"""Lowers Kubernetes start failures after which the pod started, as later events show. Pure."""
+"""Lowers events of the cluster that had no effect on a job: pods that started, ends before it began. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.error_outcome.by_lines.recovery_by_lines import Reader
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, MEMORY_KILLS, of_kinds
 from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.runs.files.excerpts.around import Around
 
@@ -21,6 +25,10 @@ _NOT_STARTED = pattern_of(
 """Matches an event about a pod that could not be placed, prepared or started."""
 _STARTED = pattern_of(rf"^\s*{_AGE}\s*Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+START_S = 3600.0
+"""Seconds before a job's first step within which the kernel's events may be of its start."""
+OF_PROCESSES = EXITS | MEMORY_KILLS | of_kinds("program_fault")
+"""Classes of events that end one process, and leave nothing broken."""
 
 
 def with_started_pods(alerts: Iterable[Alert], read: Reader) -> list[Alert]:
@@ -71,3 +79,22 @@ def started_later(texts: Iterable[str], around: Around) -> bool:
 def seconds(age: str | None) -> int:
     """Return the seconds of an age such as `9m12s`; 0 if there is none."""
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", age or ""))
+
+
+def without_earlier_events(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
+    """Return the alerts; ends of processes long before the job's first step become `info`.
+
+    Alerts of ranks are kept: an earlier attempt of the job may have had them.
+    """
+    firsts = [mark.at for track in tracks for mark in track.marks[:1] if mark.at is not None]
+    begin = min(firsts, default=None)
+    if begin is None:
+        return list(alerts)
+    return [
+        structs.replace(alert, severity="info") if _is_before(alert, begin) else alert for alert in alerts
+    ]
+
+
+def _is_before(alert: Alert, begin: float) -> bool:
+    known = alert.kernel and alert.timed and alert.rank is None
+    return known and alert.last < begin - START_S and alert in OF_PROCESSES

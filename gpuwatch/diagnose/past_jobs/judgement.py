@@ -41,7 +41,7 @@ from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.past_jobs.cluster_events import with_started_pods
+from gpuwatch.diagnose.past_jobs.cluster_events import with_started_pods, without_earlier_events
 from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words, with_last_words
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
@@ -93,7 +93,7 @@ def judge(
     placed = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
     stepped = with_restarts(with_later_attempts(with_outcomes(placed, tracks), tracks), tracks)
     alerts = with_later_lines(stepped, around_in(scan.files), own, tracks)
-    alerts = with_started_pods(alerts, around_in(scan.files))
+    alerts = without_earlier_events(with_started_pods(alerts, around_in(scan.files)), tracks)
     closings = closings_of(scan.files)
     growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)
     jobs: tuple[NamedEnd, ...] = ()

@@ -17,6 +17,8 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import LOCALHOST
 
 PREFIX = "place."
+POD = "pod/"
+"""Prefix of pod names among addresses; they are no host names."""
 
 NCCL_INIT = "place.nccl_init"
 NCCL_ADDRESS = "place.nccl_address"

@@ -11,6 +11,8 @@ from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
+OUT_OF_ALL = frozenset(("letter", "worker", "task", "process", "replica", "trainer", "pe"))
+"""Words whose number and number of all (`R12/16`) state a rank and the world."""
 MIN_CONFIRMED = 2
 """Lines on which the number after a word is the line's rank, for all such numbers to be ranks."""
 INTERLEAVED_FALLS = 2
@@ -39,6 +41,8 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
         return False
     most, world = max(numbers) + 1, found.world
+    if word in OUT_OF_ALL and len(found.tag_worlds[word]) == 1 and len(numbers) > 2:
+        return most <= next(iter(found.tag_worlds[word]))  # `R12/16`: some ranks log nothing
     if len(numbers) * 2 < most:
         return False  # too scattered for ranks
     interleaved = found.falls[word] >= INTERLEAVED_FALLS

@@ -13,7 +13,7 @@ from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import POD, Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
 from gpuwatch.runs.placement.learned_tags.numbering import WORLD
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent
@@ -43,7 +43,6 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PER_NODE,
     PID,
     PID_OF_RANK,
-    POD,
     PROCESS_OF,
     RANK_OF_HOST,
     SPAWNED,

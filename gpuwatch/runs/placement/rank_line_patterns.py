@@ -36,7 +36,7 @@ OWN = re.compile(
 )
 """Matches the text before the rank in a process's own banner: `process rank: 5, device: cuda`."""
 HOST_AFTER_RANK = re.compile(
-    r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
+    r"(?:\)?[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
     r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
     r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
@@ -68,11 +68,11 @@ LAUNCHER = re.compile(
 VARIABLE = re.compile(
     r"\b(?:"
     + "|".join(LAUNCHER_RANKS)
-    + r"|PALS_RANKID|FLUX_TASK_RANK|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
+    + r"|PALS_RANKID|HOROVOD_RANK|FLUX_TASK_RANK|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
 )
 """Matches a launcher variable with the rank of the process that prints it."""
 NODE_VARIABLE = re.compile(
-    r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
+    r"\b(?:SLURMD_NODENAME|HOROVOD_HOSTNAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
 )
 OWN_HOST = re.compile(
     r"^\W{0,3}(?:rank ?\d{1,6}\W{1,3})?"
@@ -113,8 +113,6 @@ ASSIGNED_POD = re.compile(
     r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
 )
 """Matches the Kubernetes scheduler's message with the node of a pod."""
-POD = "pod/"
-"""Prefix of pod names among addresses; they are no host names."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
 """Matches the ranks that torchrun assigns to its node's processes, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")

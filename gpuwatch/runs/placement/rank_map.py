@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
-from gpuwatch.runs.model.clues import Clue
-from gpuwatch.runs.placement.joins.join import Joins, children_of, names_of_files, pids_named
+from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.placement.joins.join import Joins, children_of, pids_named
+from gpuwatch.runs.placement.learned_tags.introductions import WORD
 from gpuwatch.runs.placement.owners import stem, without_weak
-from gpuwatch.runs.placement.rank_line_patterns import POD
 from gpuwatch.shell_command import value
 
 ORDER = (
@@ -141,6 +141,22 @@ def give_family(ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, i
             pids[own].append(rank)
     for rank, children in children_of(joined, pids).items():
         ranks[rank].children |= children
+
+
+def names_of_files(own: Mapping[str, int]) -> dict[str, int]:
+    """Return name -> rank for the names of the ranks' own files, and for the words in them."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for file, rank in own.items():
+        for name in _names_in(file):
+            found[name].add(rank)
+    return {name: next(iter(ranks)) for name, ranks in found.items() if len(ranks) == 1}
+
+
+def _names_in(file: str) -> Iterator[str]:
+    """Yield the names by which lines of other files may call the writer of a file."""
+    yield stem(file)
+    for part in PurePath(file).parts[-2:]:
+        yield from WORD.findall(part)
 
 
 def without_hosts(

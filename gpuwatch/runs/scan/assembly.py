@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -20,8 +20,8 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
+from gpuwatch.runs.placement.file_banners import ranks_by_banner
 from gpuwatch.runs.placement.job_ranks import TASK, merged, of_ranks, with_census
-from gpuwatch.runs.placement.joins.file_banners import ranks_by_banner
 from gpuwatch.runs.placement.joins.join import joins
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
@@ -57,11 +57,7 @@ def whole(
     owners = [owner_of(file.log) for file in files]
     reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)
-    clues: list[Clue] = []
-    for name, parts in reads.items():
-        for read in parts:
-            clues += clues_of(name, read.clues)
-        clues += clues_of(name, rows[name])
+    clues = list(clues_in(reads, rows))
     samples = list(sampled([file.log for file in files]))
     found = whole_census(reads, samples)
     joined = joins(samples)
@@ -70,10 +66,9 @@ def whole(
     known = rank_map(owners, clues, joined)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
-    tasks = {TASK} if found.tasks.keys() <= {place.rank for place in known.places.ranks} else set()
-    for file in files:
-        if file.log.name not in writers and not path_places(file.log.inner).kernel:
-            give_neighbours(rows[file.log.name], file.log, tasks | counted)
+    ranks = {place.rank for place in known.places.ranks}
+    words = counted | {TASK} if found.tasks.keys() <= ranks else counted
+    give_neighbours(rows, [file.log for file in files if file.log.name not in writers], words)
     from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
     evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
     of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
@@ -108,6 +103,14 @@ def whole(
         stopped,
         unfinished(samples),
     )
+
+
+def clues_in(reads: Mapping[str, Sequence[PartRead]], rows: Mapping[str, list[Row]]) -> Iterator[Clue]:
+    """Yield what the lines of all files show about the places of ranks."""
+    for name, parts in reads.items():
+        for read in parts:
+            yield from clues_of(name, read.clues)
+        yield from clues_of(name, rows[name])
 
 
 def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile]], Scan]) -> Scan:

@@ -7,7 +7,7 @@ and device in one line, and in the next one of the same process the rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
@@ -17,6 +17,7 @@ from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, PEER, RANK_NAMED
 from gpuwatch.runs.files.excerpts.around import Around, around
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.model.record import Row
+from gpuwatch.runs.placement.owners import path_places
 
 ABOVE_LINES, BELOW_LINES = 3, 3
 MAX_ROWS = 24
@@ -34,11 +35,22 @@ _HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d
 """What NCCL and its plugins put before their lines: host, pid, thread and device."""
 
 
-def give_neighbours(rows: Sequence[Row], log: LogPath, words: Collection[str]) -> None:
-    """Set the rank of findings of one file that name no process, from the lines around them.
+def give_neighbours(
+    rows: Mapping[str, Sequence[Row]], logs: Iterable[LogPath], words: Collection[str]
+) -> None:
+    """Set the rank of findings that name no process, from the lines around them.
 
-    `words`: the words whose numbers are ranks.
+    Args:
+        rows: File -> its findings.
+        logs: The files that are no rank's own; kernel logs among them are left out.
+        words: The words whose numbers are ranks.
     """
+    for log in logs:
+        if not path_places(log.inner).kernel:
+            _give(rows[log.name], log, words)
+
+
+def _give(rows: Sequence[Row], log: LogPath, words: Collection[str]) -> None:
     known = 0
     for row in rows:
         if row["severity"] not in ("error", "critical") or known >= MAX_ROWS or not row["lines"]:

@@ -215,6 +215,8 @@ def _closes(named: "re.Match[str]", text: str) -> bool:
     """Return True if a numbered word (`rank 3`) stands alone, as in a head, and starts no sentence."""
     if _CLOSED.match(text, named.end()) is not None:
         return True
+    if named.group("world") is not None and text[named.end() : named.end() + 1] == " ":
+        return True  # `R12/16 ERROR`: a number out of all
     if named.start() == 0 and _STAMPED.match(text, named.end()) is not None:
         return True
     return named.group("sep").strip() != "" and text[named.end() : named.end() + 1] == " "

@@ -35,5 +35,14 @@ def named_gpu(finding: Finding, place: RankPlace | None, *, live: bool) -> int |
     return fitting.pop() if len(fitting) == 1 else None
 
 
+def device_of(device: object, place: RankPlace | None) -> int | None:
+    """Return the device number of a cause as a GPU's index, if it is that of the rank that caused it."""
+    if not isinstance(device, int) or not device or place is None:
+        return None
+    local = place.local_rank
+    fits = _may_be_of(place.rank, device) if local is None else local == device
+    return device if fits else None
+
+
 def _may_be_of(rank: int, device: int) -> bool:
     return rank == device or any(rank % size == device for size in NODE_SIZES)

@@ -56,9 +56,18 @@ _LOST_ON = pattern_of(
     + _NAME
 )
 """Matches the report of Spark or YARN that a process on a node was lost."""
+_OF_POD = pattern_of(
+    r"(?i)\bpod:? [\"']?(?:[a-z0-9-]{1,63}[./])?(?P<name>[a-z0-9][a-z0-9-]{0,200}-\d{1,5})(?![\w-])[\"']?"
+    r" (?:\w{1,12} ){0,3}?(?:exited|failed|terminated|killed|evicted|crashed)\b"
+)
+"""Matches a controller's report on a pod, whose name stands for a node if no line names that."""
+_PROLOG = pattern_of(
+    r"(?i)\b(?:prolog|epilog|health ?check)\w* (?:\w{1,12} ){0,3}?(?:hung|failed|error)(?: or \w{1,12})? on "
+    + _NAME
+)
 _ON_IT = pattern_of(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
 """Matches wording in which the fault is on the node; the reporting rank may run there."""
-_FIELD = pattern_of(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
+_FIELD = pattern_of(r"(?i)(?:" + _LABEL + r"[\"']?[=:] ?|(?<=, )node )" + _NAME)
 _ELSEWHERE = pattern_of(
     r"(?i)\b(?:(?:re)?(?:start|launch|schedul|submit|spawn|run|try|mov|migrat|fall)\w{0,4}(?: (?:over|back))?"
     r"|log(?:ged|ging)(?: in)?|standby|spare|succe\w{2,8}|healthy|ok|except|exclud\w{2,4}|instead|master"
@@ -83,7 +92,7 @@ def named_node(line: str) -> NamedNode | None:
     A name counts if it looks like a host name (`gpu-b03`), not like a rank, a file, a device or a plain word.
     """
     text = line[:MAX_READ_CHARACTERS]
-    for pattern in (_OF_IT, _FROM_IT, _LOST_ON, _ON_IT, _FIELD):
+    for pattern in (_OF_IT, _FROM_IT, _LOST_ON, _OF_POD, _PROLOG, _ON_IT, _FIELD):
         for found in pattern.finditer(text):
             name = found["name"].rstrip(".-")
             is_reporter = pattern in (_ON_IT, _FIELD) or (pattern is _OF_IT and found["on"] is not None)

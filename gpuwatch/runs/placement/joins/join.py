@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
 from msgspec import Struct, field
 
-from gpuwatch.runs.model.clues import Clue
-from gpuwatch.runs.placement.joins.pod_tables import nodes_of_pods
+from gpuwatch.runs.model.clues import POD, Clue
 from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in
 from gpuwatch.runs.placement.learned_tags.introductions import WORD, names_of_ranks
-from gpuwatch.runs.placement.owners import stem
 
 MAX_LINES = 3_000
 """Lines in which names are read, of all files."""
@@ -21,6 +18,12 @@ MIN_LINES = 12
 _PROCESS_TABLE = re.compile(rb"\bP?PID\b|\)-[+-]-|\)\xe2\x94\x80|^PPid:", re.MULTILINE)
 _PID = re.compile(r"(?<![0-9])[0-9]{3,10}(?![0-9])")
 MIN_PID = 100
+MAX_ROWS = 4_096
+_ROW = re.compile(
+    rb"\s{0,4}(?:[a-z0-9-]{1,63}\s{1,40})?(?P<pod>[a-z0-9][a-z0-9.-]{0,252})\s{1,60}\d{1,3}/\d{1,3}\s.{1,120}?\s"
+    rb"(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f:]{3,39}:[0-9a-f]{0,4})\s{1,40}(?P<node>[A-Za-z0-9][\w.-]{0,252})(?:\s|$)"
+)
+"""A row: perhaps a namespace, the pod, how many containers are ready, and a node behind an address."""
 
 
 class Joins(Struct, frozen=True):
@@ -50,22 +53,6 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
     return Joins(parents, names_of_ranks(texts, WORD), tuple(pods))
 
 
-def names_of_files(own: Mapping[str, int]) -> dict[str, int]:
-    """Return name -> rank for the names of the ranks' own files, and for the words in them."""
-    found: dict[str, set[int]] = defaultdict(set)
-    for file, rank in own.items():
-        for name in _names_in(file):
-            found[name].add(rank)
-    return {name: next(iter(ranks)) for name, ranks in found.items() if len(ranks) == 1}
-
-
-def _names_in(file: str) -> Iterator[str]:
-    """Yield the names by which lines of other files may call the writer of a file."""
-    yield stem(file)
-    for part in PurePath(file).parts[-2:]:
-        yield from WORD.findall(part)
-
-
 def children_of(joined: Joins, pids: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
     """Return rank -> pids of what it started. `pids`: pid -> ranks with it, on any node."""
     found: dict[int, set[int]] = defaultdict(set)
@@ -83,3 +70,18 @@ def children_of(joined: Joins, pids: Mapping[int, Sequence[int]]) -> dict[int, s
 def pids_named(names: Mapping[str, int]) -> dict[int, int]:
     """Return pid -> rank for names that are numbers."""
     return {int(name): rank for name, rank in names.items() if _PID.fullmatch(name) and int(name) >= MIN_PID}
+
+
+def nodes_of_pods(file: str, lines: Sequence[bytes]) -> Iterator[Clue]:
+    """Yield the node of each pod that a table lists, as a clue with the pod as address."""
+    in_table = False
+    for raw in lines[:MAX_ROWS]:
+        if b"NAME" in raw and b"NODE" in raw and b"STATUS" in raw:
+            in_table = True
+        elif in_table:
+            row = _ROW.match(raw[:600])
+            in_table = row is not None or b"<none>" in raw
+            if row is not None:
+                yield Clue(
+                    file, "launcher's mapping", row["node"].decode(), address=POD + row["pod"].decode()
+                )

@@ -18,7 +18,7 @@ from gpuwatch.runs.placement.rank_facts import Census
 BANNER_LINES = 80
 """First lines of a file in which its process introduces itself."""
 MAX_CHARS = 240
-MANY = 4
+MANY_FILES = 4
 """Files from which numbers from 0 on are no coincidence, whatever the words before them are."""
 _STATED = re.compile(
     r"(?i)(?<![a-z_.])(?:(?:jax\.)?process[ _]?index(?:\(\))?|process[ _]rank|jax\.process_index\(\)"
@@ -103,7 +103,7 @@ def _differing(heads: Mapping[str, Sequence[str]], found: Census) -> dict[str, i
     for file, lines in heads.items():
         for line in lines:
             text = _TIME.sub("@", line)
-            if not any(map(str.isdigit, text)):
+            if not any(map(str.isdecimal, text)):
                 continue
             form = _DIGITS.sub("#", text)
             for number in _NUMBER.finditer(text):
@@ -127,4 +127,4 @@ def _names_process(before: str, count: int, found: Census) -> bool:
     if counts_other(before) or found.world not in (None, count) or not is_rank(count):
         return False
     named = RANK_WORD.search(before) is not None or PROCESS_WORD.search(before) is not None
-    return named or (count >= MANY and re.search(r"[A-Za-z]{2}\W{0,4}$", before) is not None)
+    return named or (count >= MANY_FILES and re.search(r"[A-Za-z]{2}\W{0,4}$", before) is not None)
