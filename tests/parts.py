@@ -51,7 +51,7 @@ def missing(reason: str) -> None:
 
 SEEN_BY_EVERY_AGENT = [
     pytest.mark.usefixtures("only_job"),
-    pytest.mark.timeout(400),  # another suite's jobs may have to end first
+    pytest.mark.timeout(600),  # another suite's jobs may have to end first
 ]
 """`pytestmark` where a whole job runs: every agent on the machine sees its ranks, so one after the other."""
 

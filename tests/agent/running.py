@@ -31,7 +31,7 @@ from gpuwatch.wire import (
 
 NONCE = "0123abcd"
 MARK = f"\nGPUWATCH1 {NONCE}\n".encode()
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 QUICK = {"medium_s": 0.8, "slow_s": 1.6, "probe_s": 0.4, "retry_s": 0.4, "stuck_s": 1.0}
 """The periods of the agent's work shortened, so that a test sees several of each."""
 ORDINARY = {"medium_s": 5.0, "slow_s": 30.0, "probe_s": 5.0, "retry_s": 30.0, "stuck_s": 3.0}

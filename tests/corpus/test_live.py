@@ -18,7 +18,7 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.session import Session
 from tests.corpus.score import ALARMS, CORPUS, scanned
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 FOLLOWED_NOTHING = [
     "fallback-sdpa-xformers", "chatter-hf-datasets", "chatter-libibverbs", "tests-phpunit",
     "rl-mujoco-env-reset",

@@ -46,7 +46,7 @@ def test_the_innermost_namespace_counts(status: str, expected: int | None) -> No
 
 
 @pytest.mark.usefixtures("only_job")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_rank_in_a_pid_namespace_is_listed_with_both_pids() -> None:
     program = [sys.executable, "-c", "import time; time.sleep(600)"]
     env = {**os.environ, "RANK": "1", "WORLD_SIZE": str(WORLD)}

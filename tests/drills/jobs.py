@@ -60,7 +60,7 @@ class Job:
         """Whether several reports have brought steps of a rank."""
         return self.logged(rank) > 4
 
-    def until(self, true: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(self, true: Callable[[], object], seconds: float = 240.0) -> None:
         """Poll until it is true; else tell what was found instead."""
         try:
             watch(self.session, lambda _fleet, _now: bool(true()), seconds=seconds)

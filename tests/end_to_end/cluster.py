@@ -14,7 +14,7 @@ from tests.kernel_log import for_nodes
 from tests.parts import need_compiler
 from tests.servers.sshd import Client, Sshd, setenv
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 ROOT = Path(__file__).parents[2]
 
 

@@ -53,7 +53,7 @@ class Launched:
     def incidents(self) -> list[Incident]:
         return [one for one in self.session.book.incidents if one.job == self.name]
 
-    def until(self, true: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(self, true: Callable[[], object], seconds: float = 240.0) -> None:
         """Poll until it is true; else tell what was found instead."""
         try:
             watch(self.session, lambda _fleet, _now: bool(true()), seconds=seconds)

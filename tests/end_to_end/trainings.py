@@ -35,7 +35,7 @@ WHOM, OTHER, STEP_OF_GRIEF = 2, 1, 4
 """As in the job, which only a Python with torch can import."""
 NODE, RANKS = "here", 4
 LIMITS = Thresholds(hang_s=3.0, hold_s=4.0, clear_s=600.0)
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import psutil
 
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 T = TypeVar("T")
 
 

@@ -32,7 +32,7 @@ from gpuwatch.link.stream.options import LinkOptions
 from tests.kernel_log import for_nodes
 from tests.parts import need
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 LOOPBACK = "127.0.0.1"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a node in a network namespace of its own
 MANY = frozenset(("HostKey", "ListenAddress", "Port"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gpuwatch.session import Session
 
 
-def until(session: Session, holds: Callable[[], object], seconds: float = 90.0) -> None:
+def until(session: Session, holds: Callable[[], object], seconds: float = 240.0) -> None:
     """Poll the session until something is true; the error of a wait in vain states the nodes' links."""
     deadline = time.monotonic() + seconds
     while not holds():

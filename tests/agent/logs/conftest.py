@@ -127,7 +127,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(what: Callable[[], T], why: str, seconds: float = 60.0) -> T:
+def wait_for(what: Callable[[], T], why: str, seconds: float = 240.0) -> T:
     """Wait until something is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

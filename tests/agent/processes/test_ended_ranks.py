@@ -12,7 +12,7 @@ import pytest
 from gpuwatch.agent.processes.ended_ranks import EndedRanks
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux and Python 3.9")
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 def ends(processes: list[subprocess.Popen[bytes]], count: int) -> list[dict[str, object]]:

@@ -23,7 +23,7 @@ from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from tests.agent.trees import wait_until
 from tests.end_to_end import cluster
 from tests.end_to_end.jobs.ended import test_ended_jobs
 
-pytestmark = pytest.mark.timeout(300)
-WAIT_S = 90.0
+pytestmark = pytest.mark.timeout(600)
+WAIT_S = 240.0
 alone = test_ended_jobs.alone
 RANK = """
 import sys

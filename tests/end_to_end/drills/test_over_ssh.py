@@ -32,7 +32,7 @@ HANG_S = 3.0
 REDIAL_S = 10.0
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

@@ -17,7 +17,7 @@ from tests.parts import need
 
 JOB = Path(__file__).with_name("hang_job.py")
 RANKS, WHOM = 4, 2
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @contextlib.contextmanager

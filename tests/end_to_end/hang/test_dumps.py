@@ -23,7 +23,7 @@ from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 from tests.servers.sshd import Sshd
 
 pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Pty:
         """Whether it has written something that was not read."""
         return bool(select.select([self.fd], [], [], 0.0)[0])
 
-    def read_until(self, done: Callable[[bytes], bool], seconds: float = 40.0) -> None:
+    def read_until(self, done: Callable[[bytes], bool], seconds: float = 120.0) -> None:
         deadline = time.monotonic() + seconds
         while not done(self.written):
             assert time.monotonic() < deadline, self.written[-3000:]

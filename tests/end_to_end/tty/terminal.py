@@ -14,7 +14,7 @@ from types import TracebackType
 from tests.parts import need
 
 ROOT = Path(__file__).parents[3]
-WAIT_S = 40.0
+WAIT_S = 240.0
 
 
 class Terminal:

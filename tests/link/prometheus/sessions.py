@@ -11,7 +11,7 @@ from gpuwatch.link.prometheus.discovery import discover
 from gpuwatch.session import Session
 from tests.link.prometheus.simulated import SimulatedPrometheus
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def once(*source: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("names", ["gpuwatch", "dcgm"])
 def test_the_demo_through_a_prometheus(tmp_path: Path, names: str) -> None:
     relabelled: dict[str, object] = {}

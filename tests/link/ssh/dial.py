@@ -14,7 +14,7 @@ from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.stream.carrier import Carrier, CarrierError
 from gpuwatch.link.stream.options import Ask, LinkOptions
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from gpuwatch.probe.protocol import (
     Ready,
 )
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 T = TypeVar("T", bound=AnyNodeMessage)
 _DECODER = msgspec.json.Decoder(AnyNodeMessage)
 

@@ -19,7 +19,7 @@ import msgspec
 from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Died, Done, NodeSlot, Prepare, Ready, Step, Stop
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 _START = (
     "import json, os, sys;"
     "stdin = sys.stdin.buffer; config = json.loads(stdin.readline());"

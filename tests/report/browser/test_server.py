@@ -24,7 +24,7 @@ from gpuwatch.report.browser import viewer_process  # noqa: E402 - not without a
 from gpuwatch.report.browser.server import BrowserServer  # noqa: E402 - behind the skip of the whole module
 from gpuwatch.report.browser.viewer_process import ViewerProcess  # noqa: E402 - behind the skip of the whole module
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 SCREENS = """
 import json, os, sys, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

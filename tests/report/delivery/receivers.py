@@ -21,7 +21,7 @@ from tests.servers.http_server import served
 
 QUICK = Pace(settle_s=0.0, repeat_s=0.2, firing_s=0.3, first_wait_s=0.05)
 SECRET = "T0K3N-of-the-hook"  # noqa: S105 - a test's
-WAIT_S = 60.0
+WAIT_S = 120.0
 Mood = Literal["ok", "500", "garbage", "slow", "page", "redirect", "wait", "deep"]
 
 

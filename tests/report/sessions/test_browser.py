@@ -65,7 +65,7 @@ FACTS = """
 
 @pytest.mark.long
 @pytest.mark.skipif(path_of("chromium") is None, reason="needs chromium")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_page_is_legible_in_light_and_dark_wide_and_narrow(tmp_path: Path) -> None:
     write_documented_pair(tmp_path)
     logs = {"main": MAIN, "multigpu": MULTIGPU, "performance": PERFORMANCE}

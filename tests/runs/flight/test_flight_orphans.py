@@ -12,7 +12,7 @@ import pytest
 
 from tests.runs.flight.writing import write
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 NEVER_ENDS = b"\x80\x02}" + b")" + b"2\x86" * 60 + b"K\x01s."
 """A tuple of two equal tuples, 60 deep, as a key: its hash takes 2**60 steps."""
 LIVE = """

@@ -12,7 +12,7 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.session.log_folder.session import FolderSession
 from tests.corpus.score import packs
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @contextmanager

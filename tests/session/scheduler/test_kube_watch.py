@@ -21,7 +21,7 @@ from tests.report.fleets import plan
 
 EVENTS = (Path(__file__).parents[2] / "hosts/kube/events.json").read_text()
 ENDED = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-26T12:00:02Z"}
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 
 
 class Cluster:

@@ -18,7 +18,7 @@ from gpuwatch.wire import Ranks
 from tests.hosts.slurm.printed import JOB, NODES
 from tests.report.fleets import NODE_TIME, feed, plan, process
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 
 
 @pytest.fixture

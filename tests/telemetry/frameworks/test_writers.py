@@ -9,7 +9,7 @@ import pytest
 
 from tests.telemetry.frameworks.programs import need_package, run, session_of
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 SCRIPT = """
 import torch
 from gpuwatch.telemetry import TelemetrySettings, TelemetryTracker

@@ -18,7 +18,7 @@ from gpuwatch.telemetry.session.folder import SessionFolder, create_session_fold
 from gpuwatch.telemetry.session.parts import read_parts
 from gpuwatch.telemetry.session.place import SessionPlace
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")

@@ -28,7 +28,7 @@ from tests.tui.shots import plan_for
 from tests.tui.still import demo_session, still_app
 
 RANK, SLURM = 7431, "904177431"
-LIMIT_S = 100.0
+LIMIT_S = 240.0
 
 
 @pytest.fixture

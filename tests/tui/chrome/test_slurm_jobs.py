@@ -20,7 +20,7 @@ OWN = (
     "63|PENDING|ann|2|0:00|1:00|gres:gpu:8|(Resources)|waits\n"
 )
 OTHERS = "70|RUNNING|bob|1|5:00|0:10|N/A|node004|his\n"
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 def read(everyone: bool) -> Sequence[QueuedJob]:

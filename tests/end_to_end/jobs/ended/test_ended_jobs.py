@@ -34,7 +34,7 @@ from tests.cli.running import alone as as_if_alone
 from tests.end_to_end import cluster
 from tests.fleet.jobs.two_jobs import Several
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 FIRST_SEARCH_S = 90.0
 """Seconds within which the first search of a node, with its judgement, is over."""
 

@@ -100,7 +100,7 @@ class Flood:
                 time.sleep(max(0.0, began + written / 20e6 - time.monotonic()))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_files_are_looked_at_while_another_is_flooded(tmp_path: Path, logs: Path) -> None:
     log = str(logs / "rank_0.log")
     with node(tmp_path, logs) as (_, session), Flood(logs / "loud.log"):
@@ -129,7 +129,7 @@ def test_files_are_looked_at_while_another_is_flooded(tmp_path: Path, logs: Path
 
 
 @pytest.mark.long
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_an_endless_search_is_cancelled_and_leaves_nothing(tmp_path: Path, logs: Path) -> None:
     append(logs / "rank_0.log", "a" * 60 + "!\n")
     with node(tmp_path, logs) as (_, session):
@@ -150,7 +150,7 @@ def kill_the_agent(session: Session, _sshd: Sshd) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", [cut_the_link, kill_the_agent])
 def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) -> None:
     log = logs / "rank_0.log"
@@ -173,7 +173,7 @@ def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) 
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_reader_that_dies_or_stands_still_is_replaced(
     tmp_path: Path, logs: Path, sent: signal.Signals
@@ -196,7 +196,7 @@ def test_a_reader_that_dies_or_stands_still_is_replaced(
         assert not alive(reader)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_file_made_anew_while_the_link_was_lost(tmp_path: Path, logs: Path) -> None:
     log = logs / "rank_0.log"
     with node(tmp_path, logs) as (sshd, session):

@@ -38,7 +38,7 @@ def proc_of(folder: Path, shared: Path, *pids: int) -> Path:
     return folder
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_one_of_two_nodes_follows_and_the_other_takes_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
