@@ -262,12 +262,16 @@ def test_50_files_at_1000_lines_a_second_each_lose_and_double_nothing(tmp_path: 
 
     thread = threading.Thread(target=write)
     thread.start()
-    last = False
-    while not last:
-        last = ended.is_set()
+    deadline = time.monotonic() + 60.0
+    all_read = False
+    while not all_read and time.monotonic() < deadline:
+        has_ended = ended.is_set()
         for follower, data in zip(followers, read, strict=True):
             data.extend(everything(follower)[0])
         rounds[0] += 1
+        all_read = has_ended and all(
+            data.count(b"\n") >= writer.written for writer, data in zip(writers, read, strict=True)
+        )
         time.sleep(0.05)
     thread.join()
     for writer, data in zip(writers, read, strict=True):
