@@ -373,6 +373,25 @@ def test_a_rank_in_a_file_that_ranks_share_is_shown_alone() -> None:
     assert not session.fleet.streams
 
 
+def test_a_merged_view_has_each_line_of_a_shared_file_once() -> None:
+    shared = FakeFile("/job.out", [0, 1])
+    written = ["[rank0]: 12:00:01.000 a", "[rank1]: 12:00:02.000 b", "12:00:03.000 by none"]
+    shared.write("\n".join(written))
+    session = LogSession({"gpu-001": [shared]})
+    workspace = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
+    workspace.choose("0-1")
+    assert [source.rank for source in workspace.sources] == [0, 1]
+    workspace.set_mode("merged")
+    view = workspace.opened.merged
+    assert view is not None
+    for _ in range(3):
+        workspace.pull()
+        session.poll()
+        view.sync()
+    assert [buffer.source.name for buffer in view.buffers] == ["job.out"]
+    assert texts(view.sheet, view.feed) == written
+
+
 def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     session = story(ranks=8, steps=4, failing=5)
     with_finding(session, "gpu-001", "/scratch/run7/logs/rank_1.log", "collective timed out", 1)

@@ -115,6 +115,15 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
     ]
 
 
+def whole_files(sources: Iterable[LogSource]) -> list[LogSource]:
+    """Return each file of the sources once, with the lines of all its ranks."""
+    found: dict[tuple[str, str], LogSource] = {}
+    for source in sources:
+        whole = replace(source, rank=None, shared=False) if source.shared else source
+        found.setdefault((source.node, source.file), whole)
+    return list(found.values())
+
+
 def with_content(sources: Sequence[LogSource]) -> list[LogSource]:
     """Return the sources that are not empty, as a rank's unused stdout is; all if there is no other."""
     return [source for source in sources if not source.empty] or list(sources)

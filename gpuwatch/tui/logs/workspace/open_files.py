@@ -10,7 +10,7 @@ from gpuwatch.tui.logs.data.buffer import PAGE_LINES, Buffer
 from gpuwatch.tui.logs.data.finding_marks import Marked
 from gpuwatch.tui.logs.data.merge import MAX_LINES, Merge
 from gpuwatch.tui.logs.data.rows import Floor
-from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.tui.logs.data.sources import LogSource, whole_files
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.workspace.kept_pages import KeptPages
 from gpuwatch.tui.model.view_state import ViewState
@@ -62,6 +62,8 @@ class OpenLogs:
     def merge(self, sources: Sequence[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
         """Show these files merged by time, and close all others; without files close everything.
 
+        A file that several of the ranks share is merged once, as a whole.
+
         Args:
             sources: The files.
             lead: One of them, and the byte offset of its line to jump to.
@@ -69,6 +71,9 @@ class OpenLogs:
         if not sources:
             self.keep(())
             return
+        sources = whole_files(sources)
+        if lead is not None:
+            lead = whole_files([lead[0]])[0], lead[1]
         page = max(40, min(PAGE_LINES, MAX_LINES // 2 // len(sources)))
         known = set(self._buffers)
         buffers = [self._buffer(source, page) for source in sources]
