@@ -13,7 +13,7 @@ from gpuwatch.tui.incidents.evidence_location import LogLocation, alert_with_lin
 from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
-from gpuwatch.tui.toolkit.styles import clean, fit
+from gpuwatch.tui.toolkit.styles import clean, fit, short_path
 from gpuwatch.wire import KERNEL_LOG, LogLine
 
 TITLE = "Lines around the cause"
@@ -66,9 +66,9 @@ class CauseLines(RebuiltPage, can_focus=False):
             self._drop()
             return []
         self._request(location)
-        file = "kernel log" if location.file == KERNEL_LOG else location.file
-        source = f"{location.node}  {file}"
-        rows = [heading(TITLE, width, self.look, clean(fit(source, max(10, width - len(TITLE) - 8)).strip()))]
+        room = width - len(TITLE) - len(location.node) - 10
+        file = "kernel log" if location.file == KERNEL_LOG else short_path(location.file, room)
+        rows = [heading(TITLE, width, self.look, clean(f"{location.node}  {file}"))]
         if self._last is None:
             return [*rows, self._why_empty()]
         return rows + self._lines(list(self._last.lines), location, width)

@@ -10,6 +10,7 @@ import os
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -49,6 +50,15 @@ def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
         pad = " " * (width - length)
         return text + pad if align == "<" else pad + text
     return set_cell_size(text, width - 1) + ("~" if text.isascii() else "…")
+
+
+def short_path(path: str, room: int, most: int = 3) -> str:
+    """Return the last parts of a path, at most `most` and as many as fit `room` cells."""
+    names = PurePosixPath(clean(path)).parts
+    if len(names) <= most and len(path) <= room:
+        return clean(path)
+    tails = (".../" * (count < len(names)) + "/".join(names[-count:]) for count in range(most, 0, -1))
+    return next((tail for tail in tails if cell_len(tail) <= room), names[-1] if names else path)
 
 
 class Glyphs(Struct, frozen=True):

@@ -8,11 +8,14 @@ import pytest
 from textual.pilot import Pilot
 
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.incidents.cause_lines import CauseLines
 from gpuwatch.tui.incidents.culprit_plots import CulpritPlots
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.toolkit.lines.line_view import LineView
 from gpuwatch.wire import LogLine
+from tests.corpus.score import CORPUS
+from tests.session.log_folder.folders import judged_folder
 from tests.tui.still import StillSession, judged_session, still_app
 
 Part = TypeVar("Part", bound=LineView)
@@ -79,6 +82,15 @@ async def test_the_lines_around_the_cause_are_those_of_its_file() -> None:
         answer(stream, location.offset, {-9: "before \x1b[31m", 0: "NVRM: Xid 79", 9: "after"})
         await repainted(pilot)
         assert lines_of(part)[1:4] == ["   before �[31m", " ✖ NVRM: Xid 79", "   after"]
+
+
+async def test_the_name_of_a_file_with_a_long_path_is_shown() -> None:
+    with judged_folder(CORPUS / "failures" / "cuda-oom-rank5") as session:
+        app = GpuwatchApp(session, clock=session.clock)
+        async with app.run_test(size=(200, 60)) as pilot:
+            part = await opened(pilot, CauseLines)
+            assert "gpu-b03" in lines_of(part)[0]
+            assert "rank5.log" in lines_of(part)[0]
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])

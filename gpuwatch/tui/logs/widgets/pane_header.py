@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 from rich.cells import cell_len
 from rich.segment import Segment
 
@@ -15,7 +13,7 @@ from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import fit_list
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.model.view_state import ViewState
-from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit, short_path
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
 CUT_PARTS = 4
@@ -131,15 +129,6 @@ def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> 
     if source.how is not None:
         out.append(Segment(f"rank from {HOW[source.how]}", look.dim))
     return out
-
-
-def short_path(path: str, room: int, most: int = 3) -> str:
-    """Return the last parts of a path, at most `most` and as many as fit `room` cells."""
-    names = PurePosixPath(clean(path)).parts
-    if len(names) <= most and len(path) <= room:
-        return clean(path)
-    tails = (".../" * (count < len(names)) + "/".join(names[-count:]) for count in range(most, 0, -1))
-    return next((tail for tail in tails if cell_len(tail) <= room), names[-1] if names else path)
 
 
 def merged_words(view: View, workspace: LogWorkspace, look: StyleSet) -> list[Segment]:
