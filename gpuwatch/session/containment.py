@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from time import monotonic, thread_time
 
 from gpuwatch.diagnose.alert_book import AlertBook
@@ -21,6 +22,12 @@ CPU_SHARE, CPU_BURST_S = 0.25, 3.0
 
 The frames of an agent with 8 GPUs take 0.05 %.
 """
+QUICK_S = 0.001
+"""A frame that takes no longer by the clock is charged that time: reading the CPU time of the thread costs as
+much as an ordinary frame.
+"""
+MARK_S = 0.01
+"""Seconds after which the thread's CPU time is read again."""
 JUDGED_AT_S = (0.0, 3.0, 30.0)
 """Offsets in seconds from now at which a suspected node is judged alone; some checks need a duration."""
 MAX_UPDATES = 50
@@ -40,16 +47,22 @@ class Containment:
         """Exceptions that frames caused; each has closed the link of its node."""
         self._cpu_time: dict[str, TokenBucket] = {}
         """Node -> CPU budget for its frames, in seconds."""
+        self._marked_at, self._mark = -inf, 0.0
+        """When the thread's CPU time was last read (monotonic), and what it was."""
+        self._charged = 0.0
+        """CPU time charged since then."""
 
     def apply(self, arrival: Arrival) -> None:
         """Apply one arrival to the fleet.
 
         If that fails or takes too much CPU time, close the node's link instead.
         """
-        began = thread_time()
+        began = monotonic()
+        if began - self._marked_at > MARK_S:
+            self._marked_at, self._mark, self._charged = began, thread_time(), 0.0
         try:
             self._fleet.apply(arrival)
-            self._charge(arrival.node, thread_time() - began)
+            self._charge(arrival.node, self._spent(monotonic() - began))
         except TooManyError as error:
             self.faults.append(error)
             self._hang_up(arrival.node, f"{error}, which is not the output of an agent; the link was closed")
@@ -62,6 +75,13 @@ class Containment:
                 arrival.node,
                 f"a {kind} frame of this node could not be processed, please report it: {plain(repr(error))}",
             )
+
+    def _spent(self, wall_s: float) -> float:
+        """Return the CPU time (seconds) of a frame that took `wall_s` by the clock."""
+        if wall_s > QUICK_S:
+            wall_s = min(wall_s, max(0.0, thread_time() - self._mark - self._charged))
+        self._charged += wall_s
+        return wall_s
 
     def _charge(self, node: str, cpu_s: float) -> None:
         budget = self._cpu_time.setdefault(node, TokenBucket(CPU_SHARE, CPU_BURST_S))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpuwatch.decode_errors import DECODE_ERRORS
-from gpuwatch.plain import MAY_STEER, plain
+from gpuwatch.plain import may_steer, plain
 from gpuwatch.wire.frames import AnyFrame
 from gpuwatch.wire.logs import Finding, LogFile
 from gpuwatch.wire.processes import Process
@@ -132,7 +132,7 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
             the wrong type.
     """
     try:
-        if MAY_STEER.search(line) is None:
+        if not may_steer(line):
             return decoder.decode(line)
         return msgspec.convert(sanitized_value(msgspec.json.decode(line)), decoder.type)
     except DECODE_ERRORS as error:

@@ -248,3 +248,45 @@ def test_what_is_forgotten_is_all_that_a_node_reported(session: Session) -> None
     assert session.fleet.nodes["bad"].hello is None
     assert [event.node for event in session.fleet.events] == ["good"]
     assert session.fleet.nodes["good"].hello == HELLO
+
+
+def test_quick_frames_are_timed_without_reading_the_cpu_clock_each(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, reads = [100.0], []
+
+    def wall() -> float:
+        now[0] += 0.0001
+        return now[0]
+
+    def cpu() -> float:
+        reads.append(now[0])
+        return now[0]
+
+    monkeypatch.setattr("gpuwatch.session.containment.monotonic", wall)
+    monkeypatch.setattr("gpuwatch.session.containment.thread_time", cpu)
+    for _ in range(1_000):
+        session._containment.apply(Arrival("good", 2.0, Sample(t=2.0, seq=2)))
+    assert len(reads) <= 50
+
+
+def test_frames_that_take_a_share_of_a_core_end_the_link_and_a_stopped_process_does_not(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, cpu = [100.0], [0.0]
+    monkeypatch.setattr("gpuwatch.session.containment.monotonic", lambda: now[0])
+    monkeypatch.setattr("gpuwatch.session.containment.thread_time", lambda: cpu[0])
+
+    def take(wall_s: float, cpu_s: float) -> None:
+        def apply(_arrival: Arrival) -> None:
+            now[0], cpu[0] = now[0] + wall_s, cpu[0] + cpu_s
+
+        monkeypatch.setattr(session.fleet, "apply", apply)
+        session._containment.apply(Arrival("bad", 2.0, Sample(t=2.0, seq=2)))
+
+    for _ in range(20):
+        take(1.0, 0.01)
+    assert session._links.ended == []  # type: ignore[attr-defined]  # of the fake
+    for _ in range(20):
+        take(0.5, 0.5)
+    assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]  # of the fake
