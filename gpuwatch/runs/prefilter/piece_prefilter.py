@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
-from gpuwatch.agent.logs.matching.prefilter import MAX_BYTES, MAX_SHAPE, MAX_SHAPES, Prefilter
+from gpuwatch.agent.logs.matching.prefilter import Prefilter
+from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.prefilter.shape_filter import ShapeFilter
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ class PiecePrefilter(Prefilter):
 
     def __init__(self, ruleset: RuleSet) -> None:
         super().__init__(ruleset)
+        self._given = self._unbroken = b""
+        """The newest piece as it was given, and with a line feed for each carriage return."""
         self._piece = b""
         self._shapes: list[bytes] = []
-        self._distinct: frozenset[bytes] = frozenset()
+        self._distinct: frozenset[bytes] | None = None
         self._filter = ShapeFilter(ruleset)
         self._escaped: set[bytes] = set()
         """Shapes of the piece's lines with JSON escapes, after these are replaced by their characters."""
@@ -33,16 +35,36 @@ class PiecePrefilter(Prefilter):
     def prepare(self) -> None:
         """Do the slow preparations for the next piece; call this outside of any time limit."""
 
+    def load_kept(self) -> None:
+        """Load what is kept in the cache folder, since much text follows; forked processes share it."""
+
+    def finder_of(self, texts: Sequence[bytes]) -> Callable[[bytes], bool]:
+        """Return a function that returns True if one of the texts occurs in the lines of a piece.
+
+        Each text contains a word, but no digit or control character.
+        """
+        seen = SeenShapes(texts)
+        return lambda data: seen.hold(data, self)
+
+    def unbroken(self, data: bytes) -> bytes:
+        """Return the data with a line feed for each carriage return."""
+        if data is not self._given:
+            self._given, self._unbroken = data, super().unbroken(data)
+        return self._unbroken
+
     def shapes(self, data: bytes) -> list[bytes]:
         """Return the shape of each line."""
+        data = self.unbroken(data)
         if data is not self._piece:
             self._piece, self._shapes = data, super().shapes(data)
-            self._distinct = frozenset(self._shapes)
+            self._distinct = None
         return self._shapes
 
-    def distinct(self, data: bytes) -> AbstractSet[bytes]:
+    def distinct(self, data: bytes) -> frozenset[bytes]:
         """Return the different shapes of the lines."""
-        self.shapes(data)
+        shapes = self.shapes(data)
+        if self._distinct is None:
+            self._distinct = frozenset(shapes)
         return self._distinct
 
     def hits(
@@ -57,17 +79,6 @@ class PiecePrefilter(Prefilter):
             lines = [line for line in data.replace(b"\r", b"\n").split(b"\n") if _OTHER_ESCAPE.search(line)]
             self._escaped.update(super().shapes(unescaped(b"\n".join(lines))))
         return super().hits(data, newest, known)
-
-    def _remember_plain(self, shapes: list[bytes]) -> None:
-        """Store which shapes have no phrase, all at once: in dense text nearly all have none."""
-        short = [shape for shape in shapes if len(shape) <= MAX_SHAPE]
-        self._bytes += sum(map(len, short))
-        if self._bytes > MAX_BYTES or len(self._plain_shapes) + len(short) > MAX_SHAPES:
-            self._plain_shapes.clear()
-            self._rule_shapes.clear()
-            self._progress_shapes.clear()
-            self._bytes = sum(map(len, short))
-        self._plain_shapes.update(short)
 
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
         return self._filter.kept(super()._phrases_in(shapes), self._escaped)

@@ -83,14 +83,13 @@ class Prefilter(object):
         `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
         progress. `known`: forms (see `form_of`) of lines of this file that are left out.
         """
-        if b"\r" in data:
-            data = data.replace(b"\r", b"\n")
-        raw = data
+        raw = data = self.unbroken(data)
         if has_escapes(data):
             data = unescaped(data)
+        self._make_room()
         shapes = self.shapes(data)
         lines: list[bytes] = []
-        different = set(shapes) - self._plain_shapes
+        different = self.distinct(data).difference(self._plain_shapes)
         searched_shapes = self._search_shapes(different)
         if newest is not None and not self._progress_shapes.keys().isdisjoint(different):
             lines = raw.split(b"\n")
@@ -109,9 +108,17 @@ class Prefilter(object):
         found.sort(key=_where)
         return found
 
+    def unbroken(self, data: bytes) -> bytes:
+        """Return the data with a line feed for each carriage return, which also ends a line."""
+        return data.replace(b"\r", b"\n") if b"\r" in data else data
+
     def shapes(self, data: bytes) -> "list[bytes]":
         """Return the shape (bytes without digits) of each line in `data`."""
         return data.translate(None, SHAPELESS).split(b"\n")
+
+    def distinct(self, data: bytes) -> "set[bytes] | frozenset[bytes]":
+        """Return the different shapes of the lines in `data`."""
+        return set(self.shapes(data))
 
     def _same(self, shapes: "dict[bytes, list[Phrase]]") -> "set[bytes]":
         """Return the shapes whose rules do not depend on digits: one line of each stands for all others."""
@@ -137,25 +144,20 @@ class Prefilter(object):
         else:
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
-    def _search_shapes(self, shapes: "set[bytes]") -> "dict[bytes, list[Phrase]]":
+    def _search_shapes(self, shapes: "set[bytes] | frozenset[bytes]") -> "dict[bytes, list[Phrase]]":
         """Return shape -> the phrases that it may contain, for shapes that may contain any.
 
         All examined shapes are remembered.
         """
-        searched_shapes: dict[bytes, list[Phrase]] = {}
-        fresh: list[bytes] = []
-        for shape in shapes:
-            if shape in self._rule_shapes:
-                searched_shapes[shape] = self._rule_shapes[shape]
-            elif shape not in self._progress_shapes:
-                fresh.append(shape)
+        searched_shapes = {
+            shape: self._rule_shapes[shape] for shape in shapes.intersection(self._rule_shapes)
+        }
+        fresh = shapes.difference(self._rule_shapes, self._progress_shapes)
         if not fresh:
             return searched_shapes
-        held = self._phrases_in(fresh)
-        self._remember_plain([shape for shape in fresh if not held.get(shape)])
+        held = {shape: phrases for shape, phrases in self._phrases_in(list(fresh)).items() if phrases}
+        self._remember_plain(fresh.difference(held))
         for shape, phrases in held.items():
-            if not phrases:
-                continue
             searched = [phrase for phrase in phrases if phrase.leads_to_findings]
             if searched:
                 searched_shapes[shape] = searched
@@ -210,29 +212,32 @@ class Prefilter(object):
                     phrases[phrase] = None
         return list(phrases)
 
-    def _remember_plain(self, shapes: "list[bytes]") -> None:
-        """Remember that these shapes (lines without digits) contain no phrase of any rule."""
-        for shape in shapes:
-            self._remember(shape, _NO_HITS, _NO_HITS)
-
-    def _remember(self, shape: bytes, phrases: "list[Phrase]", dialects: "list[CompiledDialect]") -> None:
-        if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):
-            return
-        self._bytes += len(shape)
-        if (
-            self._bytes > MAX_BYTES
-            or len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes) >= MAX_SHAPES
-        ):
+    def _make_room(self) -> None:
+        """Forget all shapes if there are too many; never while lines are searched, which would be lost."""
+        count = len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes)
+        if self._bytes > MAX_BYTES or count > MAX_SHAPES:
             self._plain_shapes.clear()
             self._rule_shapes.clear()
             self._progress_shapes.clear()
-            self._bytes = len(shape)
+            self._bytes = 0
+
+    def _remember_plain(self, shapes: "set[bytes] | frozenset[bytes]") -> None:
+        """Remember that these shapes (lines without digits) contain no phrase of any rule."""
+        short = shapes
+        if any(map(MAX_SHAPE.__lt__, map(len, shapes))):
+            short = {shape for shape in shapes if len(shape) <= MAX_SHAPE}
+        self._bytes += sum(map(len, short))
+        self._plain_shapes.update(short)
+
+    def _remember(self, shape: bytes, phrases: "list[Phrase]", dialects: "list[CompiledDialect]") -> None:
+        """Remember the phrases and dialects, one at least, of a shape."""
+        if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):
+            return
+        self._bytes += len(shape)
         if dialects:
             self._progress_shapes[shape] = dialects
         if phrases:
             self._rule_shapes[shape] = phrases
-        elif not dialects:
-            self._plain_shapes.add(shape)
 
     def _learn(self, words: "set[bytes]") -> None:
         """Store for each word the phrases that it may belong to."""

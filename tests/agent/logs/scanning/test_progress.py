@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuwatch.agent.logs.matching import prefilter as prefilter_module
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress import history_lines, latest_lines
 from gpuwatch.agent.logs.progress.history_lines import HISTORY_STEPS
@@ -272,6 +273,16 @@ def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
     assert reported("the loss of step 3 is unknown to batch 9, too\n", one) == []
     assert prefilter._progress_shapes == {}
     assert reported("the loss of step 4 is unknown to batch 8, too\n", one) == []
+
+
+def test_a_step_is_read_though_so_many_shapes_are_new_that_room_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefilter_module, "MAX_SHAPES", 50)
+    one = scanner(rules=RuleSet(compiled(load_packs().dialects)))
+    assert [each["fields"]["step"] for each in reported("step 3 loss 2.5\n", one)] == [3]
+    many = "".join(f"{'ab' * n}\n" for n in range(1, 60))
+    assert [each["fields"]["step"] for each in reported(f"{many}step 4 loss 2.4\n", one)] == [4]
 
 
 def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> None:
