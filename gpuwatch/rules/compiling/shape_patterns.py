@@ -51,7 +51,7 @@ _CATEGORIES = {
 }
 _ASCII_ONLY = (op.CATEGORY_DIGIT, op.CATEGORY_SPACE)
 """Categories whose characters beyond ASCII no tried shape has."""
-_OTHER_DIGIT_OR_SPACE = re.compile(
+OTHER_DIGIT_OR_SPACE = re.compile(
     rb"\xc2[\x85\xa0]|[\xd9\xdb\xdf\xe0\xe1]"
     rb"|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
     rb"|\xea[\x98\xa3\xa4\xa7\xa9\xaf]|\xef\xbc|\xf0(?:[^\x9f]|\x9f\xaf)"
@@ -64,7 +64,7 @@ def has_other_digits(shape: bytes) -> bool:
 
     A shape is a line without its digits.
     """
-    return not shape.isascii() and _OTHER_DIGIT_OR_SPACE.search(shape) is not None
+    return not shape.isascii() and OTHER_DIGIT_OR_SPACE.search(shape) is not None
 
 
 class ShapePattern(NamedTuple):

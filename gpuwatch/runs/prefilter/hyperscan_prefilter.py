@@ -8,16 +8,14 @@ tried one after another. Hyperscan finds the matches of all patterns in one pass
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
-from gpuwatch.runs.prefilter.hyperscan_database import databases_of
+from gpuwatch.runs.prefilter.hyperscan_database import database_of_texts, databases_of
 from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
-from gpuwatch.runs.prefilter.whole_lines import is_tried
+from gpuwatch.runs.prefilter.whole_lines import untried
 
 if TYPE_CHECKING:
     from gpuwatch.agent.logs.matching.ruleset import Phrase, RuleSet
@@ -77,14 +75,39 @@ class HyperscanPrefilter(PiecePrefilter):
         self._databases = databases_of(batches(self._expressions), may_compile=may_compile)
         self._ask_at = self._looked + AGAIN_BYTES if may_compile else WORTH_BYTES
 
+    def load_kept(self) -> None:
+        """Load the databases, if they are kept."""
+        if not self._databases:
+            self._prepare()
+            self._databases = databases_of(batches(self._expressions), may_compile=False)
+
+    def finder_of(self, texts: Sequence[bytes]) -> Callable[[bytes], bool]:
+        """Return a function that returns True if one of the texts occurs in the lines of a piece."""
+        in_shapes = super().finder_of(texts)
+        database: Any = None
+
+        def holds(data: bytes) -> bool:
+            nonlocal database
+            if not self._databases:
+                return in_shapes(data)
+            database = database or database_of_texts(texts)
+            ends: list[int] = []
+            database.scan(data, match_event_handler=lambda _number, _start, end, *_: ends.append(end))
+            return bool(ends)
+
+        return holds
+
     def _phrases_in(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
         if not self._databases or self._ruleset.suspended:
             self._looked += sum(map(len, shapes))
             return super()._phrases_in(shapes)
-        escaped = self._escaped
-        tried = [shape for shape in shapes if shape not in escaped and is_tried(shape, shape.lower())]
-        others = set(shapes).difference(tried) if len(tried) < len(shapes) else set[bytes]()
-        return {**(super()._phrases_in(list(others)) if others else {}), **self._matched(tried)}
+        others = untried(shapes)
+        if self._escaped:
+            others |= self._escaped.intersection(shapes)
+        if not others:
+            return self._matched(shapes)
+        tried = [shape for shape in shapes if shape not in others]
+        return {**super()._phrases_in(list(others)), **self._matched(tried)}
 
     def _prepare(self) -> None:
         texts = {phrase: [text for _, text in patterns_of(phrase)] for phrase in self._ruleset.phrases}
@@ -115,11 +138,15 @@ class HyperscanPrefilter(PiecePrefilter):
         text = b"\n".join(shapes)
         for index, database in enumerate(self._databases):
             database.scan(text, match_event_handler=on_match, context=index * MAX_EXPRESSIONS)
-        starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
         held: dict[int, dict[int, None]] = {}
         for end, number in ends:
-            held.setdefault(bisect_right(starts, end - 1) - 1, {})[number] = None
-        return {shapes[index]: self._led(shapes[index], list(numbers)) for index, numbers in held.items()}
+            held.setdefault(text.rfind(b"\n", 0, end - 1) + 1, {})[number] = None
+        found = {}
+        for begin, numbers in held.items():
+            end = text.find(b"\n", begin)
+            shape = text[begin:] if end < 0 else text[begin:end]
+            found[shape] = self._led(shape, list(numbers))
+        return found
 
     def _led(self, shape: bytes, numbers: Sequence[int]) -> list[Phrase]:
         """Return the phrases in a shape to which the found expressions (`numbers`) lead."""

@@ -31,7 +31,6 @@ from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
-from gpuwatch.runs.prefilter.seen_shapes import SeenShapes
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError, contained
@@ -82,7 +81,7 @@ class PartRead:
 
 def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
-    marks = SeenShapes(MARKS)
+    holds_mark = prefilter.finder_of(MARKS)
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
@@ -106,7 +105,7 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
         lines, searched = progress_of(part.log, ruleset, prefilter, speaker)
         steps = StepRecorder(lines, part.first_lines)
         scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, ScanOutputs(recorder, steps))
-        sections = ToolSections(lambda data: marks.hold(data, prefilter))
+        sections = ToolSections(holds_mark)
         bounded = BoundedScan(scanner, ruleset, name, prefilter.prepare)
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
