@@ -16,7 +16,7 @@ from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import POD, Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
 from gpuwatch.runs.placement.learned_tags.numbering import WORLD
-from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent
+from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent, form_of
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
     ASSIGNED,
@@ -74,10 +74,11 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     for file, lines in samples:
         last: dict[str, int] = {}
         repeated = RepeatedLines()
-        before = extent(found)
         for number, raw in enumerate(lines):
-            if number >= OPENING_LINES and repeated.holds(raw):
+            form = form_of(raw)
+            if number >= OPENING_LINES and repeated.holds(raw, form):
                 continue
+            before = extent(found) if repeated.knows(form) else -1
             stated = [(text, by, read_message(text, by, raw)) for text, by in messages(raw)[0]]
             for text, by, reading in stated:
                 _count(found, file, text, by, reading)
@@ -87,9 +88,8 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
                 if number < OPENING_LINES:
                     own = set() if by.rank is None else {by.rank}
                     found.openings[file] |= set(_mentioned(text)) | own
-            now = extent(found)
-            repeated.note(raw, [each[1:] for each in stated], changed=now != before)
-            before = now
+            changed = before >= 0 and extent(found) != before
+            repeated.note(raw, form, [each[1:] for each in stated], changed=changed)
         _count_node(found, file, lines)
     return found
 

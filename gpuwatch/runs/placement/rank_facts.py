@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -22,6 +22,8 @@ MIN_STEPS, STEP_SHARE = 3, 10
 """Least steps for a comparison of files by their last steps, which differ by less than a tenth."""
 _FREE = re.compile(rb"(?<![\w.-])\d[\d.:,]*")
 """Matches a number that is not part of a name: a time, a step, a value; not in `rank0` or `gpu-003`."""
+FormKey: TypeAlias = tuple[int, bytes]
+"""The form of a line: how many free numbers it has, and the line without them."""
 _WRITER = ("rank", "local_rank", "host", "pid", "task", "program")
 
 
@@ -168,19 +170,28 @@ class RepeatedLines:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[int, bytes], _Form] = {}
+        self._forms: dict[FormKey, _Form] = {}
 
-    def holds(self, raw: bytes) -> bool:
+    def knows(self, key: FormKey) -> bool:
+        """Return True if a line of this form was read."""
+        return key in self._forms
+
+    def holds(self, raw: bytes, key: FormKey) -> bool:
         """Return True if a line need not be read, as lines of its form added nothing to the census."""
-        form = self._forms.get(_form_of(raw))
+        form = self._forms.get(key)
         if form is None or not form.adds_nothing or form.alike < ALIKE_LINES:
             return False
         numbers = _FREE.findall(raw)
         return all(numbers[at] == form.numbers[at] for at in form.fixed)
 
-    def note(self, raw: bytes, stated: Sequence[tuple[Speaker, LineRanks]], *, changed: bool) -> None:
-        """Record who wrote a line that was read, the ranks in it, and whether it added a fact (`changed`)."""
-        numbers, key = _FREE.findall(raw), _form_of(raw)
+    def note(
+        self, raw: bytes, key: FormKey, stated: Sequence[tuple[Speaker, LineRanks]], *, changed: bool
+    ) -> None:
+        """Record who wrote a line that was read, and the ranks in it.
+
+        `changed`: whether it added a fact; not used for the first line of a form.
+        """
+        numbers = _FREE.findall(raw)
         known = self._forms.get(key)
         facts = [_facts(by, reading) for by, reading in stated]
         if known is None:
@@ -193,7 +204,7 @@ class RepeatedLines:
         known.alike += 1
 
 
-def _form_of(raw: bytes) -> tuple[int, bytes]:
+def form_of(raw: bytes) -> FormKey:
     """Return the number of free numbers in a line, and the line without them.
 
     Their sign may stand in the line, too.

@@ -172,11 +172,16 @@ class Begin:
         return self.reader
 
     @cached_property
+    def prefilter(self) -> PiecePrefilter:
+        """The engine's prefilter, made once per process."""
+        if self.engine == "hyperscan":
+            return hyperscan_prefilter.HyperscanPrefilter(self.ruleset)
+        return PiecePrefilter(self.ruleset)
+
+    @cached_property
     def reader(self) -> Callable[[FilePart, Dial], PartRead]:
         """The function that reads a part, made once per process."""
-        if self.engine == "hyperscan":
-            return reader(self.ruleset, hyperscan_prefilter.HyperscanPrefilter(self.ruleset))
-        return reader(self.ruleset, PiecePrefilter(self.ruleset))
+        return reader(self.ruleset, self.prefilter)
 
 
 def done_parts(
@@ -188,7 +193,10 @@ def done_parts(
     def report(size: int) -> None:
         watch.report(size, through.files)
 
-    if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
+    is_small = sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES
+    if not is_small:
+        begin.prefilter.load_kept()
+    if cores <= 1 or is_small:
         yield from in_this_process(parts, begin, watch, report)
         return
     if parts[-1].log.packing is None:

@@ -55,7 +55,7 @@ def test_repeated_lines_add_no_fact_about_ranks(folder: str, monkeypatch: pytest
     fast = census(samples)
     passed = 0
 
-    def none(_self: RepeatedLines, _raw: bytes) -> bool:
+    def none(_self: RepeatedLines, _raw: bytes, _key: object) -> bool:
         nonlocal passed
         passed += 1
         return False
