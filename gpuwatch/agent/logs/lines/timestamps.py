@@ -86,6 +86,13 @@ _PREFIX = {
 _CLOCK_OR_SECONDS = re.compile(r"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}")
 """The part that every time has; searched first, because most texts without a time have no digits."""
 _DIGIT = re.compile(rb"[0-9\x80-\xff]")
+_LOCAL = re.compile(
+    rb"(?:\[[A-Za-z_ ]{0,12}\d{1,6}\]:?)?[ -/:-z|}~]{0,60}(20\d\d-\d\d-\d\d)[T _](\d\d):\d\d:\d\d"
+    rb"(?:[.,]\d{1,9})?(?=[ \])|]|$)(?!\s?(?:Z|UTC|GMT|[+-]\d))"
+)
+"""An ISO time without a zone, preceded by no digit but a tag's: `time_of` reads it in a line without JSON."""
+EARLY = b"02"
+"""Hours before this one are in a day whose end may be over 24 h later, by an hour and a leap second."""
 _NAMES = frozenset(_STAMP.groupindex)
 _DAY = 86400.0
 
@@ -93,6 +100,12 @@ _DAY = 86400.0
 def may_have_time(line: bytes) -> bool:
     """Return True if a line has a digit, as every time has."""
     return _DIGIT.search(line) is not None
+
+
+def local_day(line: bytes) -> "tuple[bytes, bytes] | None":
+    """Return (date, hour) of a line that begins with an ISO time without a zone, else None."""
+    found = _LOCAL.match(line)
+    return None if found is None or b'{"' in line else (found.group(1), found.group(2))
 
 
 def time_of(text: str, arrived: float) -> "float | None":

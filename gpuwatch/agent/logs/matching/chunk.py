@@ -8,7 +8,7 @@ from ...masking.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, line_text, scrubbed, unmasked_text
-from ..lines.timestamps import may_have_time, time_of
+from ..lines.timestamps import EARLY, local_day, may_have_time, time_of
 from .long_records import LongRecords
 
 TYPE_CHECKING = False
@@ -249,9 +249,16 @@ class Chunk(object):
                 return at
         return None
 
-    def latest_time(self, start: int) -> "float | None":
-        """Return the latest time (unix seconds) in the 40 lines before `start`, or None."""
-        times = [_time_of(line, self.arrived) for line in self.above(start, 40)]
+    def later_time(self, start: int, end: int) -> "float | None":
+        """Return the latest time (unix seconds) in the 40 lines before `start` that may be a day later.
+
+        None: none. `end` is that of the line at `start`. Lines of the same date are not read.
+        """
+        day, hour = local_day(self.clean[start:end]) or (None, b"")
+        lines = self.above(start, 40)
+        if day is not None and hour >= EARLY:
+            lines = [line for line in lines if (local_day(line) or (None,))[0] != day]
+        times = [_time_of(line, self.arrived) for line in lines]
         return max((at for at in times if at is not None), default=None)
 
     def end_of_text(self) -> bytes:

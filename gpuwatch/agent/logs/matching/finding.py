@@ -48,7 +48,7 @@ def described(
         fields = dict(row, **fields)
         own = time_of(when, arrived) if own is None else own
     bounds: dict[str, Any] = {}
-    latest = None if own is None else chunk.latest_time(line.start)
+    latest = None if own is None else chunk.later_time(line.start, line.end)
     if own is not None and latest is not None and latest - own > MAX_BACK_S:
         own = None
         bounds = {"bound": "after", "not_before": latest} if backlog else {}
