@@ -77,6 +77,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
     for name, context in (("after", rule.after), ("above", rule.above)):
         if context:
             plain[name] = {"match": context.match, "lines": context.lines}
+    if rule.after and (texts := _texts_above(rule.after.match)):
+        plain["after"]["texts"] = texts
     plain.update({name: getattr(rule, name) for name in ("block", "until", "raised") if getattr(rule, name)})
     if rule.flood:
         plain["flood"] = {"count": rule.flood.count, "seconds": rule.flood.seconds}
@@ -89,6 +91,17 @@ def _plain(rule: Rule) -> dict[str, Any]:
     if rule.severity_by:
         plain["severity_by"] = rule.severity_by
     return plain
+
+
+def _texts_above(pattern: str) -> list[str]:
+    """Return texts of which one stands as it is in the bytes of each line that the pattern matches.
+
+    Empty: unknown. A tab becomes four blanks before a line is searched.
+    """
+    found = literals_of(pattern)
+    texts = [each.text.strip(" ") for each in found if not each.fold]
+    is_sure = len(texts) == len(found) and all(text.isascii() and " " * 4 not in text for text in texts)
+    return texts if is_sure and all(texts) else []
 
 
 def _plain_dialect(dialect: Dialect) -> dict[str, Any]:

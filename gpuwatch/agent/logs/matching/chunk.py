@@ -32,6 +32,8 @@ CACHED_LINES = 256
 
 _TRACEBACK = b"Traceback (most recent call last)"
 _END = re.compile(rb"[\r\n]")
+_CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
+"""Characters that are dropped before a line is searched."""
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
 """Entry number in torch's failure table; 0 is the root cause."""
@@ -78,6 +80,9 @@ class Chunk(object):
         self._lines_above: tuple[int, int, list[bytes]] = (-1, 0, [])
         """Start of a line, the number of lines asked for above it, and these."""
         self._cursor = (0, 0)
+        self._first: dict[bytes, int] = {}
+        """Text -> where it first occurs."""
+        self._is_plain: bool | None = None
         self.arrived = arrived
         self.backlog = backlog
 
@@ -210,6 +215,22 @@ class Chunk(object):
         if not above:
             above = [line_text(line) for line in self.above(start, 2)]
         return masked_lines([*above, line]), len(above)
+
+    def may_hold(self, texts: "tuple[bytes, ...]", end: int) -> bool:
+        """Return False if no line before `end` can have one of these texts, also in the end of the past."""
+        if self._is_plain is None:
+            every = self._past + self.clean
+            self._is_plain = b"\\u" not in every and len(every.translate(None, _CONTROLS)) == len(every)
+        if not self._is_plain:
+            return True
+        for text in texts:
+            first = self._first.get(text)
+            if first is None:
+                at = self.clean.find(text)
+                first = self._first[text] = -1 if text in self._past else at if at >= 0 else len(self.clean)
+            if first < end:
+                return True
+        return False
 
     def start_above(self, start: int) -> int:
         """Return the start of the line before the one at `start`."""

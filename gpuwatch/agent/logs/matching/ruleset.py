@@ -70,8 +70,8 @@ class CompiledRule(object):
     """A rule prepared for searching."""
 
     __slots__ = (
-        "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "general",
-        "general_unless", "id", "match",
+        "above", "above_lines", "after", "after_lines", "after_texts", "block", "exact", "fallback", "flood",
+        "general", "general_unless", "id", "match",
         "newest", "once", "programs", "raised", "recovery", "role", "same", "severity", "severity_by",
         "steady", "unless", "until",
     )  # fmt: skip
@@ -93,6 +93,9 @@ class CompiledRule(object):
         after = plain.get("after")
         self.after = LazyPattern(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
+        texts: Any = after.get("texts", ()) if after else ()
+        self.after_texts = tuple([text.encode("utf-8") for text in texts])
+        """Texts of which one must occur above a match; empty: unknown, or none need."""
         above = plain.get("above")
         self.above = LazyPattern(above["match"]) if above else None
         self.above_lines = int(above["lines"]) if above else 0
@@ -182,6 +185,12 @@ class Phrase(object):
             else:
                 return True
         return False
+
+    def texts_above(self) -> "tuple[bytes, ...]":
+        """Return texts of which one occurs above each line that one of its rules explains; empty: unknown."""
+        if self.recoveries or not all(rule.after_texts for rule in self.rules):
+            return ()
+        return tuple([text for rule in self.rules for text in rule.after_texts])
 
     @property
     def leads_to_findings(self) -> bool:

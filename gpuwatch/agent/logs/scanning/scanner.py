@@ -217,6 +217,8 @@ class Scanner(object):
             while index < len(hits) and (not here or hits[index][0] < last):
                 here.append(hits[index])
                 index += 1
+            if _lacks_context(chunk, here, start, end):
+                continue
             try:
                 self._lines.take(chunk, (start, end), here, out, raised.get(start))
             except LINE_ERRORS as error:  # only this line is lost
@@ -239,3 +241,18 @@ class Scanner(object):
 
 def _place(hit: "tuple[int, Phrase]") -> int:
     return hit[0]
+
+
+def _lacks_context(chunk: "Chunk", hits: "list[tuple[int, Phrase]]", start: int, end: int) -> bool:
+    """Return True if all rules that the hits of a line lead to need a line above it that is not there.
+
+    Records are searched, and lines that may name a rank: they may prove that the file's ranks are local.
+    """
+    texts: list[bytes] = []
+    for _, phrase in hits:
+        above = phrase.texts_above()
+        if not above:
+            return False
+        texts.extend(above)
+    line = chunk.searched(start, end)
+    return b"rank" not in line and b"{" not in line and not chunk.may_hold(tuple(texts), end)
