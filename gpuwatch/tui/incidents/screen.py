@@ -59,10 +59,8 @@ class IncidentsScreen(LiveScreen):
         self.alerts = AlertList()
         self.plots = CulpritPlots()
         self.lines = CauseLines()
-        self.body = Horizontal(
-            Vertical(self.detail, self.lines), Vertical(self.moments, self.plots, id="incident-side"),
-            id="incident-body",
-        )  # fmt: skip
+        self.side = Vertical(self.moments, self.plots, id="incident-side")
+        self.body = Horizontal(Vertical(self.detail, self.lines), self.side, id="incident-body")
 
     def compose(self) -> ComposeResult:
         yield StatusLine(id="status")
@@ -95,7 +93,7 @@ class IncidentsScreen(LiveScreen):
         listed = self.incidents.count() if not some else 1 + min(MAX_LISTED, len(reported.incidents))
         self.head.display = self.body.display = some
         beside = self.moments.display = self.size.width >= BESIDE_COLUMNS
-        self.query_one("#incident-side").display = beside
+        self.side.display = beside  # a query finds it only once the screen is composed
         self.detail.with_moments = not beside
         self._choose()
         self.head.prepare()
