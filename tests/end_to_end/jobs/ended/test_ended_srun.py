@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
+from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.report.once.problems.active import standing
+from gpuwatch.rules.load import load_packs
 from gpuwatch.session import Session
+from gpuwatch.session.containment import Containment
 from tests.end_to_end.cluster import watch
 
 LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
@@ -80,10 +85,33 @@ def ended_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, 
 
 
 def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> Incident:
-    """The only one of what the folder holds."""
+    """The only one of what the folder holds; the same where the session judges after each frame."""
+    received: list[Arrival] = []
+    apply = Containment.apply
+
+    def noted(self: Containment, arrival: Arrival) -> None:
+        received.append(arrival)
+        apply(self, arrival)
+
+    monkeypatch.setattr(Containment, "apply", noted)
     with ended_jobs(folder, monkeypatch, names) as session:
         (incident,) = standing(session.book, session.fleet, monotonic(), time()).incidents
+    fleet, book = Fleet(session.plan), AlertBook(load_packs(), session.plan.thresholds)
+    for arrival in received:
+        fleet.apply(arrival)
+        judge(book, fleet, arrival.at)
+    judge(book, fleet, monotonic())
+    (again,) = standing(book, fleet, monotonic(), time()).incidents
+    assert (again.code, again.rank, again.node) == (incident.code, incident.rank, incident.node)
     return incident
+
+
+def judge(book: AlertBook, fleet: Fleet, now: float) -> None:
+    """Judge what the fleet holds at `now`, our monotonic clock, to the end."""
+    for _ in range(100):
+        book.update(fleet, now, now + time() - monotonic())
+        if not book.behind:
+            break
 
 
 @pytest.mark.sampled(1)
