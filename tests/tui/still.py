@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import io
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from gpuwatch.link.demo.links import EPOCH, arrivals
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Results
-from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.session.actions.execution import ActionRun
 from gpuwatch.session.actions.running import RefusedActionError, refuse_unless_possible
 from gpuwatch.tui.app import GpuwatchApp
@@ -183,13 +184,47 @@ def _demo_fleet(second: float) -> bytes:
 
 def judged_session(second: float, plan: Plan | None = None) -> StillSession:
     """The same, with the alerts and incidents that the real book makes of it."""
-    session = demo_session(second, plan)
-    session.packs = load_packs()
+    if plan is not None:
+        return _judged(demo_session(second, plan), second)
+    fleet, book = _Loaded(io.BytesIO(_judged_demo(second))).load()
+    session = StillSession(demo_plan(), book=book, fleet=fleet)
+    session.packs = _packs()
+    return session
+
+
+@cache
+def _judged_demo(second: float) -> bytes:
+    """The pickled fleet and book at that second: a copy is made in half the time of a judgement."""
+    session, kept = _judged(demo_session(second), second), io.BytesIO()
+    _Kept(kept, pickle.HIGHEST_PROTOCOL).dump((session.fleet, session.book))
+    return kept.getvalue()
+
+
+def _judged(session: StillSession, second: float) -> StillSession:
+    session.packs = _packs()
     session.book = AlertBook(session.packs, session.plan.thresholds)
     session.book.update(session.fleet, NOW, EPOCH + second)
     while not session.book.version:  # it judges in slices of time, and this machine may be busy
         session.book.update(session.fleet, NOW, EPOCH + second)
     return session
+
+
+class _Kept(pickle.Pickler):
+    """Leaves the packs out, which all sessions share."""
+
+    def persistent_id(self, obj: object) -> str | None:
+        return "packs" if obj is _packs() else None
+
+
+class _Loaded(pickle.Unpickler):
+    def persistent_load(self, pid: str) -> object:
+        assert pid == "packs"
+        return _packs()
+
+
+@cache
+def _packs() -> Packs:
+    return load_packs()
 
 
 def still_app(

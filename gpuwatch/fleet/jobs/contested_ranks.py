@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ class Claimants:
     """The nodes that list each rank as running, weighed by the number of ranks that only they list."""
 
     def __init__(self, ranks: Collection[RankPlace], contested: Contested) -> None:
-        self._nodes: dict[int, dict[str | None, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._nodes: dict[int, dict[str | None, set[str]]] = defaultdict(partial(defaultdict, set))
         """Rank -> job -> the nodes that claim it."""
         self._contradicted: dict[tuple[str | None, int], set[str]] = defaultdict(set)
         """(job, rank) -> the nodes whose claim to the rank is contradicted by the job's other nodes."""

@@ -9,10 +9,9 @@ import pytest
 from tests.end_to_end.launched import launched, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
 
-pytestmark = SEEN_BY_EVERY_AGENT
+pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["metrics.jsonl", "history.json"])
 def test_a_metrics_file_held_open_for_writing_is_followed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,7 @@ def ranks(folder: Path) -> Iterator[dict[str, list[int]]]:
             one.wait()
 
 
+@pytest.mark.long  # a drill over ssh is among the others
 def test_a_dead_jobs_log_is_of_no_job_that_runs_and_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

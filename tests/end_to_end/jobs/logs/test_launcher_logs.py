@@ -20,6 +20,7 @@ KILLED = "rank.killed"
 pytestmark = SEEN_BY_EVERY_AGENT
 
 
+@pytest.mark.long  # a drill of two nodes is among the others
 def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
