@@ -16,6 +16,7 @@ from tests.bench.parts import quiet_machine
 from tests.chaos.apart import played
 from tests.chaos.faults.table import FAULTS, OF_MANY
 from tests.chaos.invariants import Outcome
+from tests.chaos.scene.polling import NUMBER
 
 HEADING = """| fault | what `once` and the problems show, after | live again after |
 |---|---|---|"""
@@ -28,9 +29,8 @@ def row(outcome: Outcome) -> str:
     shown: dict[str, str] = {}
     for after, sign in outcome.signs:
         found = SIGN.fullmatch(sign)
-        key = sign if found is None else found["code"]
         words = sign if found is None else f"`{found['code']}`: {found['text']}"
-        shown.setdefault(key, f"{after:.1f} s: {words.replace('|', '/')}")
+        shown.setdefault(NUMBER.sub("", words), f"{after:.1f} s: {words.replace('|', '/')}")
     back = "" if outcome.back_s is None else f"{outcome.back_s:.1f} s"
     return f"| {outcome.what} | {'<br>'.join(shown.values()) or 'nothing: it goes on'} | {back} |"
 

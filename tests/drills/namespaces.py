@@ -141,11 +141,11 @@ class Cluster(dict[str, Node]):
 
         by = jumps or {}
         specs = tuple(NodeSpec(name, python=sys.executable, jump=by.get(name)) for name in names or self)
-        plan.setdefault("thresholds", QUICK)
+        plan = {"interval_s": 0.5, "thresholds": QUICK, **plan}
         options = next(iter(self.values())).sshd.client.options()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(agent_link, "agent_start", way)
-            with Session(Plan(specs, interval_s=0.5, source="test", **plan), options) as session:
+            with Session(Plan(specs, source="test", **plan), options) as session:
                 yield session
 
 

@@ -25,6 +25,6 @@ class Fault(Generic[S]):
     sign: str = "node_lost"
     """What must be shown before the repair: a part of a sign of `Polling`; empty: nothing has to be."""
     codes: frozenset[str] = frozenset()
-    """Alerts that are true, of any node; those of a silent link always are for the victims."""
+    """Alerts that are true, besides those of a silent link."""
     passes: bool = True
     """False: the sign stays for a while after the repair, and so does not tell that all is well."""

@@ -39,6 +39,7 @@ def junk(scene: Scene) -> None:
 def flood(scene: Scene) -> None:
     """The newest sample, again and again."""
     _order(scene, f"flood {FLOOD_S}")
+    scene.polling.wait(FLOOD_S)
 
 
 def _order(scene: Scene, words: str) -> None:

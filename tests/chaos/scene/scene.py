@@ -33,12 +33,12 @@ from tests.servers.sshd import Client, public_key
 NAMES = ("n1", "n2", "n3", "n4")
 GATE = "gate"
 NAMED = "n3.chaos.test"
-QUICK = Thresholds(hang_s=8.0, hold_s=2.0, clear_s=5.0)
+QUICK = Thresholds(hang_s=10.0, hold_s=5.0, clear_s=5.0)
 """A job counts as silent soon: losses of links must not look like that."""
 LISTENS, TIME_WAIT = "0A", "06"
 LOGIN = b"SSH_CONNECTION="
 """In the environment of every process that a login has started."""
-INTERVAL_S = 0.5
+INTERVAL_S = 1.0
 
 
 def bind(folder: Path, name: str, text: str) -> Path:
@@ -138,7 +138,9 @@ class Scene:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """A session over all nodes, and a job on all of them."""
-        with self.cluster.session(NAMES, {"n4": GATE}, thresholds=QUICK) as self.session:
+        with self.cluster.session(
+            NAMES, {"n4": GATE}, thresholds=QUICK, interval_s=INTERVAL_S
+        ) as self.session:
             self.recording = SessionRecording(self.session)
             self.polling = Polling(self.session, NAMES, self._recorder_trouble)
             with job(
