@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,6 +156,31 @@ class _DeadAir:
 
     def close(self) -> None:
         self.closed.set()
+
+
+class _UnreadAir(_DeadAir):
+    """A carrier whose bytes nobody has read yet."""
+
+    unread = True
+
+    def receive(self, take: Callable[[bytes], None]) -> None:
+        self.closed.wait()
+        take(b"")
+
+    def waiting(self) -> bool:
+        return self.unread
+
+
+def test_silence_is_not_held_against_a_node_whose_bytes_wait_to_be_read() -> None:
+    thread_pool, carrier = DaemonThreadPool("test crew"), _UnreadAir()
+    call = Call(carrier, FrameStream("x"), lambda _: None, thread_pool, CallTiming(start_s=30.0))
+    now = time.monotonic()
+    call.watch(now + 300.0, overslept_s=0.0)
+    assert not carrier.closed.wait(0.05)
+    carrier.unread = False
+    call.watch(now + 300.0, overslept_s=0.0)
+    assert carrier.closed.wait(30)
+    thread_pool.close(30.0)
 
 
 def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves(sentences: Sentences) -> None:

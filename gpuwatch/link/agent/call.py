@@ -112,21 +112,26 @@ class Call:
         Args:
             now: Monotonic seconds.
             overslept_s: How late this call of `watch` is. If this process was stopped, the silence is our
-                own.
+                own, as it is while received bytes wait to be read.
         """
         self._received_at = min(now, self._received_at + overslept_s)
         silent_s = now - self._received_at
         if self._verdict is not None:
             return
-        if not self._stream.started:
-            if silent_s > self._timing.start_s:
-                self.hang_up(failure_reasons.not_started_in(self._timing.start_s, self._stream.noise))
-        elif silent_s > self._timing.silence_s:
-            self.hang_up(failure_reasons.silent_for(silent_s))
-        elif now >= self._ping_due:
+        started = self._stream.started
+        if silent_s > (self._timing.silence_s if started else self._timing.start_s) and not self._unread():
+            self.hang_up(
+                failure_reasons.silent_for(silent_s)
+                if started
+                else failure_reasons.not_started_in(self._timing.start_s, self._stream.noise)
+            )
+        elif started and now >= self._ping_due:
             self._ping_due = now + self._timing.ping_every_s
             self._ping_id -= 1  # below zero: never the number of another request
             self.send(Ping(id=self._ping_id))
+
+    def _unread(self) -> bool:
+        return isinstance(self._carrier, DirectCarrier) and self._carrier.waiting()
 
     def close(self) -> None:
         """Close the connection; returns when the carrier is closed."""

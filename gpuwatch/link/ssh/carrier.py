@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import select
+import socket
 import threading
 from collections.abc import Callable
 
@@ -58,6 +60,16 @@ class SshCarrier:
             pass  # zeros in place of what was taken: `recv` gives the server its window back
         if self._pipe.error is not None:
             raise self._pipe.error
+
+    def waiting(self) -> bool:
+        """Return True if bytes wait in the connection's socket; False also behind a jump host."""
+        sock, poll = self._connection.stream.sock, select.poll()
+        if not isinstance(sock, socket.socket):
+            return False
+        with contextlib.suppress(OSError, ValueError):  # it is closed
+            poll.register(sock, select.POLLIN)
+            return bool(poll.poll(0))
+        return False
 
     def send(self, data: bytes) -> None:
         """Write all of `data`.

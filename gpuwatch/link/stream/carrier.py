@@ -57,6 +57,10 @@ class DirectCarrier(Protocol):
         """
         ...
 
+    def waiting(self) -> bool:
+        """Return True if bytes have arrived on this machine that nobody has read yet."""
+        ...
+
 
 class Dialer(Protocol):
     """A function that runs a shell command line on one node and returns the carrier to it."""

@@ -94,3 +94,20 @@ def test_a_peer_with_too_many_packets_is_read_in_a_thread_that_pauses(
         carrier.receive(take)
         assert (sum(taken), threads) == (SIZE, {"shared", "own"})
         carrier.close()
+
+
+def test_a_connection_states_that_its_bytes_wait_to_be_read(tmp_path: Path) -> None:
+    with nothing_left(), Sshd(tmp_path) as sshd, dialing(sshd.spec(), sshd.client.options()) as dial:
+        carrier, go_on = dial("while :; do echo out; sleep 0.05; done"), threading.Event()
+
+        def take(_data: bytes) -> None:
+            go_on.wait()
+
+        reader = threading.Thread(target=carrier.receive, args=(take,))
+        reader.start()
+        until(carrier.waiting, "bytes wait while the function blocks")
+        go_on.set()
+        until(lambda: not carrier.waiting(), "they are read")
+        carrier.close()
+        reader.join()
+        assert not carrier.waiting()
