@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import structs
@@ -10,10 +11,14 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob, own_paths, share_project
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.ended_files import project_of
+from gpuwatch.fleet.jobs.job_files import home
+from gpuwatch.wire import Process
 
 EVERY_S = 1.0
+_NUMBER = re.compile(r"\d+")
 FINISHED = "finished"
 """State of a job that reached its announced end."""
 
@@ -34,6 +39,8 @@ class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last checkpoint of the job, as far as that session knew one."""
     logs: tuple[str, ...] = ()
     """Log files of the job's ranks; an ended job with one of these files is the same job."""
+    commands: tuple[str, ...] = ()
+    """The commands of its ranks, without numbers."""
 
 
 class EarlierJobsWatch:
@@ -115,7 +122,11 @@ def _line(alert: Alert) -> tuple[str, str, int] | None:
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
-    """Return True if the job is too old, runs again, or its user later started a rank on its nodes."""
+    """Return True if the job is too old, runs again, or its user later started it anew on its nodes.
+
+    That is a rank of the same command or project; another job does not show that its user knows of the end.
+    """
+    projects = {path: project_of(home(path)) for path in job.logs}
     if wall - job.ended > ENDED_S:
         return True
     for node in fleet.nodes.values():
@@ -124,9 +135,22 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
                 continue
             began = None if process.start is None else process.start - node.offset_s
             later = began is not None and began > job.ended
-            if process.job == job.job or (later and node.name in job.nodes and process.user in job.users):
+            here = later and node.name in job.nodes and process.user in job.users
+            if process.job == job.job or (here and _is_alike(process, job.commands, projects)):
                 return True
     return False
+
+
+def _is_alike(process: Process, commands: Collection[str], projects: Mapping[str, str]) -> bool:
+    """Return True if a process runs one of the commands, or writes or runs files of one of the projects."""
+    if process.command is not None and without_numbers(process.command) in commands:
+        return True
+    return any(share_project(path, projects) for path in own_paths(process))
+
+
+def without_numbers(command: str) -> str:
+    """Return a command with `#` for each number: ports, ranks and seeds differ from start to start."""
+    return _NUMBER.sub("#", command)
 
 
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:

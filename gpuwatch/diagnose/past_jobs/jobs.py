@@ -24,7 +24,7 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.fleet.jobs.slurm_tasks import OF_LAUNCHERS, are_whole
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import LogFile
+from gpuwatch.wire import LogFile, Process
 
 ENDED_S = 6 * 3600.0
 """Seconds since its last line after which an ended job is not reported (agents search back as far)."""
@@ -121,7 +121,7 @@ def _ended(
         end,
         searched,
         max((number for number in numbers if number is not None), default=None),
-        any(_started_later(node, [file for _, file in files], last) for node, _ in files),
+        any(_started_later(name, node, [file for _, file in files], last) for node, _ in files),
         ranks_with_last_words(main_tracks(tracks), closings),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
@@ -184,11 +184,12 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
     )
 
 
-def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
+def _started_later(name: str, node: Node, files: Sequence[LogFile], last: float) -> bool:
     """Return True if a rank of the same user and project was started on the node after `last` (unix seconds).
 
     A job in another folder does not show that its user knows of the end, nor does an attempt that its
-    launcher started by itself.
+    launcher started by itself. A rank without logs is of the project if it has the job's name, or if its
+    command names a file there.
     """
     owners = {file.owner for file in files}
     logs = {file.path: project_of(home(file.path)) for file in files}
@@ -198,12 +199,18 @@ def _started_later(node: Node, files: Sequence[LogFile], last: float) -> bool:
         and process.user in owners
         and process.start is not None
         and process.start - node.offset_s > last
-        and (not process.logs or any(_share_project(path, logs) for path in process.logs))
+        and (process.job == name or any(share_project(path, logs) for path in own_paths(process)))
         for process in node.processes
     )
 
 
-def _share_project(path: str, logs: Mapping[str, str]) -> bool:
+def own_paths(process: Process) -> list[str]:
+    """Return the logs of a process; without any, the absolute paths of files in its command."""
+    words = (process.command or "").split() if not process.logs else []
+    return [*process.logs, *(word for word in words[1:] if word.startswith("/"))]
+
+
+def share_project(path: str, logs: Mapping[str, str]) -> bool:
     """Return True if a log is in the project folder of one of `logs`, or the reverse.
 
     `logs`: log file -> its project folder.

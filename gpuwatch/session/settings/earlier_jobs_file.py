@@ -13,7 +13,7 @@ from msgspec import structs
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures, without_numbers
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.own_folders import make_own
@@ -22,6 +22,8 @@ from gpuwatch.whole_file import lock_beside, read_own, write_whole
 MAX_JOBS = 64
 MAX_LOGS = 64
 """Most paths of log files per job."""
+MAX_COMMANDS = 8
+"""Most commands per job: ranks differ in numbers only."""
 MAX_ALERTS = 16
 """Most alerts per job."""
 MAX_FILE_BYTES = 8 << 20
@@ -55,10 +57,12 @@ class RanJob(NamedTuple):
     users: frozenset[str]
     logs: frozenset[str]
     """Log files of its ranks."""
+    commands: frozenset[str]
+    """Their commands, without numbers."""
 
     def joined(self, other: RanJob) -> RanJob:
         """Return the union of both."""
-        return RanJob(self.nodes | other.nodes, self.users | other.users, self.logs | other.logs)
+        return RanJob(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 class EarlierJobsFile:
@@ -122,6 +126,7 @@ class EarlierJobsFile:
             kept,
             incident.checkpoint,
             tuple(sorted(ran.logs)[:MAX_LOGS]),
+            tuple(sorted(ran.commands)[:MAX_COMMANDS]),
         )
         if kept and new != known:
             self._failed[job], self._changed = new, True
@@ -143,13 +148,15 @@ class EarlierJobsFile:
 
 
 def _running(fleet: Fleet) -> dict[str, RanJob]:
-    """Return job -> nodes, users and log files of its ranks, for each job with a running rank."""
-    found: dict[str, tuple[set[str], set[str], set[str]]] = {}
+    """Return job -> nodes, users, log files and commands of its ranks, for each job with a running rank."""
+    found: dict[str, tuple[set[str], ...]] = {}
     for node in fleet.nodes.values():
         for process in node.processes if node.spec.link != "demo" else ():
             if process.rank is not None and process.job is not None and process.state != "Z":
-                nodes, users, logs = found.setdefault(process.job, (set(), set(), set()))
+                none: tuple[set[str], ...] = (set(), set(), set(), set())
+                nodes, users, logs, commands = found.setdefault(process.job, none)
                 nodes.add(node.name)
                 users.update([process.user] if process.user else ())
                 logs.update(process.logs)
+                commands.update([without_numbers(process.command)] if process.command else ())
     return {job: RanJob(*map(frozenset, parts)) for job, parts in found.items()}

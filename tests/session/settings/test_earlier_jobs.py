@@ -105,13 +105,17 @@ def test_a_job_that_runs_again_has_no_earlier_failure(tmp_path: Path) -> None:
     assert not cluster.book.incidents
 
 
-def test_a_later_job_of_the_same_user_ends_the_report(tmp_path: Path) -> None:
+def test_a_later_start_of_the_same_command_and_user_ends_the_report(tmp_path: Path) -> None:
     path = failed_before(tmp_path)
     stored = EarlierJobsFile(path).read(wall(Watched()))
-    for user, reported in (("ann", 0), ("bob", 1)):
+    again, other = "python train.py --seed 8", "python other.py"
+    for user, command, reported in (("ann", again, 0), ("bob", again, 1), ("ann", other, 1)):
         cluster = later(path)
-        cluster.book.take_earlier([structs.replace(each, users=("ann",)) for each in stored])
-        process = wire.Process(900, "python", rank=0, world_size=2, job="5000", start=cluster.t, user=user)
+        ran = {"users": ("ann",), "commands": ("python train.py --seed #",)}
+        cluster.book.take_earlier([structs.replace(each, **ran) for each in stored])
+        process = wire.Process(
+            900, "python", rank=0, world_size=2, job="5000", start=cluster.t, user=user, command=command
+        )
         cluster.report(NODE, wire.Ranks(t=cluster.t, seq=11, processes=[process]))
         cluster.step(4)
         assert len(cluster.book.incidents) == reported

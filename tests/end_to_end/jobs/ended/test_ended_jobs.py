@@ -251,7 +251,8 @@ def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> N
     sleep(1.1)  # the kernel counts starts in hundredths of a second from a boot time in whole seconds
     env = {**os.environ, "RANK": "0", "WORLD_SIZE": "1"}
     code = "import time; time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], env=env) as rank:
+    argv = [sys.executable, "-c", code, str(alone / "killed" / "train.py")]
+    with subprocess.Popen(argv, env=env) as rank:
         (tmp_path / "proc" / str(rank.pid)).symlink_to(f"/proc/{rank.pid}")
         with Session(PLAN) as session:
             watch(session, lambda _fleet, _now: searched(session) and bool(session.book.ended_jobs))
