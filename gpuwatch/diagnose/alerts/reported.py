@@ -58,7 +58,7 @@ class ReportedAlerts:
         self._last_event: NodeEvent | None = None
         self._unplaced: deque[NodeEvent] = deque(maxlen=MAX_UNPLACED)
         """Events about ended ranks whose place is not known yet."""
-        self._fleet_version = -1
+        self._fleet_version = self._logs_version = -1
         self._processes: dict[str, tuple[float | None, int]] = {}
         """Node -> when its processes were listed, and the number of its known GPUs."""
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
@@ -118,7 +118,7 @@ class ReportedAlerts:
         return bool(old)
 
     def _take_places(self, fleet: Fleet, now: float, wall: float) -> bool:
-        other_ranks = self._has_new_ranks
+        other_ranks = self._has_new_ranks or self._has_new_files(fleet)
         if not other_ranks and self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
         listed = {name: (node.processes_at, len(node.gpus)) for name, node in fleet.nodes.items()}
@@ -141,6 +141,21 @@ class ReportedAlerts:
             if None in (alert.rank, alert.node, alert.gpu, alert.job):
                 self._take(source, fleet.nodes[source.node])
         return bool(self._sources)  # which node is trusted depends on where the ranks run
+
+    def _has_new_files(self, fleet: Fleet) -> bool:
+        """Return True if a file of no known job is listed of which it is open yet whose ranks may write it.
+
+        A line of it would else be given to the only job of its node.
+        """
+        if fleet.logs_version == self._logs_version:
+            return False
+        self._logs_version = fleet.logs_version
+        known = self.places.loose
+        return any(
+            file.job is None and file.source != "kernel" and (node.name, file.path) not in known
+            for node in fleet.nodes.values()
+            for file in node.logs
+        )
 
     def _take_ended_files(self, fleet: Fleet, offset_s: float) -> bool:
         """Read the logs of ended jobs again; return True if there are other files, or other ranks in them.

@@ -75,7 +75,7 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
     If its files are incomplete, return the last checkpoint that is known to be complete.
     """
     reported = list(saved)
-    done = [each for each in reported if each.done]
+    done = [each for each in reported if each.done and not _is_awaited(each, reported)]
     if not done:
         return None
     newest = max(done, key=lambda each: (each.step is not None, each.step or 0, each.at))
@@ -92,6 +92,22 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
         newest.files,
         newest.size,
         later if newest.step is not None else None,
+    )
+
+
+def _is_awaited(saved: SavedCheckpoint, reported: Iterable[SavedCheckpoint]) -> bool:
+    """Return True if another rank has begun a checkpoint of this step and not reported its end.
+
+    Files that are known to be complete outweigh that.
+    """
+    if saved.complete is True or saved.step is None:
+        return False
+    ended = {
+        (each.node, each.file, each.rank) for each in reported if each.done and (each.step or 0) >= saved.step
+    }
+    return any(
+        not each.done and each.step == saved.step and (each.node, each.file, each.rank) not in ended
+        for each in reported
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import LOCALHOST, Process
+from gpuwatch.wire import LOCALHOST, LogFile, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
@@ -205,6 +205,10 @@ def _loose(
         if not place.logs:
             silent[place.node] = min(place.started or 0.0, silent.get(place.node, math.inf))
     first_silent = min(silent.values(), default=math.inf)
+    members: dict[str, set[int | None]] = defaultdict(set)
+    """Node -> the pids of its ranks, of their launchers and of what they have started."""
+    for place in ranks:
+        members[place.node].update((place.pid, place.launcher, *place.children))
     for node in nodes:
         for file in node.logs:
             if file.job is None and file.source != "kernel":
@@ -212,7 +216,7 @@ def _loose(
                 ranks_there = node.name in ranked if reach == "node" else ranked
                 first = silent.get(node.name, math.inf) if reach == "node" else first_silent
                 grown = math.inf if file.grown_at is None else file.grown_at - node.offset_s + CLOCKS_S
-                written = first < math.inf and first <= grown
+                written = first < math.inf and first <= grown and not _is_of_others(file, members[node.name])
                 found[node.name, file.path] = "none" if ranks_there and not written else reach
         for process in node.processes:
             if process.rank is None and process.job is None:
@@ -222,6 +226,14 @@ def _loose(
         if reach == "none" and key in found:
             found[key] = reach
     return found
+
+
+def _is_of_others(file: LogFile, members: Collection[int | None]) -> bool:
+    """Return True if only processes that are no part of a listed job have a file of one node open.
+
+    Such as the launcher of a job whose ranks are not listed yet, or that never starts one.
+    """
+    return file.identity is None and bool(file.pids) and not set(file.pids).intersection(members)
 
 
 def _place(process: Process, node: Node) -> RankPlace | None:

@@ -36,6 +36,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     good: str | None = None
     """If this checkpoint is incomplete: the newest older one that may be complete, and its time."""
     good_at: float | None = None
+    rank: int | None = None
 
 
 class FleetCheckpoints:
@@ -70,6 +71,7 @@ class FleetCheckpoints:
             size if isinstance(size, int) else None,
             good if isinstance(good, str) else None,
             float(good_at) if isinstance(good_at, int | float) else None,
+            finding.rank,
         )
         while len(self.newest) > MAX_CHECKPOINTS:
             del self.newest[next(iter(self.newest))]
