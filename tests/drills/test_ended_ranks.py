@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
 from tests.drills.jobs import TAGGED, end, job
@@ -39,6 +40,18 @@ def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
         run.until(
             lambda: run.named() == [("rank.killed", "n2", 3)] and run.incidents()[0].confidence != "low"
         )
+
+
+def test_ranks_without_a_log_are_reported_as_such(cluster: Cluster, tmp_path: Path) -> None:
+    with (
+        cluster.session() as session,
+        job(cluster, session, tmp_path / "job", "mute", "--nowhere", nodes=BOTH, quiet=True) as run,
+    ):
+
+        def mute() -> dict[str | None, tuple[int, ...]]:
+            return {each.job: tuple(each.ranks) for each in unlogged(session.fleet.nodes.values())}
+
+        run.until(lambda: mute().get(run.name) == (0, 1, 2, 3))
 
 
 def test_warnings_of_a_start_are_no_reason(cluster: Cluster, session: Session, tmp_path: Path) -> None:

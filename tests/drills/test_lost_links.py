@@ -7,14 +7,36 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.missing_ranks import unwatched_ends
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
 from tests.drills.jobs import end, job
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
+from tests.end_to_end.launched import pause
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
+
+
+def test_a_lost_node_lists_no_rank_of_a_job_that_has_ended(
+    cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
+    with job(cluster, session, tmp_path / "job", "over", nodes=("n2",)) as run:
+        run.until(lambda: run.steps(1))
+        for rank in (0, 1):
+            run.order(rank, "finish")
+        run.until(lambda: all(each.until for each in session.book.places.ranks if each.job == run.name))
+        pause(session, 2.0)  # an end within the last second may be that of the link
+        with cluster["n2"].unreachable():
+
+            def lost() -> list[Incident]:
+                return [each for each in session.book.incidents if each.code == "node_lost" and not each.over]
+
+            run.until(lost)
+            (incident,) = lost()
+            assert (incident.rank, "rank" in incident.headline) == (None, False)
+        run.until(lambda: session.fleet.nodes["n2"].link.phase == "live")
 
 
 def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(

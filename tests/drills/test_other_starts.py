@@ -138,14 +138,14 @@ def test_a_full_disk_is_named_by_its_mount(cluster: Cluster, session: Session, t
 
 
 def test_one_rank_beside_idle_gpus_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may use only one of the four."""
+    """It may use only one of the four. Later all work, and one of them for less than half of the time."""
     monkeypatch.setattr(peer_comparison, "USED_S", 3)
     driver = fake_driver(tmp_path)
     found = {key: value for key, value in driver.env().items() if key.startswith(("FAKE_", "LD_LIBRARY"))}
     out = tmp_path / "pid"
     with nodes(tmp_path / "nodes", ("g1",), found) as cluster:
         variables = {"RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "0"}
-        code = "import os, time; print(os.getpid(), flush=True); time.sleep(3600)"
+        code = "import os, time; print(os.getpid(), flush=True); os.close(1); os.close(2); time.sleep(3600)"
         with out.open("wb") as words:
             rank = cluster["g1"].start([sys.executable, "-c", code], variables, output=words)
         try:
@@ -154,6 +154,12 @@ def test_one_rank_beside_idle_gpus_is_reported(tmp_path: Path, monkeypatch: pyte
             driver.set("gpus 4", *busy, f"process 0 {out.read_text().strip()} 40000000000 compute 50")
             with cluster.session() as session:
                 watch(session, lambda _f, _n: "lone_gpu" in [e.code for e in session.book.alerts.values()])
+                driver.set(*(f"set {gpu} utilization {45 if gpu == 3 else 95}" for gpu in range(4)))
+                seldom = ("less_used_than_peers", 3)
+                watch(
+                    session,
+                    lambda _f, _n: seldom in [(e.code, e.gpu) for e in session.book.alerts.values()],
+                )
         finally:
             end(rank)
 

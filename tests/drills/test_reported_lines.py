@@ -66,6 +66,29 @@ def test_copied_logs_tell_the_time_of_their_lines(
         end(shell)
 
 
+LAST_WORDS = """do
+print("CUDA error: an illegal memory access was encountered", flush=True)
+sys.exit(17)"""
+
+
+@pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "deleted"])
+def test_what_is_written_to_a_file_that_lost_its_name_is_read(
+    cluster: Cluster, session: Session, tmp_path: Path, renamed: bool
+) -> None:
+    with job(cluster, session, tmp_path / "job", "nameless", "--stay") as run:
+        run.until(lambda: run.steps(0) and run.steps(1))
+        log = run.folder / "attempt_0/1/stdout.log"
+        before = run.logged(1)
+        if renamed:
+            log.rename(f"{log}.old")
+            log.touch()
+        else:
+            log.unlink()
+        run.until(lambda: run.logged(1) > before + 2)
+        run.order(1, LAST_WORDS)
+        run.until(lambda: run.named() == [("cuda.illegal_access", "n1", 1)])
+
+
 def test_a_progress_bar_beside_a_rank_s_line_adds_no_rank(
     cluster: Cluster, session: Session, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,63 @@ def test_a_loss_that_rises_is_reported(cluster: Cluster, session: Session, tmp_p
         run.until(lambda: run.logged(0) > 20)
         change(run)
         run.until(lambda: "num.loss_rising" in [each.code for each in run.alerts()])
+
+
+FORMATS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "step_{}": (("model_rank0.pt", "model_rank1.pt", "model_rank2.pt"), "model_rank1.pt"),
+    "checkpoint-{}": (
+        ("config.json", *(f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3))),
+        "model-00003-of-00003.safetensors",
+    ),
+    "global_step{}": (
+        (
+            "mp_rank_00_model_states.pt",
+            "zero_pp_rank_0_mp_rank_00_optim_states.pt",
+            "zero_pp_rank_1_mp_rank_00_optim_states.pt",
+        ),
+        "zero_pp_rank_1_mp_rank_00_optim_states.pt",
+    ),
+    "iter_{:07d}": (
+        ("mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt", "mp_rank_02/model_optim_rng.pt"),
+        "mp_rank_01/model_optim_rng.pt",
+    ),
+    "{}": (("_CHECKPOINT_METADATA", "default/array.0", "default/array.1"), "default/array.1"),
+}
+"""Folder of a step -> its files, and the one that a checkpoint lacks whose writer was killed.
+
+torch.save by each rank, Transformers, DeepSpeed, Megatron-LM and Orbax.
+"""
+SAVES = """do
+import os
+files, lacks, form, number = {!r}
+for saved, names in ((number, files), (number + 500, [one for one in files if one != lacks])):
+    folder = os.path.join(sys.argv[1] + ".formats", str(number), form.format(saved))
+    for name in names:
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "wb") as out:
+            out.write(bytes(4096))
+    line("saving checkpoint at step %d to %s" % (saved, folder))
+    line("saved checkpoint at step %d to %s" % (saved, folder))
+    time.sleep(2.0)
+line("step %d/100000 loss 2.5" % (number + 540))
+step = number + 540"""
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_last_whole_checkpoint_is_known_in_each_format(
+    cluster: Cluster, session: Session, tmp_path: Path, form: str
+) -> None:
+    files, lacks = FORMATS[form]
+    with job(cluster, session, tmp_path / "job", "formats", "--tag") as run:
+        run.until(lambda: run.steps(0))
+        run.order(0, SAVES.format((files, lacks, form, 1000)))
+
+        def numbers() -> tuple[int | None, ...]:
+            last = session.book.checkpoints.get(run.name)
+            return () if last is None else (last.step, last.unfinished_step)
+
+        run.until(lambda: numbers() == (1000, 1500))
 
 
 def test_a_report_made_once_names_the_rank_that_the_logs_show(

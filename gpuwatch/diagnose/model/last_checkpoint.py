@@ -81,7 +81,8 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
     newest = max(done, key=lambda each: (each.step is not None, each.step or 0, each.at))
     if newest.complete is False and newest.good is not None:
         step, path = checkpoint_of(newest.good)
-        return Checkpoint(step, newest.good_at, path, unfinished_step=newest.step)
+        own, _ = checkpoint_of(f"/{newest.good.rpartition('/')[2]}")  # a folder above may have a number, too
+        return Checkpoint(own or step, newest.good_at, path, unfinished_step=newest.step)
     begun = [each.step for each in reported if not each.done and each.step is not None]
     later = max((step for step in begun if step > (newest.step or 0)), default=None)
     return Checkpoint(

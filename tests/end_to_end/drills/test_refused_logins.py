@@ -6,14 +6,10 @@ import socket
 import threading
 from pathlib import Path
 
-import pytest
-
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.report.once.first_report import wait_for_first_report
 from gpuwatch.session import Session
 from tests.servers.sshd import Sshd
-
-pytestmark = pytest.mark.long
 
 REFUSED_S = 4.0
 
