@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 FRESH_S = 2.0
 LOAD_FACTOR = 4.0
@@ -33,8 +33,6 @@ class Outcome:
     """What may not grow: threads, descriptors and children of the cockpit; before and after."""
     blamed: list[str]
     """Alerts and incidents that the fault is no reason for."""
-    uncounted: dict[str, int] = field(default_factory=dict)
-    """What was lost without being counted and shown."""
 
     def broken(self) -> list[str]:
         """The invariants that do not hold; empty: all do."""
@@ -50,5 +48,4 @@ class Outcome:
             found.append(f"memory grew from {before >> 20} to {peak >> 20} MiB")
         found += [f"{what}: {was} before, {now} after" for what, (was, now) in self.left.items() if now > was]
         found += [f"blamed: {blame}" for blame in self.blamed]
-        found += [f"{what}: {count} lost and not shown" for what, count in self.uncounted.items() if count]
         return found
