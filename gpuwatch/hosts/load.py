@@ -20,7 +20,7 @@ from gpuwatch.whole_file import read_bounded
 MAX_BYTES = 1 << 20
 """Enough for 10,000 nodes with settings of their own; a larger file is not a hosts file."""
 
-_BRACKETS = re.compile(r"\[[^\]]*\]")
+_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 """A bracket of a range, whose step contains a slash: `node[1-9/4]` is no path."""
 _FILE_ENDINGS = (".yaml", ".yml", ".json", ".txt", ".hosts", ".cfg", ".conf", ".ini", ".toml")
 

@@ -32,14 +32,14 @@ MOST = 9.0
 ANYWHERE = re.compile(r"(\w+)\.(?:search|sub|subn|finditer|findall|split)\b")
 """Uses of a pattern that try every place of a text; `match` and `fullmatch` try its beginning."""
 BOUNDED = frozenset((
-    "gpuwatch.agent.logs.progress.quantities._PART",
     "gpuwatch.fleet.filter.filter._PATTERN",
     "gpuwatch.fleet.filter.filter._TOKEN",
-    "gpuwatch.link.start.bundle._COMMENT",
     "gpuwatch.runs.placement.owners.HOST",
 ))  # fmt: skip
-"""Patterns whose text is bounded where they are used: words of a line, names, what a person types,
-the source of the agent."""
+"""Patterns whose text is bounded where they are used: names, and what a person types."""
+SHORT, SCREENED, LONG = 1 << 10, 1 << 13, 1 << 16
+"""Bytes of the texts whose cost per byte is compared: at first the middle one with the short one."""
+MOST_PER_BYTE = 3.0
 
 
 def module_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
@@ -135,7 +135,50 @@ def test_no_repeat_of_a_modules_pattern_is_worse_than_linear() -> None:
     assert not slow
 
 
+def cost_per_byte(use: Callable[[Any], object], text: str | bytes) -> float:
+    """CPU seconds, the least of five measurements."""
+    again = max(1, 2 * SHORT // len(text))
+    return min(cost_s(lambda given: [use(given) for _ in range(again)], text) for _ in range(5)) / (
+        again * len(text)
+    )
+
+
+def grown(use: Callable[[Any], object], text: Callable[[int], str | bytes]) -> float:
+    """Cost per byte of the long text, in multiples of the short one's; 1.0 where screening shows none."""
+    short = cost_s(use, text(SHORT)) / SHORT
+    if cost_s(use, text(SCREENED)) / SCREENED < 2 * short:
+        return 1.0
+    short = cost_per_byte(use, text(SHORT))
+    if cost_per_byte(use, text(SCREENED)) < 2 * short:
+        return 1.0
+    return cost_per_byte(use, text(LONG)) / short
+
+
+def repeated(head: str, piece: str, tail: str, as_bytes: bool) -> Callable[[int], str | bytes]:
+    def text(size: int) -> str | bytes:
+        whole = head + (piece * size)[: max(0, size - len(head) - len(tail))] + tail
+        return whole.encode("utf-8", "replace") if as_bytes else whole
+
+    return text
+
+
+@pytest.mark.timeout(1800)
+def test_the_cost_per_byte_of_no_pattern_grows_from_1_to_64_kb() -> None:
+    searched, slow = searched_names(), defaultdict(list)
+    for name, pattern in {(one.pattern, one.flags): (name, one) for name, one in module_patterns()}.values():
+        use = pattern.search if name in searched else pattern.match
+        whole = pieces(pattern, ())[:1] or [""]
+        for piece in pieces(pattern, (*REPEATED, " (")):
+            for head, tail in (("", ""), (whole[0][: len(whole[0]) // 2], whole[0])):
+                text = repeated(head, piece, tail, isinstance(pattern.pattern, bytes))
+                times = grown(use, text)
+                if times > MOST_PER_BYTE and name not in BOUNDED:
+                    slow[name].append((piece, head, round(times, 1)))
+    assert not slow
+
+
 def test_a_quadratic_pattern_is_seen() -> None:
     frame = re.compile(r"(.+) \((.*?)(?::(\d{1,9}))?\)$")
     long, short = ((" (" * chars)[:chars] for chars in (CHARS, CHARS // SHARE))
     assert cost_s(frame.match, long) > MOST * cost_s(frame.match, short)
+    assert grown(frame.match, repeated("", " (", "", as_bytes=False)) > MOST_PER_BYTE

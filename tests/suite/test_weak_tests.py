@@ -20,6 +20,7 @@ CLOCK_USERS = {
     "runs/sessions/sources/test_sources.py": "the ratio of two costs: copies of lists that no call shows",
     "agent/host/test_host.py": "keeps a core busy for a while: the load is what is read",
     "runs/scan/cost/test_bounded_scan.py": "a stand-in for a search that costs CPU time",
+    "suite/test_linear_patterns.py": "compares the CPU time of a text with that of a 64th of it",
     "suite/test_module_patterns.py": "compares the CPU time of a text with that of a quarter of it",
     "rules/compiling/test_ambiguity.py": "chooses the costliest word; the limit is a timer of seconds",
     "cli/run/test_relay.py": "counts how often a command wakes the process that passes on its output",

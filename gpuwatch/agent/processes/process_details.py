@@ -34,7 +34,7 @@ _CONTAINERS = (
     (re.compile(r"/lxc(?:\.payload)?[./]([\w.-]+)"), "lxc"),
 )
 _CONTAINER_ID = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
-_USER_SLICE = re.compile(r":/(?:\S*/)?user(?:-\d+)?\.slice/")
+_USER_SLICE = re.compile(r"/user(?:-\d{1,20})?\.slice/")
 """The control group of a user's sessions; the user chooses the names of the groups below it."""
 _RUNTIME_LOGS = (
     "var/log/containers/*-{0}.log",
@@ -116,6 +116,12 @@ def container(cgroup: str) -> "str | None":
     return None
 
 
+def _is_of_user(path: str) -> bool:
+    """Return True if a word of /proc/PID/cgroup (`0::/user.slice/...`) is in a slice that a user manages."""
+    begin = path.find(":/")
+    return begin >= 0 and _USER_SLICE.search(path, begin) is not None
+
+
 def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
     """Return the file to which a container's runtime writes its output, without links; [] if unreadable.
 
@@ -124,7 +130,7 @@ def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
     A process of the container prints into a pipe that another one reads than the writer of this file, so only
     the container's id connects them.
     """
-    if container(cgroup) is None or _USER_SLICE.search(cgroup):
+    if container(cgroup) is None or any(map(_is_of_user, cgroup.split())):
         return []
     for number in _CONTAINER_ID.findall(cgroup)[-1:]:
         for pattern in _RUNTIME_LOGS:

@@ -18,12 +18,13 @@ from gpuwatch.runs.files.excerpts.around import Around
 MAX_EVENT_CHARS = 1000
 """Most characters of a line that are searched."""
 _AGE = r"(?P<age>(?:\d{1,6}[dhms]){1,4})?(?: \(x\d{1,6} over [\dhmsd]{2,16}\))?"
+_BLANKS = r"\s{0,100}"
 _OBJECT = r"(?P<object>[a-z]{2,20}/[\w.-]{1,253})"
 _NOT_STARTED = pattern_of(
-    rf"^\s*{_AGE}\s*Warning\s+(?:Failed\w*|ErrImage\w+|ImagePull\w+|InspectFailed|NetworkNotReady)\s+{_OBJECT}\s"
+    rf"^{_BLANKS}{_AGE}{_BLANKS}Warning\s+(?:Failed\w*|ErrImage\w+|ImagePull\w+|InspectFailed|NetworkNotReady)\s+{_OBJECT}\s"
 )
 """Matches an event about a pod that could not be placed, prepared or started."""
-_STARTED = pattern_of(rf"^\s*{_AGE}\s*Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
+_STARTED = pattern_of(rf"^{_BLANKS}{_AGE}{_BLANKS}Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 START_S = 3600.0
 """Seconds before a job's first step within which the kernel's events may be of its start."""

@@ -37,7 +37,7 @@ _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib
 
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
-_COMMENT = re.compile(r"^([^\"'#]*?)[ \t]*#.*$")
+_COMMENT = re.compile(r"([^\"'#]*)#")
 """A line's comment, alone or behind code without quotes."""
 _COMMENT_BEHIND_QUOTES = re.compile(r"(?m)  # [^\"'\n]*$")
 _TYPES_ONLY = re.compile(
@@ -151,10 +151,16 @@ def without_prose(source: str) -> str:
     would send. Tabs indent, because they compress better.
     """
     text = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), _DOCSTRING.sub(_emptied, source))
-    code = "\n".join(_COMMENT.sub(r"\1", line) if "#" in line else line for line in text.split("\n"))
+    code = "\n".join(_without_comment(line) if "#" in line else line for line in text.split("\n"))
     code = _PIECES.sub(_joined, _COMMENT_BEHIND_QUOTES.sub("", code))
     bare = _TYPE_OF_VARIABLE.sub(r"\1 = ", _SIGNATURE.sub(_without_types, code))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
+
+
+def _without_comment(line: str) -> str:
+    """Return a line without a comment that no quote is before."""
+    code = _COMMENT.match(line)
+    return line if code is None else code[1].rstrip(" \t")
 
 
 def _without_types(signature: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     """(path, rank) of a file; None: a folder was listed."""
 
 _MAGIC = re.compile(r"[*?\[]|\{(?:rank|date)\}")
-_PIECES = re.compile(r"\{rank\}|\{date\}|\[!?\]?[^\]]*\]|\*+|\?|.", re.DOTALL)
+_PIECES = re.compile(r"\{rank\}|\{date\}|\[!?\]?[^\]]{0,255}\]|\*+|\?|.", re.DOTALL)
 _MEANING = {
     "{rank}": r"(?P<rank>\d{1,6})",
     "{date}": r"\d[\d_.:T-]{2,30}\d",

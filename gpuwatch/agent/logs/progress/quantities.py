@@ -99,7 +99,7 @@ _QUANTITY = re.compile(
 )
 _SPELLED = re.compile(r"\A\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)
 _ABBREVIATED = re.compile(r"\A\s*[\"']?[-+]?[\d.]+[KMB](?!\w)")
-_PART = re.compile(r"(\d+(?:\.\d+)?) ?([a-z])")
+_PART = re.compile(r"(?<!\d)(\d+(?:\.\d+)?) ?([a-z])")
 _DAYS = re.compile(r"(\d+) days?, ")
 
 

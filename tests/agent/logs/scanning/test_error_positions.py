@@ -24,6 +24,8 @@ from tests.agent.logs.scan_lines import NOW
 from tests.packs import built_in_rules
 
 SHORT = 40
+ERROR = "rank.error_unexplained"
+"""The rule of lines that are logged as errors: a level stands at their beginning, or in a field."""
 LENGTHS = (
     1000,
     4096,
@@ -110,7 +112,7 @@ def missed(choice: random.Random, count: int) -> Iterator[object]:
     for _ in range(count):
         name, example = choice.choice(examples())
         unit, end = choice.choice(UNITS), choice.choice(ENDS)
-        shape = choice.choice(RECORDS if b"\n" in example else SHAPES)
+        shape = choice.choice(RECORDS if b"\n" in example or name == ERROR else SHAPES)
         short = shape(example, unit, SHORT) + b"\n"
         if name not in rules_in(short, prefilters()[0]):
             continue  # the rule needs the beginning or the end of a line
