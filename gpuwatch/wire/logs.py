@@ -165,7 +165,7 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """Number of occurrences; more than 1 for rules that aggregate floods, and for repeated equal lines."""
     last_at: Moment | None = None
     """When the newest one was written."""
-    last_offset: int | None = None
+    last_offset: Count | None = None
     """Offset of the first byte of the newest one's key line."""
     closed: bool = False
     """True after a recovery line."""
