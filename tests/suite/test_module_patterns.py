@@ -39,6 +39,8 @@ BOUNDED = frozenset((
 """Patterns whose text is bounded where they are used: names, and what a person types."""
 SHORT, SCREENED, LONG = 1 << 10, 1 << 13, 1 << 16
 """Bytes of the texts whose cost per byte is compared: at first the middle one with the short one."""
+NEGLIGIBLE_S = 1e-4
+"""CPU seconds for the middle one below which even a quadratic pattern takes a few ms for the long one."""
 MOST_PER_BYTE = 3.0
 
 
@@ -137,16 +139,15 @@ def test_no_repeat_of_a_modules_pattern_is_worse_than_linear() -> None:
 
 def cost_per_byte(use: Callable[[Any], object], text: str | bytes) -> float:
     """CPU seconds, the least of five measurements."""
-    again = max(1, 2 * SHORT // len(text))
-    return min(cost_s(lambda given: [use(given) for _ in range(again)], text) for _ in range(5)) / (
-        again * len(text)
-    )
+    again = max(1, 32 * SHORT // len(text))
+    least = min(cost_s(lambda given: [use(given) for _ in range(again)], text) for _ in range(5))
+    return max(least, 1e-6) / (again * len(text))
 
 
 def grown(use: Callable[[Any], object], text: Callable[[int], str | bytes]) -> float:
     """Cost per byte of the long text, in multiples of the short one's; 1.0 where screening shows none."""
-    short = cost_s(use, text(SHORT)) / SHORT
-    if cost_s(use, text(SCREENED)) / SCREENED < 2 * short:
+    screened = cost_s(use, text(SCREENED))
+    if screened < NEGLIGIBLE_S or screened / SCREENED < 2 * cost_s(use, text(SHORT)) / SHORT:
         return 1.0
     short = cost_per_byte(use, text(SHORT))
     if cost_per_byte(use, text(SCREENED)) < 2 * short:

@@ -33,7 +33,9 @@ def hello(gpus: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def processes(what: str, number: int) -> list[dict[str, Any]]:
-    """One list: of many long rows, of more short ones, or of as many ranks of one job as are allowed."""
+    """One list: of many long rows, of more short ones, of invalid ones, or of as many ranks as are allowed."""
+    if what == "invalid rows":
+        return [{"pid": "x"}] * 300_000
     if what == "processes":
         each = {"name": "python", "world_size": 1_000_000, "command": noise(100)}
         return [{"pid": n, "rank": n, "job": f"{n % 500}-{number}", **each} for n in range(4000)]
@@ -82,7 +84,7 @@ def frames(what: str) -> Iterator[dict[str, Any]]:
         elif what == "files":
             files = [{"path": f"/logs/{noise(60)}", "size": 5, "searched_to": 5} for _ in range(5000)]
             yield {"kind": "logs", "complete": True, "files": files}
-        elif what.endswith(("processes", "ranks")):
+        elif what.endswith(("processes", "ranks", "rows")):
             yield {"kind": "ranks", "processes": processes(what, number)}
         elif what == "missing":
             if not number:

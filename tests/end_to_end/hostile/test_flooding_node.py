@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 AGENT = str(Path(__file__).with_name("flooding_agent.py"))
 KINDS = ("gpus", "titles", "findings", "small findings", "phases", "files", "processes", "missing",
-         "small processes", "ranks", "progress", "empty lines")  # fmt: skip
+         "small processes", "invalid rows", "ranks", "progress", "empty lines")  # fmt: skip
 FLOOD_S = 15.0
 SETTLED_S = 5.0
 """The honest node's agent has started by then."""

@@ -12,6 +12,9 @@ from click.testing import CliRunner
 from gpuwatch.cli.analysis.scan import scan
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.job_end.job_end import job_end
+from gpuwatch.plain import plain
+from gpuwatch.runs.files import files
+from gpuwatch.runs.scan import scan as scan_files
 
 BASE, FEW, MANY = 4, 40, 240
 MOST = 1.06
@@ -50,6 +53,41 @@ def calls(folder: Path, line: str, count: int, name: str) -> int:
     assert result.exit_code in (0, 1), result.output
     total: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
     return total
+
+
+class ComparedName(str):
+    """A file's name that counts comparisons of names: a search through a list is no call of a function."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        ComparedName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(("few", "many", "read"), [(200, 800, False), (20, 80, True)])
+def test_files_are_looked_up_by_name_not_searched_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, many: int, read: bool
+) -> None:
+    monkeypatch.setattr(files, "plain", lambda text: ComparedName(plain(text)))
+    begin = scan_files.Begin.of((), "agent")
+
+    def compared(count: int) -> int:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"rank_{number}.log").write_text(LINES["steps"].format(number=number, second=1))
+        ComparedName.compared = 0
+        found = files.gather([folder])
+        if read:
+            scan_files.scan(found, (), "agent", cores=1, begin=begin)
+        assert len(found.files) == count
+        return ComparedName.compared
+
+    assert compared(many) <= 1.5 * many / few * compared(few) + many
 
 
 LONG = ("exception", "out of memory", "peer", "table")
