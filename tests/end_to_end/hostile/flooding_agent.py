@@ -33,7 +33,7 @@ def hello(gpus: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def processes(what: str, number: int) -> list[dict[str, Any]]:
-    """One list: of many long rows, of more short ones, of invalid ones, or of as many ranks as are allowed."""
+    """One list: of many long rows, more short ones, invalid ones, or as many ranks as are allowed."""
     if what == "invalid rows":
         return [{"pid": "x"}] * 300_000
     if what == "processes":

@@ -4,6 +4,7 @@ A level word counts where a logger puts it: before the message, after nothing bu
 The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) is no level.
 """
 
+from functools import lru_cache
 from itertools import islice
 
 from ...patterns.module_pattern import pattern_of
@@ -119,6 +120,7 @@ def level(text: str, raw: "str | None" = None) -> "str | None":
     return None if found in MILD else found
 
 
+@lru_cache(maxsize=64)  # each error line is asked four times
 def own_level(text: str, raw: "str | None" = None) -> "str | None":
     """Return the level that a line states: critical, error, warning, info or debug; None: none.
 

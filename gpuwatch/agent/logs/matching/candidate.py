@@ -1,7 +1,15 @@
 """A candidate line with its messages and the other parts of a wrapped record."""
 
 from ..lines.json_lines import object_at
-from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, may_be_wrapped, messages
+from ..lines.normalise import (
+    MAX_WRAPPED,
+    is_source,
+    is_wrapped,
+    joined,
+    known_messages,
+    may_be_wrapped,
+    messages,
+)
 from ..lines.prefixes import differ
 from ..lines.splitter import line_text, unmasked_text
 from ..records.shortened import summary
@@ -39,10 +47,13 @@ class CandidateLine(object):
         """The same as text."""
         self.parts: list[int] = []
         """Starts of the physical lines above that belong to the same record."""
-        phrases = list(phrases)
-        stated, self.proof = messages(
-            data, local_ranks, places=lambda data: places_in(data, phrases) if phrases else []
-        )
+        if len(data) <= MAX_PLAIN:
+            stated, self.proof = known_messages(data, local_ranks)
+        else:
+            phrases = list(phrases)
+            stated, self.proof = messages(
+                data, local_ranks, places=lambda data: places_in(data, phrases) if phrases else []
+            )
         self.stated: list[tuple[str, Speaker]] = []
         """Its messages with their writers, without quoted source code."""
         for index, each in enumerate(stated):
@@ -57,7 +68,7 @@ class CandidateLine(object):
         for before in reversed(above):  # this may be the second or third line of a broken record
             if not may_be_wrapped(before):
                 break
-            head, who = messages(before, local_ranks)[0][-1]
+            head, who = known_messages(before, local_ranks)[0][-1]
             if not is_wrapped(head):
                 break
             text, by = joined(head, text), who
@@ -90,7 +101,7 @@ def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chun
     if record is not None:
         return is_source(message, record)
     for line in reversed(chunk.above(start, MAX_BETWEEN)):
-        text, who = messages(line)[0][-1]
+        text, who = known_messages(line, False)[0][-1]
         if not differ(who, by):
             return is_source(message, text)
     return False

@@ -162,7 +162,7 @@ class Chunk(object):
             if whole and len(before) < size:
                 before = self._past[len(before) - size :] + before
                 whole = len(before) < size
-            lines = _END.split(before)
+            lines = before.split(b"\n") if b"\r" not in before else _END.split(before)
             if not whole:
                 del lines[0]  # may be cut
             if before[-1:] not in (b"\r", b"\n"):
