@@ -15,8 +15,9 @@ from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.runs.placement.learned_tags.numbering import PROCESS_WORD, RANK_WORD, counts_other
 from gpuwatch.runs.placement.rank_facts import Census
 
-BANNER_LINES = 80
-"""First lines of a file in which its process introduces itself."""
+MIN_BANNER_LINES, BANNER_LINES = 16, 80
+"""First lines of a file in which its process introduces itself; the more files, the fewer."""
+MAX_HEAD_LINES = 4_000
 MAX_CHARS = 240
 MANY_FILES = 4
 """Files from which numbers from 0 on are no coincidence, whatever the words before them are."""
@@ -49,7 +50,8 @@ _TIME = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d[T ]?|\d\d?:\d\d(?::\d\d)?(?:[.,]\d{
 def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Census) -> dict[str, int]:
     """Return file -> rank, as far as processes state their number once at the head of their own file."""
     several = {file for file, ranks in found.ranks.items() if len(ranks) > 1} | found.launchers
-    heads = {file: _head(lines) for file, lines in samples if file not in several}
+    count = max(MIN_BANNER_LINES, min(BANNER_LINES, MAX_HEAD_LINES // max(1, len(samples))))
+    heads = {file: _head(lines[:count]) for file, lines in samples if file not in several}
     several |= {file for file, lines in samples if any(_SEVERAL.search(raw[:400]) for raw in lines[:200])}
     own = _stated(heads)
     nodes = {file: number for file, number in _of_nodes(heads) if file not in several}
@@ -64,7 +66,7 @@ def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Censu
 
 
 def _head(lines: Sequence[bytes]) -> list[str]:
-    return [raw[:MAX_CHARS].decode("utf-8", "replace") for raw in lines[:BANNER_LINES]]
+    return [raw[:MAX_CHARS].decode("utf-8", "replace") for raw in lines]
 
 
 def _stated(heads: Mapping[str, Sequence[str]]) -> dict[str, int]:

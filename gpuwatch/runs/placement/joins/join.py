@@ -16,6 +16,9 @@ MAX_LINES = 3_000
 """Lines in which names are read, of all files."""
 MIN_LINES = 12
 _PROCESS_TABLE = re.compile(rb"\bP?PID\b|\)-[+-]-|\)\xe2\x94\x80|^PPid:", re.MULTILINE)
+_HEADING = re.compile(rb"(?i)[^0-9\n]{0,120}\brank\b[^0-9\n]{0,120}$")
+_TAGGED = re.compile(rb"[\[(<{](?:rank|RANK|Rank) ?\d{1,6}[\])>}]:? ")
+"""A line of a rank in a usual form."""
 _PID = re.compile(r"(?<![0-9])[0-9]{3,10}(?![0-9])")
 MIN_PID = 100
 MAX_ROWS = 4_096
@@ -48,9 +51,16 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
             known = parents_in([raw[:1000].decode("utf-8", "replace") for raw in lines])
             if known:
                 parents[file] = known
-        texts[file] = [raw[:300].decode("utf-8", "replace") for raw in lines[:share]]
+        texts[file] = [raw[:300].decode("utf-8", "replace") for raw in _about_ranks(lines)[:share]]
         pods += nodes_of_pods(file, lines)
     return Joins(parents, names_of_ranks(texts, WORD), tuple(pods))
+
+
+def _about_ranks(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines that may state a rank beside a name; all lines of a file with a table of ranks."""
+    if any(_HEADING.match(raw) is not None for raw in lines[:200]):
+        return lines
+    return [raw for raw in lines if (b"ank" in raw or b"RANK" in raw) and _TAGGED.match(raw) is None]
 
 
 def children_of(joined: Joins, pids: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
