@@ -35,6 +35,8 @@ from tests.parts import need
 WAIT_S = 240.0
 LOOPBACK = "127.0.0.1"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a node in a network namespace of its own
+LEFT_S = 5.0
+"""Seconds in which a stopped sshd leaves its port: processes of a killed namespace end a moment later."""
 MANY = frozenset(("HostKey", "ListenAddress", "Port"))
 """Keywords of sshd_config of which every line counts."""
 
@@ -194,6 +196,9 @@ class Sshd:
         pids = self.sessions()
         self._process.send_signal(self._end)
         self._process.wait(WAIT_S)
+        deadline = time.monotonic() + LEFT_S
+        while _listens(self.address, self.port) and time.monotonic() < deadline:
+            time.sleep(0.02)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -299,6 +304,14 @@ def _free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _listens(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), 1.0):
+            return True
+    except OSError:
+        return False
 
 
 def _greets(address: str, port: int) -> bool:
