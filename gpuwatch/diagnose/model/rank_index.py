@@ -130,15 +130,21 @@ class RankIndex:
             return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
         return _only([each for each in found if each.pid == value], job)
 
-    def of_pid(self, node: str | None, pid: object, job: str | None = None) -> RankPlace | None:
-        """Return the only rank of an ended job that has or started a process, on the node or one unknown."""
+    def of_pid(
+        self, node: str | None, pid: object, job: str | None = None, *, kernel: bool = False
+    ) -> RankPlace | None:
+        """Return the only rank of an ended job that has or started a process, on the node or one unknown.
+
+        `kernel`: the kernel of the node, if that is known, states the pid, which is then of no other node.
+        """
         if self.places.live:
             return None
         known = {place.node for place in self.places.ranks} - {""}
+        anywhere = node is None or (node not in known and not kernel)
         here = [
             place
             for place in self.places.ranks
-            if (place.pid == pid or pid in place.children) and (node not in known or place.node in ("", node))
+            if (place.pid == pid or pid in place.children) and (anywhere or place.node in ("", node))
         ]
         return _only(here, job)
 

@@ -53,7 +53,7 @@ def by_pid(
         """
         inner = None if kernel else where.by(node, "inner pid", pid, job)
         own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
-        return own or where.only("pid", pid, job) or where.of_pid(node, pid, job)
+        return own or where.only("pid", pid, job) or where.of_pid(node, pid, job, kernel=kernel)
 
     for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
         place = None if pid is None else owner(pid)
