@@ -8,12 +8,14 @@ from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 HEAD_CHARS = 4000
 """Characters of a line in which a tag is searched."""
 TAGS: "list[tuple[re.Pattern[str], dict[str, int], bool]]" = []
 """The tags of the folder that this process scans: pattern, text in the tag -> rank, is at the head."""
+CLEARED: "list[Callable[[], None]]" = []
+"""Functions that empty the caches of what depends on the tags; called when the tags change."""
 
 
 @contextmanager
@@ -23,11 +25,18 @@ def learned(tags: "Sequence[tuple[str, dict[str, int], bool]]") -> "Iterator[Non
     `tags`: pattern, text in the tag -> rank, whether the message begins after it.
     """
     before = TAGS[:]
-    TAGS[:] = [(re.compile(pattern), ranks, head) for pattern, ranks, head in tags]
+    _set([(re.compile(pattern), ranks, head) for pattern, ranks, head in tags])
     try:
         yield
     finally:
-        TAGS[:] = before
+        _set(before)
+
+
+def _set(tags: "list[tuple[re.Pattern[str], dict[str, int], bool]]") -> None:
+    if tags != TAGS:
+        TAGS[:] = tags
+        for clear in CLEARED:
+            clear()
 
 
 def learned_writer(text: str) -> "tuple[int, int] | None":

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from ...patterns.module_pattern import pattern_of
-from ...ranks.learned_tags import TAGS, learned_writer
+from ...ranks.learned_tags import CLEARED, TAGS, learned_writer
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, read_inner_prefixes, read_prefixes, untagged, writers
 from .programs import KERNEL
@@ -56,6 +56,7 @@ def messages(
 
 known_messages = lru_cache(maxsize=256)(messages)
 """`messages` for lines above many others: each of a thousand errors is read with those before it."""
+CLEARED.append(known_messages.cache_clear)
 
 
 def _take(

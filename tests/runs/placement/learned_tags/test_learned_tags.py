@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.agent.logs.lines.normalise import known_messages
+from gpuwatch.agent.ranks.learned_tags import learned
 from gpuwatch.runs.placement.learned_tags.learn import learned_tags
 from tests.runs.placement.culprits import OOM, first_incident
 
@@ -128,3 +130,12 @@ def test_the_process_out_of_all_is_the_rank_and_not_its_host() -> None:
     for lost in (tags, tags[:3]):
         lines = iter([*text, *(f"{tag}{LOST}" for tag in lost)])
         assert ranks_of({"all.log": lines}) == [{str(n): n for n in range(8)}]
+
+
+def test_a_line_is_read_anew_when_other_tags_are_learned() -> None:
+    line = b"<3> RuntimeError: unexpected end of the shard"
+    with learned([(r"<(\d)> ", {"3": 3}, True)]):
+        assert [who.rank for _, who in known_messages(line)[0]] == [3]
+    assert [who.rank for _, who in known_messages(line)[0]] == [None]
+    with learned([(r"<(\d)> ", {"3": 7}, True)]):
+        assert [who.rank for _, who in known_messages(line)[0]] == [7]
