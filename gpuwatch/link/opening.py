@@ -74,7 +74,7 @@ class Links:
         return None if self._dialers is None else self._dialers.of(node)
 
     def enter(self, node: str) -> None:
-        """Connect to a node of a Prometheus, as the operator opened its screen; no effect on others."""
+        """Connect to a node of a Prometheus, as its screen was opened; do nothing for other nodes."""
         if self._enter is not None:
             self._enter(node)
 

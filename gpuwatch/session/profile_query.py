@@ -71,7 +71,7 @@ class ProfileQuery:
         placement: RankPlacement,
         clock: Callable[[], float],
     ) -> None:
-        """Request the stacks of these ranks once, for the estimate.
+        """Request the stacks of these ranks once, to estimate what it costs to sample them.
 
         Args:
             session: A started session.

@@ -164,7 +164,7 @@ class RequestSender(LineRequester):
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
-        """Make these processes write their flight-recorder dumps on the node (`wire.DumpResults`)."""
+        """Request that processes write their flight-recorder dumps on the node (`wire.DumpResults`)."""
         return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
 
     def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:

@@ -49,7 +49,7 @@ class SessionRecording:
 
     @property
     def status(self) -> str:
-        """Text on the recording, such as `recording: 3.4 MB`, or its problem; empty: no recording."""
+        """Text on the recording, such as `recording, 3.4 MB`, or its problem; empty: no recording."""
         if self.writer is None:
             return ""
         state = self.writer.state

@@ -297,7 +297,11 @@ class GpuwatchApp(FaultRecovery):
             command = folder.evidence_command
             if command:
                 self.copy_to_clipboard(command)
-            words = f"command copied: {command}" if command else "gpuwatch evidence takes one folder"
+            words = (
+                f"command copied: {command}"
+                if command
+                else "no command copied: gpuwatch evidence takes only one folder"
+            )
             self._report_evidence(words, not command)
             return
         incident, job = self.shown_incident(), self.view_state.scope.job

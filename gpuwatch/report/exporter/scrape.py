@@ -31,7 +31,7 @@ SERIES_DROPPED = MetricFamily(
 )
 SCRAPES = MetricFamily("gpuwatch_exporter_scrapes_total", "counter", "Pages that were made.")
 MAKING = MetricFamily(
-    "gpuwatch_exporter_last_page_duration_seconds", "gauge", "Duration of the previous page."
+    "gpuwatch_exporter_last_page_duration_seconds", "gauge", "Time that making the previous page took."
 )
 
 

@@ -191,7 +191,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     counted = f"{of_all}{gpus} GPU{'s' * (gpus != 1)}"
     starting = [node.name for node in fleet.nodes.values() if node.driver_starting and not node.gpus]
     if starting:
-        counted = f"{counted} and those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
+        counted = f"{counted}, those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
     if healthy(fleet, found, now, stands):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []

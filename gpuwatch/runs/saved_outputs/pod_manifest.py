@@ -49,7 +49,10 @@ class PodManifest:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each container that a signal or the kernel ended, and for each evicted pod."""
+        """Return a finding for each container that a signal or the kernel ended, and each failed pod.
+
+        A pod failed if it was evicted, exceeded its deadline, or lost its node.
+        """
         self._close()
         return self._found
 

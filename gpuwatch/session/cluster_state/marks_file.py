@@ -127,7 +127,7 @@ class MarksFile:
             raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _place(self) -> tuple[Path, int]:
-        """Return the path without links, and the file's mode: 0660 in a group-writable folder, else 0600.
+        """Return the path, free of links if the file is shared, and the mode: 0600, or 0660 for a group.
 
         Raises:
             PermissionError: the folder is world-writable, or another user's link is on the path.

@@ -98,7 +98,7 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
     if seen.files and seen.rules:
         yield (Segment(" "), look.mark("ok"), Segment(" No incidents detected.", look.strong))
     else:
-        blind = " No incidents detected, but no log is followed."
+        blind = " No incidents detected, but no training log is followed."
         yield (Segment(" "), look.mark("unknown"), Segment(blind, look.strong))
     yield ()
     files = (

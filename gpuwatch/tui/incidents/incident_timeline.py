@@ -139,6 +139,6 @@ class IncidentMoments(IncidentPage):
         incident = self.incident()
         if incident is None:
             return
-        notes = {"Timeline": f"{self.cockpit.key_of('move.open')} opens the line"}
+        notes = {"Timeline": f"{self.cockpit.key_of('move.open')} opens the log line"}
         yield from painted([Heading("Timeline"), *content.events(incident)], width, self.look, notes)
         yield from rank_rows(incident, self.view_state.fleet, width, self.look)

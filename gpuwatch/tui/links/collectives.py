@@ -87,12 +87,12 @@ class LinkTable(LinkPage):
     def _beneath(self, results: Results, width: int) -> Iterator[Row]:
         """Yield the legend of the table's signs, the rate of one NIC, and the errors."""
         look, glyphs = self.look, self.look.glyphs
-        legend = f" {glyphs.right} all elements verified"
+        legend = f" {glyphs.right} result verified"
         if any(each.correct is False for each in results.collectives):
             legend += f"  {glyphs.wrong} WRONG RESULT"
         best = max(results.collectives, key=lambda each: each.nic_gb_per_s or 0.0, default=None)
         if best is not None and best.nic_gb_per_s:
-            nic = f"one NIC carried {rate_text(best.nic_gb_per_s)} GB/s"
+            nic = f"one NIC carried up to {rate_text(best.nic_gb_per_s)} GB/s"
             legend += f"; {nic}" if len(legend) + len(nic) + 3 < width else ""
         yield (Segment(legend, look.dim),)
         for each in results.collectives:

@@ -183,7 +183,7 @@ def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row
             cells.append(Segment(fit(link, 6), style))
         rows.append(tuple(cells))
     meaning = (
-        "NVn: n NVLinks; PIX, PXB: PCIe switches; PHB: host bridge; NODE: one NUMA node; SYS: other NUMA"
+        "NVn: n NVLinks; PIX, PXB: PCIe switches; PHB: host bridge; NODE: same NUMA node; SYS: another one"
     )
     return [*rows, *wrapped(meaning, width, look.dim)]
 

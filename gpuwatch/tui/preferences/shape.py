@@ -111,7 +111,7 @@ FILE = Record(
         Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
         Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
         Key("title", Switch(), "Write the newest incident into the terminal's title."),
-        Key("actions", Switch(), "Whether A may run commands that change something, once confirmed."),
+        Key("actions", Switch(), "Whether the key A may run commands that change something, once confirmed."),
         Key("alerts", RECEIVERS, "The receivers of incidents."),
         Key(
             "keys", _bindings(), "Other keys: the id of a binding (the help screen lists them), and its keys."

@@ -133,7 +133,7 @@ PANES = [
 
 FLEET = [
     row("fleet.metric", "m", "next_mode(1)", "Metric", hint=True,
-        tooltip="next view: the next metric of the heat map"),
+        tooltip="show the next metric in the heat map"),
     row("fleet.metric.before", "M", "next_mode(-1)", "Previous metric", "the previous metric"),
     row("fleet.unhealthy", "exclamation_mark", "unhealthy", "Unhealthy", hint=True,
         tooltip="show only unhealthy nodes and GPUs, or only firing alerts"),

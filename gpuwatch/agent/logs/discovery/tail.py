@@ -42,7 +42,7 @@ class LogTail(object):
     """
 
     def __init__(self, path: str) -> None:
-        """Read the end of a file.
+        """Read the end of a file into `data` and `lines`, and its newest time into `at`.
 
         Raises:
             OSError: it may not be read, is no regular file, or a link.

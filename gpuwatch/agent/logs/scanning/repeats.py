@@ -25,7 +25,7 @@ _RANK = re.compile(
 
 
 class Repeats(object):
-    """The last finding of each shape of lines in one file, once enough of its lines were searched."""
+    """The first finding of each shape of lines in one file, once enough of its lines were searched."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], list[Any]] = {}

@@ -182,7 +182,7 @@ def _rank_of_node(
     where: RankIndex,
     job: str | None,
 ) -> CulpritChoice:
-    """Return the choice for a fault of a node or GPU, plus the only rank there that ended or suffered."""
+    """Return the choice for a fault of a node or GPU, with a rank if exactly one fits."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(choice.node, job, then)
     if not cause.kernel and _is_of_unknown_job(choice, where, job):

@@ -104,7 +104,7 @@ class Gpus(object):
         return found
 
     def _opened(self, deadline: float) -> "list[str]":
-        """Load NVML and list the GPUs; return the reasons if that fails, else an empty list."""
+        """Load NVML and list the GPUs; return why that failed, empty if it did not or there is no GPU."""
         self._opening.start()
         if not self._opening.wait(deadline):
             stuck = self._slot.in_call_for(time.monotonic())

@@ -28,7 +28,7 @@ MAX_NAMED_NODES = 6
 
 
 def preflight(run: ProbeRun) -> None:
-    """Receive the inventory of every node, select addresses, place the ranks and plan.
+    """Receive the inventory of every node, select addresses, place the ranks, and store the plan in `run`.
 
     Raises:
         ProbeRefusedError: nothing may or can be measured.
