@@ -151,7 +151,7 @@ class FastTier(object):
         return number(self._asker.ask("temperature_c", "nvmlDeviceGetTemperature", self._handle, 0))
 
     def _throttle(self) -> "list[str] | None":
-        """Return the current throttle reasons; None: unknown. The call was renamed in driver 535."""
+        """Return the names of the current throttle reasons; None: unknown. Driver 535 renamed the call."""
         bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if bits is None:
             bits = self._asker.ask("throttle", "nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)

@@ -59,7 +59,7 @@ class GpuCase:
         return heard_at - max(read_at, self.node.agent_since) > STALE_TICKS * self.node.interval_s
 
     def states(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
-        """Return a condition of this GPU."""
+        """Return a condition of this GPU with this code, severity, text and evidence."""
         return Condition(code, severity, text, evidence, self.gpu.info.index)
 
     def age(self, metric: str) -> float | None:

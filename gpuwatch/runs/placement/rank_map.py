@@ -218,7 +218,8 @@ def nodes_of_files(
 ) -> dict[str, str]:
     """Return file -> node: the host that a rank's own log names, else the one in its path that lines confirm.
 
-    If no line names a host of the path, the only host in the file's lines is used.
+    If no line names a host of the path, the only host in the file's lines is used; if these name none, the
+    likely host of the path.
     """
     named: dict[str, Counter[str]] = defaultdict(Counter)
     stated: dict[str, set[str]] = defaultdict(set)

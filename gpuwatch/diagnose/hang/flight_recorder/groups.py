@@ -192,7 +192,7 @@ def problem_of(process_group: ProcessGroup) -> Problem | None:
 def _mismatch(
     process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
 ) -> Problem | None:
-    """Return the first collective that members called differently and that not all completed, or None.
+    """Return the problem of the first collective that members called differently; None: there is none.
 
     `states`: the dumps record which collectives have ended; else the newest ones are compared backwards.
     """

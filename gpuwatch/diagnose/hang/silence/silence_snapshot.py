@@ -164,7 +164,7 @@ def silent_jobs(
 def _silences(
     node: Node, process: Process, grown: Mapping[str, float | None], wall: float
 ) -> Iterator[float]:
-    """Yield the seconds since each followed log of a process grew, or since its start if none did."""
+    """Yield the seconds since each followed log of a process grew, at most the age of the process."""
     age = None if process.start is None else max(0.0, wall - (process.start - node.offset_s))
     for path in process.logs:
         if path in grown:

@@ -26,7 +26,7 @@ def best_tenth(values: ArrayLike) -> float:
 
 
 def confirmed_best_tenth(values: ArrayLike, nodes: ArrayLike) -> float:
-    """Return the best tenth without the node that measured most of it.
+    """Return the best tenth, from 3 nodes on without the node that measured most of it, if that is lower.
 
     Otherwise a node that reports too much would make all honest ones look slow. A link is as fast as the
     slower of its ends, so a rate that only one node reports is confirmed by no other.

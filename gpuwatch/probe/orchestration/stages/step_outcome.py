@@ -72,7 +72,7 @@ class StepOutcome:
         return {rank: error for rank, error in self.errors.items() if _LOCAL_FAULT.search(error)}
 
     def add(self, done: Done, step: Step) -> None:
-        """Add an answer, and excuse the ranks that wait for a failed rank."""
+        """Add an answer; if it is an error, excuse the ranks that may wait for its rank."""
         self.done[done.rank] = done
         if done.error is None:
             return

@@ -140,7 +140,7 @@ class RecordingFrames:
             self._session.curves.add("steps_per_s", step, time, 1 / values["step_time_s"])
 
     def finish(self) -> None:
-        """Set averages, ranks and times. Only steps in the recording count."""
+        """Set what needs all frames: times, GPU averages and peaks, ranks, counts, mode, rates and losses."""
         summary = self._session.summary
         if self._times:
             summary.start, summary.end = self._times[0], self._times[-1]
