@@ -80,7 +80,7 @@ def refuse_device(path: Path) -> None:
 
 
 def own_target(path: Path) -> Path:
-    """Return the file that a path leads to; only links of this user and of root are followed.
+    """Return the file that a path leads to; a link at its end is followed if it is of this user or of root.
 
     Raises:
         OSError: a link belongs to another user, who could choose the file that is written, or links form a

@@ -172,7 +172,7 @@ def value_in(line: str) -> str:
 
 
 def opens_value(line: str) -> bool:
-    """Return True if a line begins the value of the name on the line above."""
+    """Return True if a line ends with a value's key (`value:`, `<string>`); the value is on the next line."""
     return _VALUE_OPENS.search(line[-80:]) is not None
 
 

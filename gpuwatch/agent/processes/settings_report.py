@@ -54,7 +54,7 @@ def settings_report(
     dev: str = "/dev",
     shm: str = "/dev/shm",  # noqa: S108 - its size is asked, nothing is written
 ) -> "dict[str, Any]":
-    """Return the settings of this node's ranks as a dict of `wire.NodeSettings`, as far as readable."""
+    """Return the settings of this node and its ranks, if readable, with the keys of `wire.NodeSettings`."""
     found: dict[str, Any] = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))

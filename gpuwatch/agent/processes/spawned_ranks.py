@@ -166,10 +166,14 @@ def _separate(
 ) -> "list[Sibling]":
     """Return the ranks among processes that were started separately.
 
-    The only one of a node is a rank if it states its rank, the size of the group and its rendezvous.
+    A process alone in its group is a rank if it trains and states its rank, world size and rendezvous.
     """
     if len(group) < 2:
-        alone = [one for one in group if len(stated_group(one.command)) > 1 and separate_numbers([one])[1]]
+        alone = [
+            one
+            for one in group
+            if len(stated_group(one.command)) > 1 and separate_numbers([one])[1] != "order"
+        ]
         return [one for one in alone if distributed(one.pid) or trains(one.pid)]
     members = [one for one in group if distributed(one.pid)]
     if len(members) < 2:

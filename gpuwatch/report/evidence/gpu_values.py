@@ -38,7 +38,7 @@ UNKNOWN = "unknown; in a recording, play up to that time: a jump skips values"
 
 
 def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> str | None:
-    """Return the time of the earliest row of the CSV; None if it is empty. Arguments as for `gpu_values`."""
+    """Return the earliest time in the CSV as text; None if it is empty. Arguments as for `gpu_values`."""
     texts = islice(gpu_values(fleet, nodes, at, now, wall), 1, None)
     return min((row.partition(",")[0] for text in texts for row in text.splitlines()), default=None)
 

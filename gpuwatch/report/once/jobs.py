@@ -30,7 +30,7 @@ def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]
 
 
 def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
-    """Yield the facts of each job, running ones first. `wall`: unix seconds."""
+    """Yield the facts of at most `MAX_JOBS_LISTED` jobs, running ones first. `wall`: unix seconds."""
     placement = RankPlacement()
     placement.refresh(fleet)
     received = received_from(fleet, placement)

@@ -85,3 +85,16 @@ def test_the_rank_of_those_that_train_on_stays_when_another_ends() -> None:
 
 def three() -> list[tuple[str, Sibling]]:
     return [("u", Sibling(80 + n, 50 + n, 5000 + n, "python t.py", [f"/r/{'abc'[n]}.log"])) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "variable", "rank"), [("--rank 2", None, 2), ("", 2, 2), ("", None, None)]
+)
+def test_a_process_alone_on_its_node_has_the_rank_that_it_states(
+    argument: str, variable: int | None, rank: int | None
+) -> None:
+    command = f"python t.py {argument} --world-size 4 --dist-url tcp://n1:23456"
+    one = Sibling(80, 50, 5000, command, ["/r/a.log"])
+    one.own_rank = variable
+    found = SpawnGroups().separate([("u", one)], lambda _: True, lambda _: True)
+    assert [facts["rank"] for facts in found.values()] == ([] if rank is None else [rank])

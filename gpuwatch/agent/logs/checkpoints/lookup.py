@@ -33,7 +33,7 @@ class CheckpointFiles(object):
         """(log, rank) -> when to check again (monotonic), and the finding."""
 
     def with_files(self, finding: "dict[str, Any]") -> "dict[str, Any]":
-        """Return the finding, with `files`, `bytes`, `written_at`, `complete` added for saved checkpoints."""
+        """Return the finding; if it reports a saved checkpoint, `fields` has the facts about its files."""
         if finding["rule"] != SAVED:
             return finding
         found = self._files_of(finding)

@@ -182,7 +182,7 @@ class SlowRank(Struct, frozen=True):
 
 
 def rank_of(pid: int) -> SlowRank | None:
-    """Return the rank in a process's environment (torchrun, Slurm, Open MPI); None if there is none."""
+    """Return the rank, local rank and world size in a process's environment; None if it states no rank."""
     try:
         env = psutil.Process(pid).environ()
     except (psutil.Error, OSError):

@@ -162,7 +162,7 @@ def _joined(
 
 
 def _is_of_unknown_job(choice: CulpritChoice, where: RankIndex, job: str | None) -> bool:
-    """Return True if the incident has no job, and all ranks on the live node belong to known jobs.
+    """Return True if the incident of a live fleet has no job, and all ranks on the chosen node have one.
 
     These ranks are then not of the incident's job.
     """

@@ -116,7 +116,7 @@ class LogResults(SelectableLines):
         return f"{found} on {search.nodes} nodes, {state}{reported}{more}"
 
     def go(self, item: int) -> None:
-        """Move the cursor to an entry and remember it."""
+        """Move the cursor to an entry, and remember the entry if it is a hit of the search."""
         super().go(item)
         entries = self.entries()
         entry = entries[self.at] if self.at < len(entries) else None
