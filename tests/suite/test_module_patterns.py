@@ -34,13 +34,14 @@ ANYWHERE = re.compile(r"(\w+)\.(?:search|sub|subn|finditer|findall|split)\b")
 BOUNDED = frozenset((
     "gpuwatch.fleet.filter.filter._PATTERN",
     "gpuwatch.fleet.filter.filter._TOKEN",
+    "gpuwatch.link.start.bundle._SIGNATURE",
     "gpuwatch.runs.placement.owners.HOST",
 ))  # fmt: skip
-"""Patterns whose text is bounded where they are used: names, and what a person types."""
-SHORT, SCREENED, LONG = 1 << 10, 1 << 13, 1 << 16
-"""Bytes of the texts whose cost per byte is compared: at first the middle one with the short one."""
-NEGLIGIBLE_S = 1e-4
-"""CPU seconds for the middle one below which even a quadratic pattern takes a few ms for the long one."""
+"""Patterns whose text is bounded where they are used: names, what a person types, the agent's own source."""
+SHORT, SCREENED, LONG = 1 << 10, 1 << 14, 1 << 16
+"""Bytes of the texts whose cost per byte is compared, and of the one that shows whether to compare."""
+SCREENED_S = 0.02
+"""CPU seconds for that one, two ticks of a clock, below which even a quadratic pattern ends within 0.3 s."""
 MOST_PER_BYTE = 3.0
 
 
@@ -137,22 +138,13 @@ def test_no_repeat_of_a_modules_pattern_is_worse_than_linear() -> None:
     assert not slow
 
 
-def cost_per_byte(use: Callable[[Any], object], text: str | bytes) -> float:
-    """CPU seconds, the least of five measurements."""
-    again = max(1, 32 * SHORT // len(text))
-    least = min(cost_s(lambda given: [use(given) for _ in range(again)], text) for _ in range(5))
-    return max(least, 1e-6) / (again * len(text))
-
-
 def grown(use: Callable[[Any], object], text: Callable[[int], str | bytes]) -> float:
     """Cost per byte of the long text, in multiples of the short one's; 1.0 where screening shows none."""
-    screened = cost_s(use, text(SCREENED))
-    if screened < NEGLIGIBLE_S or screened / SCREENED < 2 * cost_s(use, text(SHORT)) / SHORT:
+    if cost_s(use, text(SCREENED)) < SCREENED_S:
         return 1.0
-    short = cost_per_byte(use, text(SHORT))
-    if cost_per_byte(use, text(SCREENED)) < 2 * short:
-        return 1.0
-    return cost_per_byte(use, text(LONG)) / short
+    short, again = text(SHORT), 4 * LONG // SHORT
+    shorts = cost_s(lambda given: [use(given) for _ in range(again)], short)
+    return min(cost_s(use, text(LONG)) for _ in range(2)) * 4 / max(shorts, NOISE_S)
 
 
 def repeated(head: str, piece: str, tail: str, as_bytes: bool) -> Callable[[int], str | bytes]:

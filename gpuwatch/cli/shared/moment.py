@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
 
-_AGO = re.compile(r"(\d+(?:\.\d+)?\s*[smhd]?)\s+ago")
+_AGO = re.compile(r"(\d+(?:\.\d+)?\s{0,8}[smhd]?)\s{1,8}ago")
 
 
 def moment_typed(text: str, recording: Recording) -> float:

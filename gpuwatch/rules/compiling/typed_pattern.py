@@ -26,7 +26,7 @@ MAX_CPU_S = 1.0
 CPU_SHARE = 0.05
 """A pattern may take `MAX_CPU_S` of CPU time, and this share of the time since it was typed."""
 
-_ENDS = re.compile(r"^(?:\.\*)+(?=.)|(?<!\\)(?:\.\*)+$")
+_ENDS = re.compile(r"^(?:\.\*)+(?=.)|(?<!\\)(?:\.\*){1,8}$")
 """The parts of a pattern that a search does not need: `.*` at either end."""
 
 

@@ -38,7 +38,7 @@ A pickle of `dumps.MAX_ENTRIES` entries with frames needs about 1.2 GiB.
 """
 MEMORY_IN_ALL = 4 << 30
 """Most address space for all dumps that are read concurrently (bytes)."""
-ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
+ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2)){1,8}$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
 STATED_RANK = re.compile(r"(?i)rank[-_.=]?$")

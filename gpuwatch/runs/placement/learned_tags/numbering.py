@@ -27,7 +27,7 @@ WORLD = re.compile(
     re.IGNORECASE,
 )
 """A statement of the number of ranks."""
-_DECIMAL = re.compile(r"[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
 _DIGIT = re.compile(r"[0-9]")
 _STATED = re.compile(r"(?i)(?<![a-z])(?<!local[_ ])rank_?(?:id)?[\"']?[:=] ?\"?([0-9]{1,6})(?![0-9])")
