@@ -85,6 +85,8 @@ class RankProgress:
     """When the rank's last new step was received (our monotonic clock); None: never."""
     logged_at: float = -math.inf
     """When the newest of `steps` was logged (unix seconds on the node's clock)."""
+    first_logged: int | None = None
+    """The first step of `logged_at`: steps of one whole second have the same time."""
     highest_scale: float | None = None
     """The highest loss scale so far."""
     tasks: set[int] = field(default_factory=set)
@@ -268,9 +270,12 @@ def _step(
     if not sure:
         return
     took_s = fields.get("step_time_s")
-    if took_s is None and before is not None and step > before.step and reported.at > known.logged_at:
-        took_s = (reported.at - known.logged_at) / (step - before.step)
-    known.logged_at = reported.at
+    onward = before is not None and step > before.step
+    if not (onward and reported.at == known.logged_at):
+        first = known.first_logged
+        if took_s is None and onward and first is not None and reported.at > known.logged_at:
+            took_s = (reported.at - known.logged_at) / (step - first)
+        known.logged_at, known.first_logged = reported.at, step
     curves = [fields.get(name) for name in CURVES]
     known.steps.append(LoggedStep(step, at, took_s, *curves, offset=reported.offset))
 

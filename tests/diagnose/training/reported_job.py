@@ -64,9 +64,9 @@ class Job:
             self.put(name, wire.Sample(t=WALL, seq=2, gpus=samples), at)
 
     def report(self, rank: int | None, step: int, at: float, **fields: float) -> None:
-        node = "n0" if rank is None else self.names[rank // 4]
+        node, wall = "n0" if rank is None else self.names[rank // 4], WALL + at - NOW
         reported = wire.Progress(
-            t=WALL, seq=3, file=f"/logs/{rank}.log", offset=step * 100, at=WALL, rank=rank, job="77",
+            t=wall, seq=3, file=f"/logs/{rank}.log", offset=step * 100, at=wall, rank=rank, job="77",
             dialect=f"progress.{self.dialect}", fields={"step": step, **fields},
         )  # fmt: skip
         self.put(node, reported, at)

@@ -58,6 +58,17 @@ def test_steps_that_arrive_at_once_after_a_pause_took_as_long_as_before() -> Non
     assert only(progress).step_times() == [1.0] * 49
 
 
+def test_steps_of_one_whole_second_share_its_time() -> None:
+    """A log in whole seconds with steps of 0.25 s: only each fourth step has a new time."""
+    progress = FleetProgress()
+    for step in range(1, 42):
+        report(progress, {"step": step}, float((step - 1) // 4))
+    assert only(progress).step_times() == [0.25] * 10
+    report(progress, {"step": 5}, 11.0)  # restarted from a checkpoint
+    report(progress, {"step": 6}, 12.0)
+    assert only(progress).step_times() == [0.25] * 10 + [1.0]
+
+
 def test_the_same_step_again_is_no_step() -> None:
     progress = FleetProgress()
     report(progress, {"step": 10}, 10.0)
