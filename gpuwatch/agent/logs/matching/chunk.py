@@ -103,6 +103,11 @@ class Chunk(object):
             start = clean.find(b" ", at - AFTER_BYTES, at) + 1 or at
         return start, end
 
+    def is_whole(self, start: int, end: int) -> bool:
+        """Return True if a span is a whole line, not a part of one."""
+        clean = self.clean
+        return clean[max(0, start - 1) : start] in b"\r\n" and clean[end : end + 1] in b"\r\n"
+
     def text(self, start: int, end: int) -> str:
         """Return one line as text."""
         return line_text(self.clean[start : min(end, start + MAX_LINE)])

@@ -144,7 +144,9 @@ class CompiledRule(object):
 class Phrase(object):
     """A literal text, and the rules or progress dialects of the lines that contain it."""
 
-    __slots__ = ("dialects", "fold", "lead", "needs", "plain", "recoveries", "rules", "text", "whole")
+    __slots__ = (
+        "dialects", "fold", "lead", "needs", "plain", "recoveries", "rules", "text", "whole", "words",
+    )  # fmt: skip
 
     def __init__(self, literal: "dict[str, Any]") -> None:
         self.fold = bool(literal.get("fold"))
@@ -160,12 +162,16 @@ class Phrase(object):
         self.dialects: list[CompiledDialect] = []
         self.needs: list[list[list[bytes]]] | None = None
         """For each of its patterns the groups of other words required; None: none are."""
+        self.words: dict[CompiledRule, list[list[list[bytes]]]] = {}
+        """The same for each rule; an empty list of groups: none are."""
 
-    def takes(self, needs: "Any") -> None:
-        """Add the groups of other words that a pattern with this literal needs; empty: none."""
+    def takes(self, needs: "Any", rule: "CompiledRule | None" = None) -> None:
+        """Add the groups of other words that a pattern (of this rule) with the literal needs; empty: none."""
+        groups = [word_forms(tuple(group)) for group in needs or ()]
+        if rule is not None:
+            self.words.setdefault(rule, []).append(groups)
         if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
-        groups = [word_forms(tuple(group)) for group in needs or ()]
         if not groups:
             self.needs = None
         elif groups not in (self.needs or ()):
@@ -173,24 +179,29 @@ class Phrase(object):
 
     def may_match(self, lowered: bytes) -> bool:
         """Return True if a lower-case line has all the words that one of the literal's patterns needs."""
-        if self.needs is None:
-            return True
-        for groups in self.needs:
-            for group in groups:
-                for word in group:
-                    if word in lowered:
-                        break
-                else:
-                    break
-            else:
-                return True
-        return False
+        return self.needs is None or _has_words(lowered, self.needs)
 
-    def texts_above(self) -> "tuple[bytes, ...]":
-        """Return texts of which one occurs above each line that one of its rules explains; empty: unknown."""
-        if self.recoveries or not all(rule.after_texts for rule in self.rules):
+    @property
+    def may_need_above(self) -> bool:
+        """Return True if there may be lines that its rules explain only below a text of `after_texts`."""
+        return not self.recoveries and any(rule.after_texts for rule in self.rules)
+
+    def texts_above(self, lowered: bytes) -> "tuple[bytes, ...]":
+        """Return texts of which one occurs above the line wherever one of the literal's rules explains it.
+
+        Empty: unknown. Rules that need other words, which the line lacks, do not count. `lowered`: the
+        whole line in lower case, without digits.
+        """
+        if self.recoveries:
             return ()
-        return tuple([text for rule in self.rules for text in rule.after_texts])
+        texts: list[bytes] = []
+        for rule in self.rules:
+            words = self.words.get(rule)
+            if words is None or _has_words(lowered, words):
+                if not rule.after_texts:
+                    return ()
+                texts.extend(rule.after_texts)
+        return tuple(texts)
 
     @property
     def leads_to_findings(self) -> bool:
@@ -229,7 +240,7 @@ class RuleSet(object):
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 for phrase in self._phrases(found, literal):
-                    phrase.takes(literal.get("needs"))
+                    phrase.takes(literal.get("needs"), rule)
                     if rule not in phrase.rules:
                         phrase.rules.append(rule)
             recovery: Any = plain.get("recovery") or {}
@@ -283,6 +294,20 @@ class RuleSet(object):
         if key not in found:
             found[key] = Phrase(literal)
         return found[key]
+
+
+def _has_words(lowered: bytes, patterns: "list[list[list[bytes]]]") -> bool:
+    """Return True if a lower-case line has, for one of the patterns, a word of each group."""
+    for groups in patterns:
+        for group in groups:
+            for word in group:
+                if word in lowered:
+                    break
+            else:
+                break
+        else:
+            return True
+    return False
 
 
 def _words(by_id: "dict[str, CompiledDialect]", name: "str | None", depth: int) -> "dict[str, str]":

@@ -4,7 +4,7 @@ from ..lines.normalise import broken_end
 from ..lines.splitter import MAX_LINE, scrubbed
 from ..matching.chunk import Chunk
 from ..matching.matcher import LineMatcher
-from ..matching.prefilter import Prefilter
+from ..matching.prefilter import SHAPELESS, Prefilter
 from ..matching.traceback_ends import TracebackEnds
 from ..records.byte_lists import ends_in_byte_list
 from .dedup import MAX_OPEN, Gatherer
@@ -246,13 +246,19 @@ def _place(hit: "tuple[int, Phrase]") -> int:
 def _lacks_context(chunk: "Chunk", hits: "list[tuple[int, Phrase]]", start: int, end: int) -> bool:
     """Return True if all rules that the hits of a line lead to need a line above it that is not there.
 
-    Records are searched, and lines that may name a rank: they may prove that the file's ranks are local.
+    Records are searched, parts of long lines, and lines that may name a rank: they may prove that the file's
+    ranks are local.
     """
+    if not all(phrase.may_need_above for _, phrase in hits):
+        return False
+    line = chunk.searched(start, end)
+    if b"rank" in line or b"{" in line or end - start >= MAX_LINE or not chunk.is_whole(start, end):
+        return False
+    lowered = line.translate(None, SHAPELESS).lower()
     texts: list[bytes] = []
     for _, phrase in hits:
-        above = phrase.texts_above()
+        above = phrase.texts_above(lowered)
         if not above:
             return False
         texts.extend(above)
-    line = chunk.searched(start, end)
-    return b"rank" not in line and b"{" not in line and not chunk.may_hold(tuple(texts), end)
+    return not chunk.may_hold(tuple(texts), end)

@@ -24,7 +24,8 @@ LINES = [
     "{\"msg\": \"\\u0054raceback (most recent call last):\"}", "Trace\x01back (most recent call last):",
     "[rank3]: " + HEAD, "[rank3]: ValueError: y", "[default0]:[rank0]: ValueError: z", "shm_open failed",
     "FileExistsError: [Errno 17] File exists: '/psm_1a2b'", "        Aggregate",
-    "            DRAM Uncorrectable : 3",
+    "            DRAM Uncorrectable : 3", "training died in worker 5 (pid=9): ValueError: c",
+    "training died in process 5 (pid=9): ValueError: c",
 ]  # fmt: skip
 
 
