@@ -15,11 +15,11 @@ from gpuwatch.fleet.jobs.contested_ranks import (
     is_contradicted,
     still_contested,
 )
-from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.ended_files import is_ended, is_of_others
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import LOCALHOST, LogFile, Process
+from gpuwatch.wire import LOCALHOST, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
@@ -196,15 +196,14 @@ def _loose(
 ) -> Loose:
     """Return (node, file) without a known job -> which jobs the file may belong to (`Reach`).
 
-    `none` if all ranks write to other files, or were started after the file was last written.
+    `none` if all ranks write to other files, or were started after the file was last written, unless a rank
+    on another node writes it (a shared file system).
     """
     found: Loose = {}
-    silent: dict[str, float] = {}
+    own = {file.identity for node in nodes for file in node.logs if file.job is not None} - {None}
+    shared: set[tuple[str, str]] = set()
+    silent = _silent(ranks)
     ranked = {place.node for place in ranks}
-    for place in ranks:
-        if not place.logs:
-            silent[place.node] = min(place.started or 0.0, silent.get(place.node, math.inf))
-    first_silent = min(silent.values(), default=math.inf)
     members: dict[str, set[int | None]] = defaultdict(set)
     """Node -> the pids of its ranks, of their launchers and of what they have started."""
     for place in ranks:
@@ -214,26 +213,31 @@ def _loose(
             if file.job is None and file.source != "kernel":
                 reach: Reach = "node" if file.identity is None else "fleet"
                 ranks_there = node.name in ranked if reach == "node" else ranked
-                first = silent.get(node.name, math.inf) if reach == "node" else first_silent
+                first = silent.get(node.name if reach == "node" else "", math.inf)
                 grown = math.inf if file.grown_at is None else file.grown_at - node.offset_s + CLOCKS_S
-                written = first < math.inf and first <= grown and not _is_of_others(file, members[node.name])
-                found[node.name, file.path] = "none" if ranks_there and not written else reach
+                written = first < math.inf and first <= grown and not is_of_others(file, members[node.name])
+                if file.identity in own:
+                    shared.add((node.name, file.path))
+                elif ranks_there and not written:
+                    reach = "none"
+                found[node.name, file.path] = reach
         for process in node.processes:
             if process.rank is None and process.job is None:
                 found.update(((node.name, path), "none") for path in process.logs)
     # the writer of a file may have ended; it still was no rank
     for key, reach in (before or {}).items():
-        if reach == "none" and key in found:
+        if reach == "none" and key in found and key not in shared:
             found[key] = reach
     return found
 
 
-def _is_of_others(file: LogFile, members: Collection[int | None]) -> bool:
-    """Return True if only processes that are no part of a listed job have a file of one node open.
-
-    Such as the launcher of a job whose ranks are not listed yet, or that never starts one.
-    """
-    return file.identity is None and bool(file.pids) and not set(file.pids).intersection(members)
+def _silent(ranks: Iterable[RankPlace]) -> dict[str, float]:
+    """Return node ("": any) -> when the first rank there without a log was started (unix seconds)."""
+    found: dict[str, float] = {}
+    for place in ranks:
+        for node in () if place.logs else (place.node, ""):
+            found[node] = min(place.started or 0.0, found.get(node, math.inf))
+    return found
 
 
 def _place(process: Process, node: Node) -> RankPlace | None:

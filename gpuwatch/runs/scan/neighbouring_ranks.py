@@ -14,12 +14,15 @@ from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, PEER, RANK_NAMED
+from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.runs.files.excerpts.around import Around, around
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.owners import path_places
 
 ABOVE_LINES, BELOW_LINES = 3, 3
+SAME_RECORD_S = 1.0
+"""Seconds between the times of two lines from which they are records of their own."""
 MAX_ROWS = 24
 """Findings of a file that are completed."""
 OF_LAUNCHERS = ("slurm.", "launch.", "elastic.", "k8s.", "job.", "mpi.", "ray.", "train.")
@@ -66,7 +69,11 @@ def _give(rows: Sequence[Row], log: LogPath, words: Collection[str]) -> None:
         lines = around(log.path, log.packing, row["offset"], row["offset"])
         if lines is None:
             continue
-        rank = _of_process(head["process"], lines) if head else _of_block(lines, len(row["lines"]), words)
+        rank = (
+            _of_process(head["process"], lines)
+            if head
+            else _of_block(lines, len(row["lines"]), time_of(line, 0.0), words)
+        )
         if rank is not None:
             row.update(rank=rank, rank_from="index")
 
@@ -89,11 +96,16 @@ def _is_other(before: str) -> bool:
     return PEER.search(before) is not None or OTHER_COUNTS.search(before) is not None
 
 
-def _of_block(lines: Around, size: int, words: Collection[str]) -> int | None:
-    """Return the only rank that errors right above a block, or sentences about a failure below it, name."""
+def _of_block(lines: Around, size: int, at: float | None, words: Collection[str]) -> int | None:
+    """Return the only rank that errors right above a block, or sentences about a failure below it, name.
+
+    A line above with another time than `at`, that of the block, is a record of its own.
+    """
     ranks: set[int] = set()
     for text, by, reading in _read(lines.above[-ABOVE_LINES:]):
-        if reading.phrase or own_level(text) in GRAVE:
+        above_at = time_of(text, 0.0)
+        is_other = at is not None and above_at is not None and abs(at - above_at) >= SAME_RECORD_S
+        if not is_other and (reading.phrase or own_level(text) in GRAVE):
             ranks |= _named(text, by, reading, words)
     for text, by, reading in _read(lines.below[size - 1 : size - 1 + BELOW_LINES]):
         if reading.phrase:
