@@ -47,13 +47,17 @@ def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(
     with job(cluster, session, tmp_path / "job", "quiet", "--nowhere", nodes=("n2",), quiet=True) as run:
         node = session.fleet.nodes["n2"]
         with cluster["n2"].unreachable():
-            run.until(lambda: node.link.phase != "live")
+            run.until(lambda: node.link.phase != "live", 90.0)
             end(run.launchers[0])
-        run.until(lambda: unwatched_ends.CODE in [code for code, _, _ in run.named()])
+        run.until(lambda: unwatched_ends.CODE in [code for code, _, _ in run.named()], 90.0)
         incident = next(each for each in run.incidents() if each.code == unwatched_ends.CODE)
         assert (incident.node, incident.rank, "2 ranks" in incident.headline) == ("n2", None, True)
         kept = config_folder() / "failed_jobs.json"
-        run.until(lambda: kept.exists() and run.name in kept.read_text())
+        run.until(lambda: kept.exists() and run.name in kept.read_text(), 90.0)
         with cluster.session() as later:
             kept_as = (run.name, unwatched_ends.CODE)
-            watch(later, lambda _f, _n: kept_as in [(each.job, each.code) for each in later.book.incidents])
+            watch(
+                later,
+                lambda _f, _n: kept_as in [(each.job, each.code) for each in later.book.incidents],
+                90.0,
+            )

@@ -14,16 +14,26 @@ from tests.diagnose.watched_jobs import Watched
 from tests.fleet.jobs.two_jobs import WALL
 
 
-def outage(after: dict[str, Any], *found: dict[str, Any], nodes: int = 1) -> Watched:
-    """Ranks 0 and 1 are listed, the link is down from 62 to 90 s, and `after` (node -> ranks) are left."""
+def outage(after: dict[str, Any], *found: dict[str, Any], nodes: int = 1, flaps: bool = False) -> Watched:
+    """Ranks 0 and 1 are listed, the link is down from 62 to 90 s, and `after` (node -> ranks) are left.
+
+    `flaps`: it is down from 30 to 58 s, too.
+    """
     reported = Watched(nodes)
     ranks = [member(number, 2, variables={}) for number in range(2)]
+    if flaps:
+        running(reported, "n1", *ranks, at=20.0)
+        reported.report("n1", LinkStatus("lost", "no route to host"), at=30.0)
+        for second in range(30, 58):
+            reported.look(float(second))
+        reported.report("n1", LinkStatus("live"), at=58.0)
     running(reported, "n1", *ranks, at=60.0)
     for node in list(reported.fleet.nodes)[1:]:
         running(reported, node, at=60.0)
     reported.look(61.0)
     reported.report("n1", LinkStatus("lost", "no route to host"), at=62.0)
-    reported.look(64.0)
+    for second in range(64, 90):
+        reported.look(float(second))
     reported.report("n1", LinkStatus("live"), at=90.0)
     for each in found:
         reported.find("n1", "/logs/0.log", **each)
@@ -60,3 +70,12 @@ def test_ranks_that_are_gone_after_an_outage_are_told_once_with_both_times() -> 
 )
 def test_nothing_is_told_of_what_is_known(after: dict[str, Any], found: list[dict[str, Any]]) -> None:
     assert told(outage(after, *found)) == []
+
+
+def test_ranks_that_ended_lead_over_the_outages_of_their_node() -> None:
+    """The alert of the node's loss began with the first outage."""
+    reported = outage({}, flaps=True)
+    (lost,) = [each for each in reported.book.alerts.values() if each.code == "node_lost"]
+    assert lost.first < WALL + 60
+    (incident,) = reported.book.incidents
+    assert (incident.code, incident.node, incident.rank) == (CODE, "n1", None)

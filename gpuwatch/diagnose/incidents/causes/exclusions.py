@@ -23,6 +23,7 @@ from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S, is_own_error
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
+from gpuwatch.diagnose.missing_ranks.unwatched_ends import CODE as UNWATCHED_END
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import (
@@ -237,6 +238,16 @@ def _ends_mute(alert: Alert, among: Candidates) -> bool:
     return any(at <= latest for rank, at in among.raised.items() if rank != alert.rank)
 
 
+def _is_outage(alert: Alert, among: Candidates) -> bool:
+    """Return True for the loss of a node that answered again, in the same boot, without a job's ranks.
+
+    The node did not fail, and its alert may have begun with an earlier outage.
+    """
+    return alert.code == "node_lost" and any(
+        each.code == UNWATCHED_END and each.node == alert.node for each in among.alerts
+    )
+
+
 def _is_code(status: object) -> bool:
     """Return True for the exit code of a program, or an unknown one; False for a signal."""
     return not isinstance(status, int) or 0 < status < SHELL_SIGNAL
@@ -251,6 +262,7 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
         Exclusion("no error", _is_mild),
         Exclusion("barrier of another rank than 0", _is_other_sides_barrier),
         Exclusion("abort by a watchdog", _is_torn_down),
+        Exclusion("outage in which ranks ended", _is_outage),
         Exclusion("end of an unknown rank below a time-out", _is_below_wait),
     ),
     (Exclusion("stopped by its launcher", _is_signalled),),

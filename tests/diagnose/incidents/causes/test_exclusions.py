@@ -47,6 +47,10 @@ EXAMPLES: dict[str, tuple[Alert, tuple[Alert, ...]]] = {
         alert("rank.exit_error", 602, None, "first"),
         (alert("c10d.store_wait_timeout", 600, None, "first"), ECC),
     ),
+    "outage in which ranks ended": (
+        alert("node_lost", 0, severity="critical", kernel=True),
+        (alert("job.unwatched_end", 1),),
+    ),
     "stopped by its launcher": (alert("launch.agent_signalled", 2, 4), (ECC,)),
     "aftermath of a time-out": (alert("cuda.launch_failure", 640, 6, "first"), (TIMEOUT, ECC)),
     "error that its rank survived": (
