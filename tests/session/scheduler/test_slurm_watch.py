@@ -119,7 +119,10 @@ def test_a_controller_that_hangs_fails_or_prints_garbage_delays_no_update(
             for _ in range(100):
                 watch.update(fleet, time.monotonic())
             assert fleet.scheduler.nodes == {}
-            program.write_text(good)
+            replacement = scontrol / "good"
+            replacement.write_text(good)
+            replacement.chmod(0o755)
+            replacement.replace(program)  # the old one may run: it cannot be written
         until(lambda: "node002" in fleet.scheduler.nodes, fleet, watch)
     finally:
         watch.close()
