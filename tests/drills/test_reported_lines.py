@@ -58,9 +58,12 @@ def test_copied_logs_tell_the_time_of_their_lines(
             def found() -> list[Incident]:
                 return [each for each in session.book.incidents if "night" in str(each)]
 
-            watch(session, lambda _fleet, _now: bool(found()), seconds=90.0)
+            def culprits() -> list[tuple[str | None, int | None]]:
+                return [(each.job, each.rank) for each in found()]
+
+            watch(session, lambda _fleet, _now: ("undated", 1) in culprits())
             watch(session, lambda _fleet, _now: all(job.searched for job in session.book.ended_jobs))
-            assert [(each.job, each.rank) for each in found()] == [("undated", 1)]
+            assert culprits() == [("undated", 1)]
             assert "(undated)" in found()[0].headline
     finally:
         end(shell)
