@@ -54,9 +54,17 @@ def messages(
     return found, proof
 
 
-known_messages = lru_cache(maxsize=256)(messages)
-"""`messages` for lines above many others: each of a thousand errors is read with those before it."""
+known_messages = lru_cache(maxsize=512)(messages)
+"""`messages` for lines above many others: each of a thousand errors is read with those before it.
+
+The results are cached, so do not modify them.
+"""
 CLEARED.append(known_messages.cache_clear)
+
+
+def last_message(line: bytes, local_ranks: bool = False) -> "tuple[str, Speaker]":
+    """Return (last message of a physical line, its writer), as `known_messages` has them."""
+    return known_messages(line, local_ranks)[0][-1]
 
 
 def _take(

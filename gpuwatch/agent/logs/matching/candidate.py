@@ -7,6 +7,7 @@ from ..lines.normalise import (
     is_wrapped,
     joined,
     known_messages,
+    last_message,
     may_be_wrapped,
     messages,
 )
@@ -68,7 +69,7 @@ class CandidateLine(object):
         for before in reversed(above):  # this may be the second or third line of a broken record
             if not may_be_wrapped(before):
                 break
-            head, who = known_messages(before, local_ranks)[0][-1]
+            head, who = last_message(before, local_ranks)
             if not is_wrapped(head):
                 break
             text, by = joined(head, text), who
@@ -101,7 +102,7 @@ def _is_quoted(stated: "tuple[str, Speaker]", record: "str | None", chunk: "Chun
     if record is not None:
         return is_source(message, record)
     for line in reversed(chunk.above(start, MAX_BETWEEN)):
-        text, who = known_messages(line, False)[0][-1]
+        text, who = last_message(line)
         if not differ(who, by):
             return is_source(message, text)
     return False

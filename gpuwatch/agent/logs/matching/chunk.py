@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import islice
 
 from ...masking.secret_phrases import masked_lines
-from ..lines.normalise import messages
+from ..lines.normalise import last_message, messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, line_text, scrubbed, unmasked_text
 from ..lines.timestamps import EARLY, local_day, may_have_time, time_of
@@ -42,12 +42,6 @@ _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
     r"|(?:[A-Za-z_]\w*\.){0,8}[A-Z][^\Wa-z]*[a-z]\w*(?::|$)"
 )
-
-
-@lru_cache(maxsize=CACHED_LINES)
-def _last_message(line: bytes) -> "tuple[str, Speaker]":
-    """Return (last message of a physical line, its writer); they are cached, so do not modify them."""
-    return messages(line)[0][-1]
 
 
 @lru_cache(maxsize=CACHED_LINES)
@@ -246,7 +240,7 @@ class Chunk(object):
         fields: dict[str, Any] = {}
         when = ""
         for line in reversed(self.above(start, 7)):
-            text = messages(line)[0][-1][0]
+            text, _ = last_message(line)
             found = _ROW.match(text)
             if found is None:
                 entry = _ENTRY.match(text)
@@ -304,7 +298,7 @@ class Chunk(object):
         if self.clean.rfind(_TRACEBACK, 0, start) < 0 and _TRACEBACK not in self._past:
             return lines
         for raw in self._upwards(start, 3 * MAX_TRACEBACK):
-            text, who = _last_message(raw)
+            text, who = last_message(raw)
             if differ(who, by):
                 continue
             lines.append(line_text(raw))

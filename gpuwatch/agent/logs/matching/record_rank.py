@@ -5,7 +5,7 @@ from itertools import chain
 
 from ..lines.levels import GRAVE, own_level
 from ..lines.line_ranks import line_ranks, record_ranks
-from ..lines.normalise import known_messages, messages
+from ..lines.normalise import last_message, messages
 from ..lines.prefixes import differ
 from ..lines.splitter import line_text
 
@@ -55,7 +55,7 @@ def _upwards(lines: "list[bytes]", inside: "list[tuple[str, Speaker]]") -> "Iter
 
     Lines whose prefix names their rank are left out, unless they begin a traceback or a logger wrote them.
     """
-    for text, who in chain(reversed(inside), (known_messages(raw, False)[0][-1] for raw in reversed(lines))):
+    for text, who in chain(reversed(inside), (last_message(raw) for raw in reversed(lines))):
         if who.rank is None or _BEGIN.search(text) or _LOGGED.search(text):
             yield text, who
 
