@@ -143,9 +143,9 @@ class ReportedAlerts:
         return bool(self._sources)  # which node is trusted depends on where the ranks run
 
     def _has_new_files(self, fleet: Fleet) -> bool:
-        """Return True if a file of no known job is listed of which it is open yet whose ranks may write it.
+        """Return True if a file without a known job is listed that the places do not cover yet.
 
-        A line of it would else be given to the only job of its node.
+        Without new places its lines would be given to the only job of its node.
         """
         if fleet.logs_version == self._logs_version:
             return False

@@ -6,7 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TypeAlias
 
@@ -323,11 +323,3 @@ def _shown(folder: str) -> str:
     while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):
         kept += 1
     return "/".join(parts[-kept:]) or "/"
-
-
-def is_of_others(file: LogFile, members: Collection[int | None]) -> bool:
-    """Return True if only processes that are no part of a listed job have a file of one node open.
-
-    Such as the launcher of a job whose ranks are not listed yet, or that never starts one.
-    """
-    return file.identity is None and bool(file.pids) and not set(file.pids).intersection(members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import TypeVar
@@ -248,3 +248,11 @@ def home(path: str) -> str:
     ):
         folders.pop()
     return "/".join(folders)
+
+
+def is_of_others(file: LogFile, members: Collection[int | None]) -> bool:
+    """Return True if only processes that are no part of a listed job have a file of one node open.
+
+    Such as the launcher of a job whose ranks are not listed yet, or that never starts one.
+    """
+    return file.identity is None and bool(file.pids) and not set(file.pids).intersection(members)

@@ -15,8 +15,9 @@ from gpuwatch.fleet.jobs.contested_ranks import (
     is_contradicted,
     still_contested,
 )
-from gpuwatch.fleet.jobs.ended_files import is_ended, is_of_others
+from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
+from gpuwatch.fleet.jobs.job_files import is_of_others
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LOCALHOST, Process

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 MARGIN = "margin"
 """The packing name of a plain file with a margin."""
@@ -96,7 +96,7 @@ def without_margin(pieces: Iterator[bytes]) -> Iterator[bytes]:
     first = next(pieces, b"")
     form = form_of(first)
     held = b""
-    for piece in _chained(first, pieces):
+    for piece in chain([first], pieces):
         if form is None:
             yield piece
             continue
@@ -107,11 +107,6 @@ def without_margin(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(_bare(form, line) for line in data[:cut].splitlines(keepends=True))
     if held and form is not None:
         yield _bare(form, held)
-
-
-def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from pieces
 
 
 def _bare(form: re.Pattern[bytes], line: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Finds the rank of a file by what its process prints once about itself. Pure.
 
 Processes of one job print the same lines. A line that each file has, and in which one number differs, from 0
-to the number of files less one, tells each file's process, whatever its words are. In few files, the words
+to the number of files less one, numbers each file's process, whatever its words are. In few files, the words
 decide: `jax.process_index() = 3`, `JOB_COMPLETION_INDEX=2`, `Prozess 5 von 8`.
 """
 
@@ -22,7 +22,7 @@ MAX_CHARS = 240
 MANY_FILES = 4
 """Files from which numbers from 0 on are no coincidence, whatever the words before them are."""
 _STATED = re.compile(
-    r"(?i)(?<![a-z_.])(?:(?:jax\.)?process[ _]?index(?:\(\))?|process[ _]rank|jax\.process_index\(\)"
+    r"(?i)(?<![a-z_.])(?:(?:jax\.)?process[ _]?index(?:\(\))?|process[ _]rank"
     r"|dmlc_worker_id|paddle_trainer_id|flux_task_rank|pals_rankid)['\"]?\s{0,3}(?:[:=]|is)\s{0,3}['\"]?(?P<n>\d{1,5})(?![\d.])"
 )
 """A statement of the process's own number in the job."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.tui.incidents.evidence_location import LogLocation, alert_with_line, location_of
 from gpuwatch.tui.model.alert_snapshot import severity_shown, sign_shown
@@ -47,12 +46,9 @@ class CauseLines(RebuiltPage, can_focus=False):
         """Monotonic time from which the request may be repeated."""
         self._interval_s = AGAIN_S
 
-    def _incident(self) -> Incident | None:
-        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
-
     def location(self) -> LogLocation | None:
         """Return the line that proves the shown incident; None if it has none."""
-        incident = self._incident()
+        incident = self.view_state.snapshot.incident(self.ident)
         alert = alert_with_line(incident) if incident else None
         return None if alert is None else location_of(alert)
 
@@ -106,7 +102,7 @@ class CauseLines(RebuiltPage, can_focus=False):
         rows: list[Row] = []
         for line in lines[begin : begin + room]:
             sign, style = "", self.look.dim
-            if line.offset == location.offset and (incident := self._incident()):
+            if line.offset == location.offset and (incident := self.view_state.snapshot.incident(self.ident)):
                 sign = self.look.glyph(sign_shown(incident))
                 style = self.look.severity[severity_shown(incident)]
             rows.append((Segment(f" {sign:1} ", style), Segment(fit(line.text, width - 4), style)))

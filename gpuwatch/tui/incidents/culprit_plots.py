@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.gpu_plots import WINDOWS, GpuPlotsPage
@@ -20,12 +19,9 @@ class CulpritPlots(GpuPlotsPage):
         self.ident: str | None = None
         """Id of the shown incident; None: there is none."""
 
-    def _incident(self) -> Incident | None:
-        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
-
     def selected(self) -> tuple[NodeView, Gpu] | None:
         """Return the GPU of the incident with its node; None if the incident names none."""
-        incident = self._incident()
+        incident = self.view_state.snapshot.incident(self.ident)
         if incident is None or incident.node is None or incident.gpu is None:
             return None
         view = self.cockpit.overview.views.get(incident.node)
@@ -35,6 +31,6 @@ class CulpritPlots(GpuPlotsPage):
 
     def window(self) -> tuple[float, str]:
         """Return the shortest window that contains the start of the incident, else the longest."""
-        incident = self._incident()
+        incident = self.view_state.snapshot.incident(self.ident)
         age = self.view_state.wall() - incident.first if incident else 0.0
         return next((each for each in WINDOWS if age < each[0]), WINDOWS[-1])

@@ -121,7 +121,7 @@ class IncidentPage(ItemPage):
 
     def incident(self) -> Incident | None:
         """Return the shown incident; None if there is none."""
-        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
+        return self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
         return id(self.view_state.snapshot), self.ident

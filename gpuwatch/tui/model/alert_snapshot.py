@@ -116,8 +116,8 @@ class AlertSnapshot(Struct, frozen=True):
         """Text about the `error_lines`: `3 error lines not matched by any rule`."""
         return f"{plural(self.error_lines, 'error line')} not matched by any rule"
 
-    def incident(self, ident: str) -> Incident | None:
-        """Return the incident with this id; None if there is none."""
+    def incident(self, ident: str | None) -> Incident | None:
+        """Return the incident with this id; None if there is none. `ident`: None: no incident is shown."""
         return next((each for each in self.incidents if each.id == ident), None)
 
     def at(self, node: str, gpu: int | None = None) -> list[Alert]:

@@ -241,17 +241,17 @@ class ActiveProblems(MultiLinePage):
         ]
         lines = len(parts) - len(functions) + sum(map(len, rows_of))
         self.least_lines = lines
-        told = {entry.remedy for entry in self.entries[self.at : self.at + 1]}
+        remedies = {entry.remedy for entry in self.entries[self.at : self.at + 1]}
         for index, entry in enumerate(self.entries[:most]):
             if index == self.at:
                 continue
-            new = entry if entry.remedy not in told else replace(entry, remedy="")
+            new = entry if entry.remedy not in remedies else replace(entry, remedy="")
             whole = functions[index](new, True, False)
             lines += len(whole) - len(rows_of[index])
             if lines > self.size.height - SPARE_LINES:
                 break
             rows_of[index] = whole
-            told.add(entry.remedy)
+            remedies.add(entry.remedy)
         rows: list[Row] = []
         waiting = iter(rows_of)
         for part in parts:
