@@ -53,7 +53,7 @@ def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(
         incident = next(each for each in run.incidents() if each.code == unwatched_ends.CODE)
         assert (incident.node, incident.rank, "2 ranks" in incident.headline) == ("n2", None, True)
         kept = config_folder() / "failed_jobs.json"
-        run.until(lambda: kept.exists() and run.name in kept.read_text(), 90.0)
+        run.until(lambda: kept.exists() and f"{unwatched_ends.CODE}@{run.name}" in kept.read_text(), 90.0)
         with cluster.session() as later:
             kept_as = (run.name, unwatched_ends.CODE)
             watch(
