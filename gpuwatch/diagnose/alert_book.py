@@ -263,7 +263,7 @@ class AlertBook:
     def unsilence(
         self, code: str, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> None:
-        """Remove the silence with exactly these values."""
+        """Remove the silence with exactly these values, whatever its end."""
         self._marks.unsilence(Silence(code, node, gpu, rank))
         self._mark_now()
 
@@ -273,7 +273,7 @@ class AlertBook:
         self._mark_now()
 
     def take_earlier(self, jobs: Sequence[EarlierJob]) -> None:
-        """Add the failures of ended jobs that an earlier session recorded."""
+        """Replace the ended jobs, with their failures, that an earlier session recorded."""
         self._earlier = EarlierJobsWatch(jobs)
         self._mark_now()
 

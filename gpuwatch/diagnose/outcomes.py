@@ -71,10 +71,10 @@ class Outcomes:
         now: float,
         wall: float,
     ) -> bool:
-        """Record the newest steps of the ranks that logged errors.
+        """Record the newest steps of the ranks that logged errors, and the attempts and restarts of jobs.
 
-        Returns True if a judgement would differ: a rank went on, a job resumed, or an incident closes
-        or reopens. `wall`: unix seconds.
+        Returns True if a judgement would differ: a rank went on, a job resumed, an outcome was decided,
+        or an incident closes or reopens. `wall`: unix seconds.
         """
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
@@ -115,7 +115,7 @@ class Outcomes:
         return with_interruption(with_undecided(self._settled, self._undecided))
 
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
-        """Return the incidents; those that a later attempt of their job ended are closed.
+        """Return the incidents with their jobs' restart counts; those that a later attempt ended are closed.
 
         `wall`: unix seconds.
         """

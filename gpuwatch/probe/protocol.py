@@ -233,7 +233,7 @@ AnyNodeMessage: TypeAlias = (
     | Leaving
 )
 
-# ---- what a node is reported
+# ---- what a node receives
 
 
 class Order(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True, kw_only=True):

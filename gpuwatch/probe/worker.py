@@ -37,7 +37,8 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
         stdout: Where the lines go; see `protocol`.
 
     Returns:
-        0 after `Stop`, 1 if torch could not be imported or the conductor is gone.
+        0 after `Stop` or without a `Prepare`; 1 if torch cannot be imported, the store cannot be started, or
+        stdin ended.
     """
     began = time.monotonic()
     if config.get("deadline_s"):

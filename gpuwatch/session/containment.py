@@ -55,7 +55,10 @@ class Containment:
     def apply(self, arrival: Arrival) -> None:
         """Apply one arrival to the fleet.
 
-        If that fails or takes too much CPU time, close the node's link instead.
+        If that fails or has taken too much CPU time, close the node's link.
+
+        Raises:
+          Exception: raised by a change of the link itself.
         """
         began = monotonic()
         if began - self._marked_at > MARK_S:

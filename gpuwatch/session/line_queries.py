@@ -138,7 +138,7 @@ class LineQueries:
         self._silent_version = -1
         self._budgets: dict[str, TokenBucket] = {}
         self.waiting = False
-        """True while there are errors with outstanding or postponed requests."""
+        """True while requests are open, or postponed because their node has `MAX_OPEN` open ones."""
 
     def update(self) -> None:
         """Process the answers, and request lines for errors that are new or whose file has grown.

@@ -115,7 +115,7 @@ class RequestSender(LineRequester):
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """Request the settings of a node's ranks (`wire.NodeSettings`), and which nodes it can reach."""
+        """Request the settings of a node's ranks (`wire.NodeSettings`), and whether it can connect to `reach`."""
         request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
@@ -213,7 +213,7 @@ class RequestSender(LineRequester):
             stream.fail("the node is not connected, or has no agent that reads files")
 
     def _link_changed(self, node: str, link: LinkStatus) -> None:
-        """Handle a lost link: tails wait for the next connection, all other open requests fail."""
+        """Handle a new phase of a link: tails resume when it is live; other requests fail when it is lost."""
         if link.phase == "lost":
             for asked in [one for one in self.fleet.asked.values() if one.node == node]:
                 asked.error = "the link was lost: " + link.reason

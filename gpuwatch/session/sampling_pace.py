@@ -53,7 +53,7 @@ class SamplingPace:
     def update(self, now: float) -> None:
         """Measure the CPU time every 10 s and change the interval; call this with each poll.
 
-        `now`: monotonic.
+        `now`: monotonic. Does nothing for few nodes (`least_nodes`) and for the demo.
         """
         nodes = self._fleet.plan.nodes
         if len(nodes) < self._least_nodes or nodes[0].link == "demo":

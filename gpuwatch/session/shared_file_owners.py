@@ -45,7 +45,7 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
 def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str]) -> list[str]:
     """Return the paths on a node that another node's agent follows, sorted.
 
-    A file that the node's own ranks write, or last wrote, is never among them.
+    A file that processes of the node write, or its ranks last wrote, is never among them.
     """
     return sorted(
         file.path
@@ -68,7 +68,7 @@ class SharedSearches:
         self._reported: dict[str, tuple[float, list[str]]] = {}
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Assign folders whose node is missing or disconnected to the first node that lists them."""
+        """Assign folders without a connected node to the first that lists them; send each node its folders."""
         live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
         seen = {
             name: {each.path: fleet.identities.identity(name, each.identity) for each in node.shared_folders}

@@ -1,4 +1,4 @@
-"""The actions that are possible on a node, GPU, rank or job, least disruptive first. Pure."""
+"""The actions that are possible on a node, GPU, rank or job. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ SIGNALS: tuple[tuple[ActionKind, str, tuple[str, ...]], ...] = (
 
 
 def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
-    """Return the actions for a target. An action is left out if one of its values is malformed."""
+    """Return the actions for a target, in the order node, jobs, ranks, GPU.
+
+    An action is left out if one of its values is malformed, and for ranks that save or evaluate.
+    """
     node = fleet.nodes.get(target.node or "")
     chosen = _ranks(target, fleet, node)
     found: list[Action] = []
@@ -50,7 +53,7 @@ def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
 def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[Node, Process]]:
     """Return the node and process of each rank of the target, ordered by rank number.
 
-    At most MAX_RANKS, without zombie processes.
+    At most MAX_RANKS, without zombie processes; none if the target has neither a known node nor a rank.
     """
     nodes = [node] if node is not None else list(fleet.nodes.values()) if target.rank is not None else []
     uuids = {gpu.info.uuid for each in nodes for gpu in each.gpu_list() if gpu.info.index == target.gpu}
@@ -69,7 +72,7 @@ def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[
 
 
 def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
-    """Yield the action that drains a node, if its labels or one of its ranks name a Slurm job.
+    """Yield the action that drains a node, if its labels or one of its processes show that Slurm runs it.
 
     A name in the hosts file can be another machine's in Slurm: the name that the ranks or the node itself
     report must then be the same.
@@ -97,7 +100,7 @@ def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
 def _pod(node: Node, fleet: Fleet) -> Iterator[Action]:
     """Yield the actions that cordon the machine of a pod, and that delete the pod.
 
-    The pod's controller starts a new one.
+    Either is left out if its name is malformed. The pod's controller, if it has one, starts a new one.
     """
     labels: Mapping[str, str] = node.spec.labels
     machine, pod = value("object", labels["kube_node"]), value("object", node.name)
@@ -134,7 +137,10 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
 
 
 def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) -> Iterator[Action]:
-    """Yield the actions that end the process of a rank by SIGTERM and, with `also_kill`, by SIGKILL."""
+    """Yield the actions that end a rank by SIGTERM and, with `also_kill`, by SIGKILL.
+
+    None if commands cannot be run on the node.
+    """
     pid, rank = value("pid", process.pid), value("rank", process.rank)
     if pid is None or rank is None or not _carries_commands(node):
         return
@@ -156,7 +162,10 @@ def _carries_commands(node: Node) -> bool:
 
 
 def _reset(node: Node, gpu: int) -> Iterator[Action]:
-    """Yield the action that resets a GPU; the driver refuses it while a process holds the GPU."""
+    """Yield the action that resets a known GPU, unless the node is a pod or runs no commands.
+
+    The driver refuses the reset while a process holds the GPU.
+    """
     name = value("node", node.name)
     known = next((each for each in node.gpu_list() if each.info.index == gpu), None)
     uuid = None if known is None else value("gpu_uuid", known.info.uuid)

@@ -45,9 +45,9 @@ def as_alert(node: str, condition: Condition, since: float, wall: float) -> Aler
 
 
 def on_its_rank(alert: Alert, where: RankIndex) -> Alert:
-    """Return the alert of a GPU, with the rank and job that used the GPU when the alert began.
+    """Return the alert of a GPU, with the rank and job that used the GPU at its last report.
 
-    The alert is unchanged if no rank is known.
+    For an Xid: at its first. The alert is unchanged if no rank is known.
     """
     at = alert.first if alert.code == "xid" else alert.last
     place = None if alert.gpu is None else where.by(alert.node, "gpu", alert.gpu, at=at)

@@ -17,7 +17,7 @@ def alert_of_event(
 ) -> Alert | None:
     """Return an alert for an Xid, SXid, ECC event, reboot, failed rank or killed launcher.
 
-    None: another event (a condition reports it), or the end of a process that is no known rank.
+    None: another event (a condition reports it), or an end for which `rank_ends` gives no alert.
     `offset_s`: clock of the node minus the clock of this machine.
     """
     if event.event == RANK_ENDED:

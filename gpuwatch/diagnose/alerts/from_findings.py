@@ -220,14 +220,14 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _is_raised(finding: Finding) -> bool:
-    """Return True if a grave finding is an exception that nothing caught: it ended its process."""
+    """Return True if an error is an uncaught Python exception, or stands below a traceback."""
     above = finding.lines[: finding.key]
     raised = EXCEPTION.match(finding.key_line) or any(TRACEBACK in line for line in above)
     return finding.severity in ("error", "critical") and bool(raised)
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """Return the job that a finding names, else that of its rank.
+    """Return the job that a finding names, else that of its rank, else that of a Slurm line; None: unknown.
 
     `by_driver`: the line is of kernel or driver; on live nodes such a line names no job.
     """
@@ -242,12 +242,15 @@ def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
 
 
 def _mark(text: str) -> str:
-    """Return the CRC-32 of a line in hexadecimal: a rewritten file does not report an old finding again."""
+    """Return the CRC-32 of a line in hexadecimal; it tells lines at one offset of a rewritten file apart."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 def merge_repeat(known: Alert, alert: Alert) -> Alert:
-    """Merge two reports of one finding: the newer alert with the more precise time and the higher count."""
+    """Return `alert`, a later report of the finding of `known`, with the better time and the higher count.
+
+    The better time and proof are those of the report whose line has a time, else the earlier ones.
+    """
     better = known if (known.timed, -known.first) > (alert.timed, -alert.first) else alert
     return structs.replace(
         alert,

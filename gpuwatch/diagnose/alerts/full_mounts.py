@@ -68,7 +68,7 @@ def _with_mount(alert: Alert, disks: Disks) -> Alert:
 
 
 def _of_path(line: str, disks: Sequence[Disk]) -> Disk | None:
-    """Return the file system of the path in an error line.
+    """Return the file system of the first path after the words of an error (`No space left`, ...).
 
     None if it has space left, is `/` or is unknown.
     """

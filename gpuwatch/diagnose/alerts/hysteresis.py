@@ -115,7 +115,7 @@ class Hysteresis:
         }
 
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
-        """Record all conditions that hold on a node now; earlier ones that are not among them no longer hold.
+        """Record all conditions that hold on a node now; forget the others unless their alert fires.
 
         `wall`: unix seconds.
         """
@@ -142,7 +142,8 @@ class Hysteresis:
     def turn(self, now: float, wall: float) -> bool:
         """Raise alerts whose hold time is over and end those whose clear time is; return True if one changed.
 
-        Call it after `see` for the checked nodes; conditions of other nodes keep their state.
+        A firing alert takes a changed severity. Call it after `see` for the checked nodes; conditions of
+        other nodes keep their state.
 
         `wall`: unix seconds.
         """

@@ -68,7 +68,10 @@ class OperatorMarks:
             self._acknowledged.pop(alert.id, None)
 
     def restore_acknowledged(self, marks: Iterable[Acknowledgement], wall: float) -> None:
-        """Replace all acknowledgements by those of all cockpits. `wall`: unix seconds."""
+        """Replace all acknowledgements by those of all cockpits; ignore those from the future.
+
+        That is, later than `wall` (unix seconds) by more than `AHEAD_S`.
+        """
         self._began = wall if self._began is None else self._began
         earlier, self._acknowledged = self._acknowledged, {}
         for mark in marks:

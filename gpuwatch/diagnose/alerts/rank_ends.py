@@ -62,7 +62,7 @@ def alert_of_end(
 def alert_of_launcher(node: str, event: Event, where: RankIndex, offset_s: float) -> Alert | None:
     """Return the alert for a launcher that a signal killed, or that crashed.
 
-    None: it ended otherwise (an exit code follows the failure of a rank), or its ranks are unknown.
+    None: it ended otherwise (an exit code follows the failure of a rank), or no single job of it is known.
     `offset_s`: the node's clock minus ours.
     """
     at = event.t - offset_s
@@ -90,7 +90,7 @@ def alert_of_launcher(node: str, event: Event, where: RankIndex, offset_s: float
 
 
 def class_of(status: int) -> str:
-    """Return the failure class of an exit code; a negative status is a signal number."""
+    """Return the failure class of an exit status; a signal is a negative status or 128 plus its number."""
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
         return TERMINATED

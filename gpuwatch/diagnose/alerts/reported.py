@@ -158,7 +158,7 @@ class ReportedAlerts:
         )
 
     def _take_ended_files(self, fleet: Fleet, offset_s: float) -> bool:
-        """Read the logs of ended jobs again; return True if there are other files, or other ranks in them.
+        """Collect the logs of ended jobs and the ranks in them; return True if these differ from before.
 
         `offset_s`: unix seconds minus the fleet's clock.
         """
@@ -297,7 +297,7 @@ class ReportedAlerts:
 
 
 def _stays_resolved(known: Alert | None, alert: Alert) -> bool:
-    """Return True if `known` is resolved, and `alert` is no later report of the same job.
+    """Return True if `known` is resolved, and `alert` is of the same job and not later.
 
     Its time may differ by APART_S: the offset of the node's clock may have changed.
     """

@@ -45,7 +45,7 @@ class LastingIds:
         """Return the incidents with their ids, numbers and hang checks.
 
         An incident takes these from the earlier one with which it shares most alerts; a new one gets
-        the next number.
+        the next number. The hang check is the newest of all earlier incidents whose alerts it contains.
         """
         taken: set[str] = set()
         numbers: dict[str, tuple[str, int]] = {}

@@ -40,7 +40,7 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """Return the finding; None if its line does not report the trouble that its words name.
 
     A line of level ERROR or above then remains a finding of the rule for unexplained errors. A loss in
-    general words gets the failure class of what is lost.
+    general words gets the failure class of what is lost. Findings of rules without signs stay unchanged.
     """
     finding = found.finding
     if finding.rule == SIGNED:
@@ -78,7 +78,7 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
 
 
 def _on_its_host(found: LocatedFinding) -> LocatedFinding:
-    """Return the finding; one about a part of a machine gets the host that its line names."""
+    """Return the finding; one about a part of a machine of unknown host gets the host that its line names."""
     finding = found.finding
     named = _ON_HOST.search(finding.key_line) if finding.rule.startswith(OF_MACHINES) else None
     if found.node is not None or finding.host is not None or named is None or not may_be_host(named["name"]):
@@ -87,7 +87,10 @@ def _on_its_host(found: LocatedFinding) -> LocatedFinding:
 
 
 def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
-    """Return the finding as an unexplained error; None if its line is no error by its level and wording."""
+    """Return the finding as an unexplained error; None if its line is no error by its level and wording.
+
+    It has the severity `warning`, or `info` if the line says that the program continues.
+    """
     finding = found.finding
     line = finding.key_line
     rule = packs.by_id.get(UNEXPLAINED)

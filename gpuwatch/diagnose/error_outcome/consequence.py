@@ -65,7 +65,8 @@ def without_harm(
 
     A fault that passed becomes `info` if no failure may have followed from it. A line that announces a
     fallback (another transport, a retry) is at most a warning if the log continues, and so is a line of
-    level WARNING about other ranks.
+    level WARNING about other ranks. A time limit soon after a checkpoint becomes a warning. Errors that the
+    hardware corrected become `info` if nothing failed, and a failed save if a later checkpoint was written.
 
     Args:
         alerts: The alerts, with the severities that later steps gave them.
@@ -84,6 +85,7 @@ def with_reported_outcome(
     """Return the alerts of live logs, with lower severity where they had no effect.
 
     A line that announces a fallback (another transport, a retry) becomes a warning if its log continues.
+    Corrected errors, time limits and failed saves that fire are lowered as by `without_harm`.
 
     Args:
         alerts: The alerts, with the severities that later steps gave them.
@@ -151,7 +153,10 @@ def _is_made_up_for(alert: Alert, saves: Sequence[float]) -> bool:
 
 
 def _may_follow(failure: Alert, fault: Alert) -> bool:
-    """Return True if a failure may result from a fault: not older, and at most AFTERMATH_S later."""
+    """Return True if a failure may result from a fault: it has no time, or one that fits.
+
+    It must not be over 1 s older than the fault, and begin at most AFTERMATH_S after its last report.
+    """
     return not failure.timed or -1.0 <= failure.first - fault.first <= AFTERMATH_S + fault.last - fault.first
 
 

@@ -172,7 +172,7 @@ def _breaks_off(alert: Alert, track: StepTrack) -> bool:
 
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
-    """Return True if these steps advance; for a numeric alert the last ones must also be finite."""
+    """Return True if at least PROOF_STEPS steps advance; for a numeric alert the last must be finite, too."""
     if alert.code.startswith("num.") and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
@@ -185,7 +185,10 @@ def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
 
 
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
-    """Return True if the later steps were printed after the alert, not just flushed from a buffer."""
+    """Return True if the later steps were printed after the alert, or the alert ended no process.
+
+    Steps that were only flushed from the buffer of a dead process prove nothing.
+    """
     if alert.timed and all(mark.at is not None for mark in later[:PROOF_STEPS]):
         return True
     if not alert.timed and alert.bound == "before":
@@ -223,7 +226,7 @@ def _follows(alert: Alert, end: Alert) -> bool:
 
 
 def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
-    """Return True if a process of the alert's rank or file died after the training logged its `end`."""
+    """Return True if a process of the alert's rank or file died, and `end` is not known to be later."""
     return death.id != alert.id and _same_file_or_rank(death, alert) and not _follows(death, end)
 
 
@@ -251,7 +254,10 @@ def may_recover(alert: Alert) -> bool:
 
 
 def lasts(alert: Alert) -> bool:
-    """Return True if no later step resolves the alert: a lasting fault, no log line, or recovered already."""
+    """Return True if no later step resolves the alert.
+
+    It is a lasting fault, no log line, a report of success, or recovered already.
+    """
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert in FINISHED or alert.recovered:
         return True

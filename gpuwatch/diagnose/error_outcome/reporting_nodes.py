@@ -55,7 +55,7 @@ class ReportingNodes:
 
         A rank that another node lists after its own node stopped listing it may have restarted there,
         or the other node's claim may be false: a warning remains. If the alert's job is unknown, a
-        process of any job counts; if no process is known, the result is `none`.
+        process of any job counts. If no process is known, the result is `full` for a known job, else `none`.
         """
         if node is None:
             return "full"

@@ -31,12 +31,12 @@ class Explanation(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the texts below the headings, for the search."""
+        """Return the texts below the headings, joined by spaces, for the search."""
         return " ".join(each.text for each in self.blocks if isinstance(each, Line | Item))
 
 
 def all_explanations(rules: Mapping[str, Rule]) -> list[Explanation]:
-    """Return an explanation of each topic, metric, condition and rule, in this order."""
+    """Return an explanation of each topic, metric, condition that is no rule, and rule, in this order."""
     found = [of_topic(each, rules) for each in topics()]
     for group, meanings in metric_meanings().items():
         found += [_of_metric(group, name, each) for name, each in meanings.items()]
@@ -69,7 +69,7 @@ def _sight(each: EvidenceSource) -> Item:
 
 
 def of_rule(rule: Rule) -> Explanation:
-    """Return the explanation of a rule: meaning, next steps, and the topics that it belongs to."""
+    """Return the explanation of a rule: meaning, next steps, links, an example, and its topics."""
     blocks = (
         *titled("Why", _lines([rule.explain.strip()])),
         *titled("What to do", [Item(_in_capitals(step.strip()), n) for n, step in enumerate(rule.do, 1)]),

@@ -52,7 +52,7 @@ def answer_of(hang_report: HangReport, at: float) -> HangAnswer | None:
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
-    """Return the later of two answers about one silence; the earlier one if only that one is certain.
+    """Return the later of two answers about one silence; the earlier one if only that one settles it.
 
     If both name the same ranks in the same place, the confidence of the later one is at least medium.
     """
@@ -68,9 +68,10 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
-    """Return the verdict with the ranks that the answer names, and its evidence.
+    """Return the outside verdict, changed to the ranks that the answer names, with its evidence.
 
-    If the outside signs name other ranks more confidently, only the answer's sentence is added as evidence.
+    If the answer names none of `ranks` or no fault, or the outside signs name others more confidently, only
+    the answer's sentence is added as evidence.
     """
     outside, answered = hang.verdict, answer.hang_check.verdict
     asked = f"hang analysis: {answered.sentence}"

@@ -128,9 +128,9 @@ def verdict(
 
 
 def computes(rank: RankSigns) -> bool:
-    """Return True if the process of a rank uses half a core or more: it saves, compiles or prepares data.
+    """Return True if the process of a rank uses half a core or more, and does not wait in the kernel.
 
-    It may then continue by itself.
+    It then saves, compiles or prepares data, and may continue by itself.
     """
     return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
 
@@ -165,7 +165,7 @@ def _why_spinning(
 
 
 def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
-    """Return evidence about the power limits of GPUs whose training power is unknown: means in watts."""
+    """Return a line with the mean power of these GPUs and their mean limit (watts); empty: unknown."""
     known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
     if not known:
         return []
@@ -272,7 +272,7 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
 
 
 def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
-    """Return the verdict on a CPU job: one rank computes or waits in the kernel while the others are idle.
+    """Return the verdict on a CPU job; it names a rank if only that one waits in the kernel, or computes.
 
     None if most ranks compute: they only print seldom.
     """

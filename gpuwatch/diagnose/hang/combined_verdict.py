@@ -31,9 +31,11 @@ SHOWN_PLACES = 8
 
 
 def waiting_for(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """Return the verdict of the most confident source, with the others as evidence; None without any.
+    """Return the strongest verdict, with the others as evidence; None without any.
 
-    Two sources that name the same rank raise the confidence; different ranks lower it, and both are listed.
+    One that finds a hang is stronger than others, then one that names ranks, then the more confident one. A
+    second source that names one of its ranks (not with low confidence) raises the confidence by a level; one
+    that names other ranks of the job lowers it, and a check of both is added.
     """
     hang_report = sorted(verdicts, key=_weight, reverse=True)
     if not hang_report:
@@ -98,7 +100,7 @@ class HangReport(Struct, frozen=True):
     """Largest job first."""
     ras: tuple[Ras, ...]
     ras_verdicts: Verdict | None
-    """The verdict of NCCL RAS; None: it was not queried, or did not answer."""
+    """The strongest verdict of NCCL RAS; None: it was not queried, or did not answer."""
     ras_trouble: Mapping[str, str]
     """Node -> why NCCL RAS gave no answer there."""
     dumps: FlightEvidence | None = None
@@ -150,7 +152,7 @@ def analyze(
     flight: FlightEvidence | None = None,
     names: Mapping[str, str] = NOBODY,
 ) -> HangReport:
-    """Judge the answers to a hang query and combine the verdicts.
+    """Return the report on the answers to a hang query: the verdicts and the combined one, no next steps.
 
     Args:
         stacks: The stacks of all ranks that were queried.

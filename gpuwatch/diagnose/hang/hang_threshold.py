@@ -37,9 +37,9 @@ def pattern_of(hang: SilentHang) -> HangPattern:
 
 
 def known_pause(hang: SilentHang, pauses: Mapping[HangPattern, float]) -> float:
-    """Return how many seconds a silence of this kind may last, judged by earlier ones that ended themselves.
+    """Return how many seconds a silence of this kind may last: KNOWN_PAUSE times the longest earlier one.
 
-    0.0 if there was none. `pauses`: kind -> the longest such silence (seconds).
+    0.0 if no earlier one ended by itself. `pauses`: kind -> the longest such silence (seconds).
     """
     return KNOWN_PAUSE * pauses.get(pattern_of(hang), 0.0)
 
@@ -80,7 +80,10 @@ def hang_threshold(
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
-    """Return UUID -> median watts of each GPU while it was busy, in the ten minutes before the silence."""
+    """Return UUID -> median watts of each GPU while it was busy, in the ten minutes before the silence.
+
+    GPUs that were busy for less than a tenth of that time are left out.
+    """
     found: dict[str, float] = {}
     until = now - quiet_s
     for rank in ranks:

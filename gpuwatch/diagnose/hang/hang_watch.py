@@ -105,9 +105,9 @@ class JobState:
 
 
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
-    """Return True if the answer is certain.
+    """Return True if the answer settles who is waited for.
 
-    If only a repeated answer makes it certain, the named ranks must also be idle on GPU and CPU.
+    If it does so only because it was repeated, the named ranks must also be idle on GPU and CPU.
     """
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles

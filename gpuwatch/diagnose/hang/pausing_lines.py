@@ -46,7 +46,7 @@ def pausing_line(lines: Sequence[str]) -> str | None:
 def pausing_by_lines(files: Iterable[tuple[Sequence[int], Sequence[str]]]) -> dict[int, str]:
     """Return rank -> the announcement of its pause. `files`: the ranks that write a log, its last lines.
 
-    In a file of several ranks the line may name its rank; else it is any of them.
+    In a file of several ranks the line may name its rank; else it counts for each of them.
     """
     found: dict[int, str] = {}
     for writers, lines in files:

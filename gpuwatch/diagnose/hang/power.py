@@ -39,8 +39,8 @@ def busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
 def assumed_power(ranks: Sequence[RankSigns], usual_w: Mapping[str, float]) -> dict[str, float]:
     """Return UUID -> assumed watts in training, for busy GPUs of which nothing shows what they do.
 
-    If one of them draws over twice their median, its power is assumed for all. Otherwise a value from the
-    GPU's power limit is used, and only for GPUs below `LIMIT_SHARE` of it: those above may compute.
+    If one of them draws over twice their median, its power is assumed for all. Otherwise two thirds of the
+    GPU's power limit are, and only for GPUs below `LIMIT_SHARE` of it: those above may compute.
     """
     blind = [rank for rank in ranks if busy_with_what(rank, usual_w) and rank.power_w is not None]
     drawn = sorted(rank.power_w for rank in blind if rank.power_w is not None)

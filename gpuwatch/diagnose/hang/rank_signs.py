@@ -143,13 +143,16 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
 
 
 def _cpu_pct(process: Process) -> float | None:
-    """Return the CPU use of a process and of those that it has started: a rank waits for its tokenizers."""
+    """Return the CPU use of a process and of those that it has started, in percent of a core; None: unknown.
+
+    A rank waits for its tokenizers.
+    """
     known = [each for each in (process.cpu_pct, process.children_cpu_pct) if each is not None]
     return sum(known) if known else None
 
 
 def _busy(gpu: Gpu, fast: GpuFast, now: float) -> float | None:
-    """Return the utilization in percent, or its recent mean if that is higher.
+    """Return the utilization in percent, or its recent mean if that is higher; None: unknown.
 
     Between two batches a single sample is 0 %.
     """

@@ -85,7 +85,7 @@ def commands(
 def slurm_job(fleet: Fleet, job: str | None) -> str | None:
     """Return the Slurm job id that all ranks of the job have in their environment.
 
-    None if they differ, or if Slurm gives the id to another user than theirs.
+    None if they differ or have none, or if Slurm gives the id to another user than theirs.
     """
     ranks = [
         process

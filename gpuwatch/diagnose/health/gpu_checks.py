@@ -226,7 +226,7 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
     """Return True if the history shows the GPU busy in every known second since `since` (monotonic).
 
-    False if under half of these seconds are known, or `since` is over LOAD_KNOWN_S ago.
+    False if at most half of these seconds are known, or `since` is over LOAD_KNOWN_S ago.
     """
     if now - since > LOAD_KNOWN_S:
         return False

@@ -73,7 +73,8 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
 def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """Yield a condition if the driver lists fewer GPUs than expected (7 of 8).
 
-    A GPU that was seen and lost has a condition of its own.
+    A GPU that was seen and lost has a condition of its own. Nothing is yielded for a lost node or one whose
+    agent is starting.
     """
     if node.hello is None or node.state(now) == "lost":
         return

@@ -61,7 +61,8 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
 def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """Yield a condition if one GPU works part of the time for minutes, while its peers always work.
 
-    None is yielded if enough ranks log their steps: `straggler` is then more precise.
+    None is yielded for MIN_PEERS GPUs or more if the log of a rank is followed: `straggler` is then more
+    precise.
     """
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():

@@ -81,7 +81,7 @@ def incident_of(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
-    """Build the incident of one group, with number 0.
+    """Return the incident of one group, with number 0.
 
     `now`: unix seconds. `last_lines`: rank -> the last line that it logged, if its file is known.
     """
@@ -227,7 +227,7 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
 
 
 def by_order(alert: Alert) -> bool:
-    """Return True if the alert's rank is the index of its process among its parent's children."""
+    """Return True if the alert's rank is inferred from the order in which its process was started."""
     spawned = alert.rank_from == "index" and alert.fields.get("proc_index") is not None
     return spawned or RANK_INFERRED in alert.fields
 
@@ -241,7 +241,10 @@ def _last_activity(
 
 
 def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
-    """Return the failure class of an incident: that of its cause, else its timeouts, else its first error."""
+    """Return the failure class of an incident.
+
+    It is that of its cause, else of its timeouts, else of its first error, else `UNKNOWN`.
+    """
     if cause is not None:
         return cause.code
     if stuck is not None:

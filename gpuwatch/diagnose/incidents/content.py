@@ -73,7 +73,7 @@ def moment(at: float) -> str:
 
 
 def followers(incident: Incident) -> str:
-    """Return how many ranks only followed the first failure, with their numbers if these are known."""
+    """Return the number of ranks that only followed the first failure, as text, with the ranks if known."""
     if not incident.followers:
         return "none"
     ranks = sorted({alert.rank for alert in incident.alerts if alert.rank is not None} - {incident.rank})
@@ -117,7 +117,7 @@ def proof_place(alert: Alert, proof: Proof) -> str:
 
 
 def quotes(incident: Incident, place: Place = proof_place) -> list[Quote]:
-    """Return the evidence, that of the cause first. `place`: formats the location of a proof."""
+    """Return the quotes of `evidence`, in its order. `place`: formats the location of a proof."""
     stated: set[str] = set()
     found: list[Quote] = []
     for alert, proof in evidence(incident):
@@ -173,7 +173,7 @@ def who(entry: Moment) -> str:
 
 
 def since_cause(entry: Moment, incident: Incident) -> str:
-    """Return the time since the cause, `+30.1s`, or `after` if the line has no timestamp, only a bound."""
+    """Return the time since the cause, `+30.1s`; for a line without timestamp its bound, such as `after`."""
     if entry.bound is not None:
         return entry.bound
     return offset_text(entry.at - _zero(incident))
@@ -190,7 +190,7 @@ def _zero(incident: Incident) -> float:
 
 
 def offset_text(seconds: float) -> str:
-    """Return the time since the cause, `+30.1s` or `+12m`; `seconds` may be negative."""
+    """Return seconds since the cause as text: `+30.1s`, `-12m` or `+3h`."""
     sign = "-" if seconds < -0.05 else "+"
     size = abs(seconds)
     if size < 100:

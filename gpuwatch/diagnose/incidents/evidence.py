@@ -11,10 +11,10 @@ MAX_EVIDENCE = 40
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """Return the incident's proofs, each with its alert: all proofs of the cause, then one per further class.
+    """Return the incident's proofs, each with its alert: all of the cause, then one per class of the others.
 
-    The exception that ended the cause's rank comes before its end. Of the further classes, alerts of the
-    cause's rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
+    The exception that ended the cause's rank comes before its end. Of the other alerts, those of the cause's
+    rank come first, remarks last; at most `MAX_EVIDENCE`, and no line twice.
     """
     cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []

@@ -52,12 +52,12 @@ class LastStep(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """The living attempt of a job: when it began, its number of steps since, and each rank's newest step."""
+    """The living attempt of a job: when it began, whether it makes steps, and each rank's newest step."""
 
     began: float
     """Start of its first process, unix seconds on our clock."""
     steps: int
-    """Steps logged since."""
+    """Steps since then in the file that has most of them, counted up to `PROOF_STEPS`."""
     has_steps: bool
     """True if the job ever logged a step."""
     stepped_at: float | None = None
@@ -84,9 +84,8 @@ class Attempt(Struct, frozen=True):
         """Return why the attempt closes earlier incidents, such as ` and making steps again`.
 
         None: it does not yet. PROOF_STEPS logged steps are required. For a job that never logged a step,
-        SILENT_START_S seconds of running
-
-        ranks are enough, and the text states that no steps are logged. `wall`: now, unix seconds.
+        SILENT_START_S seconds of running ranks are enough, and the text states that no steps are logged.
+        `wall`: now, unix seconds.
         """
         if self.steps >= PROOF_STEPS:
             return STEPS_AGAIN

@@ -20,7 +20,7 @@ KEPT_STEPS = 200
 def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
     """Return the logged steps (one `StepTrack` per rank and file) of the ranks and files of these alerts.
 
-    For an alert without a rank, the steps of its job are added, of up to `MAX_WRITERS` ranks.
+    For an alert without a rank, the steps of its job are added, unless it has more than `MAX_WRITERS` logs.
 
     Args:
         alerts: Alerts about ranks or from log files.

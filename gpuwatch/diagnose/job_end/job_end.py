@@ -229,7 +229,7 @@ def _ended_by(
 def _left_behind(
     main: Sequence[StepTrack], ranks: Sequence[RankEnd], closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """Return the ranks that stopped while the others went on, by the first of four tests that finds some."""
+    """Return the ranks that stopped while the others went on, by the first of five tests that finds some."""
     return (
         ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
         or absent_from_collective(main, closings)
@@ -254,7 +254,7 @@ def leaves_in_order(closings: Mapping[str, LogEnd]) -> bool:
 
 
 def ends_well(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Return True if each log with steps states a good end of the job below its last step.
+    """Return True if each log with steps states a good end of the job below its last step, no intended one.
 
     If no log has steps, return True if the last line of any log states a good end.
     """
@@ -272,7 +272,7 @@ def is_failure(alert: Alert) -> bool:
 
 
 def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Return True if no rank logs a step below the alert `end` in the file of its line."""
+    """Return True if no rank logs a step after the first below the alert `end` in the file of its line."""
     proof = end.proof[0]
     offset = max(proof.offset or 0, end.last_offset or 0)
     return all(

@@ -88,8 +88,8 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
     """Return the alerts; a requested end before which the job saved its state becomes a warning.
 
     The end becomes `info` if the user ended the job or it was requeued. If the log then states a good end,
-    the signal and Slurm's cancellation without a reason (scancel) also become `info`. Any other failure
-    leaves all alerts unchanged.
+    the signal and Slurm's cancellation without a reason (scancel) also become `info`. If there is any other
+    failure, only interruptions and services that shut down are lowered.
 
     Args:
         alerts: The alerts, with the severities that later steps and lines gave them.

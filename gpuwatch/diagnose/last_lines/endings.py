@@ -78,7 +78,7 @@ def is_intended(line: str) -> bool:
 
 
 def states_good_end(line: str) -> bool:
-    """Return True if a line states that the job, its run or its steps came to a good end."""
+    """Return True if a line has words of a good end (`done`, `exited`), not denied, and states no trouble."""
     return bool(GOOD_END.search(line) and not DENIED.search(line) and not has_trouble_words(line))
 
 

@@ -18,7 +18,7 @@ Running: TypeAlias = dict[RankKey, dict[str, Member]]
 
 
 def living(nodes: Iterable[Node]) -> Running:
-    """Return the living processes with a rank and a job, as the nodes list them."""
+    """Return (job, rank) -> node -> the living process, as the nodes list them."""
     found: Running = defaultdict(dict)
     for node in nodes:
         for process in node.processes:

@@ -48,7 +48,6 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
 
     The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
     from a rank's own log there; the log counts only while all nodes report, as a rank of another node may
-    from a rank's own log there; the log counts only while all nodes report, as a rank of another node may
     write it. These are left out: jobs that are starting, jobs on unreachable nodes, ranks that reached the
     announced last step, and jobs that log steps now (a rank that is not seen there runs without a rank in its
     environment). At most `MAX_LOCAL_RANKS` are returned per node.
@@ -112,7 +111,10 @@ def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
 
 
 def seen_whole(members: Collection[Member], now: float) -> bool:
-    """Return True if all nodes of a job report, its ranks are consistent, and no rank has just started."""
+    """Return True if all nodes of a job report, its ranks are consistent, and no rank has just started.
+
+    Consistent: each rank once, none inferred, one world size with all ranks below it, and one alive.
+    """
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
     if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):

@@ -25,7 +25,7 @@ LOOKS_S = 2 * EVERY_S
 
 
 class MissingWatch(PeriodicWatch):
-    """Tracks since when a rank is missing. A rank that was seen alive is handled by `VanishedWatch`."""
+    """Raises an alert for each rank that stays missing. One that was seen alive is `VanishedWatch`'s."""
 
     def __init__(self) -> None:
         super().__init__(EVERY_S)

@@ -62,7 +62,10 @@ class StoppedRanks(Struct, frozen=True):
 
 
 def stopped_ranks(fleet: Fleet, now: float) -> list[StoppedRanks]:
-    """Return the jobs with stopped ranks or launchers. `now`: monotonic seconds."""
+    """Return the stopped ranks of each job, and those whose launcher is stopped. `now`: monotonic seconds.
+
+    Stopped ranks with a followed log are left out: their silence shows the stop.
+    """
     found = []
     for job, members in members_by_job(fleet).items():
         stopped = [each for each in members if _is_stopped(*each, now)]

@@ -40,7 +40,7 @@ class PeriodicWatch:
         return self._interval.is_due(now) and self._check(fleet, now, wall)
 
     def hurry(self) -> None:
-        """Make the next update check, not the next interval."""
+        """Make the next `go` check the fleet, whatever the interval."""
         self._interval.hurry()
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:

@@ -149,7 +149,7 @@ class RankIndex:
         return _only(here, job)
 
     def of_name(self, names: Iterable[str], job: str | None = None) -> RankPlace | None:
-        """Return the only rank that any of the names of an ended job's processes means."""
+        """Return the only rank that these names of an ended job's processes mean; None: none, several."""
         ranks = {self.places.names[name] for name in names if name in self.places.names}
         rank = next(iter(ranks), None)
         return None if rank is None or len(ranks) > 1 else self.of(rank, job) or RankPlace(rank, "", job)
@@ -198,7 +198,7 @@ class RankIndex:
         return _only([place for place in found if place.node == node] or found, job)
 
     def reach(self, node: str | None, file: str | None) -> Reach:
-        """Return which jobs may write a log file of unknown job: those of its node, or of the whole fleet."""
+        """Return which jobs may write a file of unknown job: those of its node, all (`fleet`), or `none`."""
         return self.places.loose.get((node or "", file or ""), "node")
 
     def running(self, at: float | None, node: str | None = None) -> set[str]:
@@ -229,7 +229,7 @@ class RankIndex:
     def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:
         """Return the ranks of a node.
 
-        With `job` or `at` (unix seconds) only those of the job, or alive then.
+        With `job` only those of the job or of unknown job; with `at` (unix seconds) only those alive then.
         """
         found = self._node.get(node, []) if node is not None else []
         found = found if at is None else [place for place in found if lived(place, at)]

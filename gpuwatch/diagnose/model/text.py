@@ -130,7 +130,10 @@ def lowered(title: str) -> str:
 
 
 def clock(at: float, now: float | None = None) -> str:
-    """Return `12:03:11` in this machine's time zone, with the date if `now` (unix seconds) is another day."""
+    """Return `12:03:11` in this machine's time zone, with the date if `now` (unix seconds) is another day.
+
+    Times within 12 hours of `now` have no date.
+    """
     moment = datetime.fromtimestamp(at).astimezone()
     if now is None or abs(now - at) < 12 * 3600 or datetime.fromtimestamp(now).date() == moment.date():
         return moment.strftime("%H:%M:%S")

@@ -29,7 +29,10 @@ BEFORE_S = 5.0
 
 
 def with_dumps(incidents: Sequence[Incident], dumps: Sequence[RankDump], where: RankIndex) -> list[Incident]:
-    """Return the incidents; one gets the dumps' verdict, and the dumps' culprit if it had none."""
+    """Return the incidents; one gets the dumps' verdict, and their headline and culprit if no cause is known.
+
+    Dumps with a verdict of low confidence change no culprit.
+    """
     if not dumps:
         return list(incidents)
     analysis = judge_flight(dumps)

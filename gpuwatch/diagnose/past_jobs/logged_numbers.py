@@ -77,7 +77,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
 
 
 def logged_writer(file: LogScan, series: StepSeries) -> LoggedWriter:
-    """Convert a series to the form for running jobs; its times are unix seconds."""
+    """Return a series in the form for running jobs; its times are unix seconds."""
     rank = file.rank if series.rank is None else series.rank
     writer = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
     writer.dialect, writer.per_epoch, writer.highest_scale = (

@@ -119,7 +119,7 @@ def why(node: Node, now: float) -> str:
 
 
 def ranks_of(node: Node, reported: NodeSettings | None) -> list[PreflightRank]:
-    """Return the ranks of a node, each by its oldest process (data loaders inherit the environment)."""
+    """Return the ranks of a node, each by its lowest pid (data loaders inherit the environment)."""
     by_pid = {} if reported is None else {one.pid: one for one in reported.ranks}
     found: dict[tuple[str, int], PreflightRank] = {}
     for process in sorted(node.processes, key=lambda process: process.pid):

@@ -130,7 +130,7 @@ def hardware(case: PreflightData) -> Iterator[Check]:
 
 
 def of_kind(kind: Kind, case: PreflightData) -> Check:
-    """Check one kind of problem; PASS only if it is known that nothing is wrong."""
+    """Return the `Check` for one kind of problem; PASS only if it is known that nothing is wrong."""
     reported = [
         (node, c)
         for node, c in [*case.conditions, *unanswered_drivers(case)]
@@ -171,7 +171,7 @@ def unanswered_drivers(case: PreflightData) -> Iterator[tuple[str, Condition]]:
 
 
 def persistence(case: PreflightData) -> Check:
-    """Check persistence mode: without it the driver may unload between jobs, which delays every start."""
+    """Return the `Check` that persistence mode is on: otherwise the driver may unload between jobs."""
     gpus = [(node, gpu) for node in case.nodes for gpu in node.gpus.values()]
     known = [(node, gpu) for node, gpu in gpus if gpu.info.persistence is not None]
     if not known:
@@ -258,7 +258,7 @@ def ports(case: PreflightData) -> Check:
 
 
 def fabric_manager(case: PreflightData) -> Check:
-    """Check the fabric manager: on a node with NVSwitches no CUDA program starts without it."""
+    """Return the `Check` that the fabric manager runs: with NVSwitches no CUDA program starts without it."""
     id_ = "gpu.fabric"
     known = {
         node: reported.fabric_manager

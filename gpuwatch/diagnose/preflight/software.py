@@ -157,7 +157,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
 
 
 def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
-    """Check the size of /dev/shm: data loaders end with a bus error if it is too small."""
+    """Return the `Check` that /dev/shm is large: data loaders end with a bus error if it is too small."""
     id_ = "host.shm"
     sizes = {node: one.shm_total_bytes for node, one in reported.items() if one.shm_total_bytes is not None}
     if not sizes:
@@ -173,7 +173,7 @@ def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
 
 
 def memlock(case: PreflightData) -> Check:
-    """Check the locked-memory limit: RDMA pins memory and otherwise fails late, out of memory."""
+    """Return the `Check` that locked memory is unlimited: with RDMA, which pins memory, a limit is a FAIL."""
     id_ = "limits.memlock"
     known = [
         (rank, rank.reported.memlock_bytes)
@@ -196,7 +196,7 @@ def memlock(case: PreflightData) -> Check:
 
 
 def kib(limit: float) -> str:
-    """Return a locked-memory limit (bytes) as text in KiB."""
+    """Return a locked-memory limit (bytes) as text; infinity: `unlimited`."""
     return "unlimited" if limit == inf else limit_text(int(limit))
 
 
@@ -217,7 +217,7 @@ def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple
 
 
 def open_files(case: PreflightData) -> Check:
-    """Check the open-file limit: with too few descriptors a job ends when data loaders and sockets add up."""
+    """Return the `Check` that every rank may open MIN_NOFILE files, as data loaders and sockets add up."""
     id_ = "limits.nofile"
     known = [(rank, rank.reported.nofile) for rank in case.ranks if rank.reported and rank.reported.nofile]
     if not known:
@@ -271,7 +271,7 @@ def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mappin
 
 
 def settings_that_slow(case: PreflightData) -> Check:
-    """Check for debugging settings that were left on."""
+    """Return the `Check` that no debugging setting of `WARNED_OF` was left on."""
     id_ = "env.sane"
     reported = [(rank, rank.reported.variables) for rank in case.ranks if rank.reported]
     if not reported:

@@ -88,7 +88,7 @@ ROOT = CodeLine("all", "", None)
 
 
 def profile_text(packed: str) -> str:
-    """Decompress `wire.ProcessProfile.packed` (base64 of zlib data).
+    """Return the text of `wire.ProcessProfile.packed` (base64 of zlib data).
 
     Raises:
         ProfileError: The data is damaged, or longer than MAX_TEXT_BYTES.

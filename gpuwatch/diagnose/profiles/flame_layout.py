@@ -51,7 +51,7 @@ def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
 
 
 def shared_text(tree: ThreadTree, most: int = 3) -> str:
-    """Return text with the innermost `most` of the frames that all samples share; "": they share none."""
+    """Return text with the innermost `most` of the frames that nearly all samples share; "": none."""
     shared, top = common_frames(tree)
     words = " > ".join(code.short for code in shared[-most:])
     return words and f"{'below' if top.calls else 'nearly always in'} {words}"

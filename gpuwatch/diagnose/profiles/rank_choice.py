@@ -44,7 +44,7 @@ def rank_place(placement: RankPlacement, rank: int, job: str | None = None) -> P
 def median_rank(
     fleet: Fleet, placement: RankPlacement, place: PlacedRank, now: float, wall: float
 ) -> PlacedRank | None:
-    """Return the rank of the same job with the median step time, or None if too few ranks log steps.
+    """Return the other rank of the job with the median step time; None: fewer than MIN_PEERS have step times.
 
     `wall`: unix seconds.
     """

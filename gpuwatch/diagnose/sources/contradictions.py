@@ -46,7 +46,10 @@ UNDISPUTED = Doubt("")
 def with_contradictions(
     alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
-    """Return the alerts; those that the node of their rank contradicts or does not confirm have a doubt."""
+    """Return the alerts; those that the node of their rank contradicts or does not confirm have a doubt.
+
+    The refuted end of a rank that still runs becomes `info`, if it is in the rank's own log.
+    """
     found, alerts = [], list(alerts)
     confirmed = own_errors(alerts)
     for alert in alerts:
@@ -92,9 +95,9 @@ def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
 def contradiction(
     alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport], confirmed: OwnErrors = frozenset()
 ) -> Doubt:
-    """Return the doubt on a line about another node's rank, or about a rank that still runs.
+    """Return the doubt on an alert about another node's rank, node or job, or about a rank that still runs.
 
-    UNDISPUTED if nothing contradicts it. `confirmed`: as `own_errors`.
+    UNDISPUTED if the nodes confirm it or nothing contradicts it. `confirmed`: as `own_errors`.
     """
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     own = (

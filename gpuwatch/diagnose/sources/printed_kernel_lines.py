@@ -24,7 +24,8 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts that may be the root cause.
 
     Refuted lines are excluded if any other alert is left. An unconfirmed kernel line in a job's log (any
-    process can print it) is excluded if its rank reports an error that such a fault does not cause.
+    process can print it) is excluded if its rank reports an error that such a fault does not cause, and a
+    doubtful line about another node's rank if a node that did not send it reports a failure of its own.
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
     own = [alert for alert in believed if _is_own_error(alert)]

@@ -51,7 +51,11 @@ def _tildes(found: re.Match[str]) -> str:
 
 
 def distances(nouns: re.Pattern[str], text: str, *, anywhere: bool, names_far: bool) -> list[int]:
-    """Return the distance of the nearest noun to the end of a text; a noun behind `on` or `of` is farther."""
+    """Return the distance of the nearest noun to the end of a text, as a list; empty: no noun.
+
+    A noun behind `on` or `of` is farther (by `BEFORE`), and so is a bare name with `names_far`. `anywhere`:
+    other nouns may stand between.
+    """
     ends = [
         (found.start(), found.end(), NAME_FAR if names_far and found.group()[-1].isdecimal() else 0)
         for found in nouns.finditer(text)

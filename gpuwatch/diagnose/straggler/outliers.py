@@ -37,7 +37,7 @@ class Outlier(Struct, frozen=True):
     sign: Sign
     rank: int
     peers: int
-    """Number of ranks in the comparison."""
+    """Number of the other ranks in the comparison."""
     figure: str
     """Name of the compared figure."""
     own: str

@@ -51,7 +51,7 @@ class StragglerWatch:
         """The jobs that had processes at the last check."""
 
     def hurry(self) -> None:
-        """Make the next update check, not the next interval."""
+        """Make the next `go` check the ranks, whatever the interval."""
         self._interval.hurry()
 
     @property
@@ -127,7 +127,10 @@ class StragglerWatch:
             yield Suspect(job, rank, load, known, tuple(signs), hold_s, logged)
 
     def _by_logs(self, fleet: Fleet, pace: dict[str, SteppingPace], now: float) -> set[tuple[str, int, Sign]]:
-        """Return (job, rank, sign) that lasted by logs from before the session; empty once it is older."""
+        """Return (job, rank, sign) that lasted by logs from before the session.
+
+        Empty once the session has watched every job for longer than a sign must last.
+        """
         longest_s = max([self._hold_s(each) for each in pace.values()], default=0.0) + self._window_s
         if all(self._stepping.for_s(job, now) > longest_s for job in pace):
             return set()
@@ -137,7 +140,7 @@ class StragglerWatch:
     def _report_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Raise the alert of a suspect's most severe lasting figure, with the others as evidence.
 
-        Returns True if the alert is new.
+        Returns True if the alert is new, or the text of a `throttled` one changed.
         """
         lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
         for each in suspect.signs:

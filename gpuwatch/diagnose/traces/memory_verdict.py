@@ -47,7 +47,7 @@ def label_of(memory: RankMemory) -> str:
 
 
 def judge_memory(ranks: Sequence[RankMemory], partitions: Sequence[ZeroPartition] = ()) -> MemoryVerdict:
-    """Judge the memory of the ranks of one job, and the partitions of its optimizer state."""
+    """Return the verdict on the memory of a job's ranks, and on the partitions of its optimizer state."""
     flags = [flag for each in ranks for flag in _of_one(each)]
     flags += _of_partitions(partitions)
     peaks = [each for each in ranks if each.peak is not None]

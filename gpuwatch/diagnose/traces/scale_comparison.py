@@ -69,7 +69,10 @@ def scale_times(name: str, profiles: Sequence[RankProfile]) -> ScaleTimes | None
 
 
 def growth(scales: Sequence[ScaleTimes]) -> list[ScaleGrowth]:
-    """Return, for each scale after the smallest, what makes its step longer; none if it is not longer."""
+    """Return, for each scale after the smallest, what makes its step longer; none if it is not longer.
+
+    Empty if the traces of a scale have no steps.
+    """
     if not scales or any(not each.steps for each in scales):
         return []
     smallest, *others = sorted(scales, key=lambda each: each.ranks)

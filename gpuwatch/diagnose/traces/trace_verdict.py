@@ -56,7 +56,7 @@ class TraceFlag(Struct, frozen=True):
 
 
 class SectionSpread(Struct, frozen=True):
-    """The mean duration of one section per pass, for each rank."""
+    """The durations of one section: the sum over all ranks, and the spread of the ranks' means per pass."""
 
     name: str
     total_ms: float
@@ -79,7 +79,7 @@ class TraceVerdict(Struct, frozen=True):
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
-    """Judge the ranks of one job; if some have GPU events, only those are compared.
+    """Return the verdict on the ranks of one job; if some have GPU events, only those are compared.
 
     Traces that are cut off are not compared.
     """

@@ -30,7 +30,8 @@ def with_reporting_ranks(
     """Return the alerts; those that a rank reports for its job are marked with `REPORTED_FOR_JOB`.
 
     A rank is the cause of such a condition if other ranks log their losses and it was the first, if it then
-    raised an exception or ended by itself, or if it is the only rank.
+    raised an exception or ended by itself, or if it is the only rank. A NaN gradient becomes `info` if one
+    rank's NaN loss came first.
 
     Args:
         alerts: Of running jobs, or of one ended job.

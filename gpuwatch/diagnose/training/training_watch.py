@@ -67,7 +67,7 @@ class TrainingWatch(SymptomWatch):
         self._peers = CheckInterval(PEERS_EVERY_S)
 
     def hurry(self) -> None:
-        """Make the next update check, also the losses of the ranks that did not log the newest step."""
+        """Make the next `go` check all jobs, also the losses of ranks that did not log the newest step."""
         super().hurry()
         self._peers.hurry()
 
@@ -206,7 +206,7 @@ def lately(fleet: Fleet, now: float) -> list[RankProgress]:
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
-    """Return the utilization of each GPU that the job's ranks hold, in percent."""
+    """Return the utilization of each GPU that the job's ranks hold, in percent; `job` None: of all ranks."""
     return list(_busy(fleet, job))
 
 

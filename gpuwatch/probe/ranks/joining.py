@@ -195,7 +195,7 @@ def _build_group(
 
 
 def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFields) -> JoinedRank:
-    """Return the member with the collectives that its group supports."""
+    """Return the member with the collectives that its group supports; a failure becomes one of its notes."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
     except words.TORCH_ERRORS as error:  # the pairs will show which link it was
@@ -235,7 +235,7 @@ def ready(
 
 
 def _implementation(torch: Torch) -> str:
-    """Return the name of the NCCL implementation that torch selected; "nccl" if torch has only one."""
+    """Return the NCCL implementation that torch uses; "nccl" if it has only one, or there is no group."""
     dist = torch.distributed
     if not hasattr(dist, "get_backend_impl") or not dist.is_initialized():
         return "nccl"

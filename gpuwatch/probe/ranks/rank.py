@@ -42,7 +42,7 @@ class ProbeRank:
         """Why the GPU is stuck, or ""."""
 
     def live(self, import_s: float) -> int:
-        """Take part until the stop order; return the exit status."""
+        """Take part until the stop order; return the exit status (`LOGGED_REASON`: it could not join)."""
         began = time.perf_counter()
         try:
             member = join(self._torch, self._prepare, self._slot, self._arrived)

@@ -13,7 +13,7 @@ from gpuwatch.session.actions.execution import ActionRun, run_of
 MAX_NOTED_CHARS = 600
 """Most characters of a command's output in a note."""
 Note = Callable[[str, str], str | None]
-"""A function (text, incident id) that adds a note; returns None, or why other cockpits cannot see it."""
+"""A function (incident id, text) that adds a note; returns None, or why other cockpits cannot see it."""
 
 
 class RefusedActionError(Exception):

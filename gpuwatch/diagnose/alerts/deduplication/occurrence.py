@@ -123,9 +123,9 @@ class Occurrence:
 
 
 def _states(alert: Alert) -> tuple[bool, bool, bool, int, tuple[bool, int]]:
-    """Return the sort key for copies of one line: one with a time is higher, then one with a shorter prefix.
+    """Return the sort key by which one of several reports leads: the most specific one is the highest.
 
-    A launcher puts its own prefix before each line of a rank, and no time.
+    In order: its class names what was lost, it is a line, it has a rank, its number of fields, `_is_own`.
     """
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), _is_own(alert)
@@ -172,7 +172,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """Return the highest offset (bytes) of the alerts in the proof's file; None: the proof's own is."""
+    """Return the highest offset (bytes) of the alerts in the proof's file; None: it is the proof's own."""
     offsets = [
         offset
         for alert in reported

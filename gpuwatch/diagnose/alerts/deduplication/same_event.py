@@ -68,7 +68,7 @@ def _is_end(alert: Alert) -> bool:
 
 
 def _is_of_no_rank(alert: Alert) -> bool:
-    """Return True for a line that no rank writes, or any line about a lost GPU."""
+    """Return True for a line that no rank writes, or about a lost GPU; never for an end with a pid."""
     return not _is_end(alert) and (alert.kernel or alert.rank is None or alert in GPU_GONE)
 
 
@@ -92,7 +92,7 @@ def _attempt(alert: Alert) -> Marks:
 
 
 def _peer(alert: Alert) -> Marks:
-    """Return the peer's address or host without its port."""
+    """Return the mark `peer`: the peer's address or host without its port; empty if the line names none."""
     peers = [str(alert.fields[name]) for name in PEERS if alert.fields.get(name) is not None]
     if not peers:
         return {}

@@ -66,7 +66,10 @@ Place: TypeAlias = tuple[str | None, str | None]
 
 
 def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts; an unexplained error is left out if each of its lines is near a known error."""
+    """Return the alerts without the unexplained errors that a known error explains.
+
+    That is one of the same rank within SAME_ERROR_S, or one near each of the error's lines in its files.
+    """
     if not any(alert.code == UNEXPLAINED for alert in alerts):
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
@@ -153,7 +156,7 @@ def headless(line: str) -> str:
 
 
 def message_of(line: str) -> str:
-    """Return the message of a log line and its exception, without other fields of a JSON or logfmt record."""
+    """Return the message and exception of a JSON or logfmt record, joined by `: `; another line as it is."""
     if "{" in line:
         texts = [text for text, _ in messages(line.encode("utf-8", "replace"))[0]]
         return ": ".join(dict.fromkeys(texts)) or line

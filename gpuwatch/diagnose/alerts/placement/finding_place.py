@@ -171,7 +171,10 @@ def _in_prose(
 
 
 def _of_scheduler(finding: Finding) -> bool:
-    """Return True if Slurm's daemon or srun wrote the line and it names a node; such a line is of no rank."""
+    """Return True if Slurm's daemon or srun wrote the line, it names a node, and only its file gives a rank.
+
+    Such a line is of no rank.
+    """
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
     is_slurm = (
@@ -286,7 +289,7 @@ def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> Ran
 def _local_place(
     found: LocatedFinding, local: int, node: str | None, where: RankIndex
 ) -> tuple[RankPlace | None, RankSource | None]:
-    """Return the rank with a local rank, or with the index of a torch.multiprocessing process, or None."""
+    """Return the rank with a local rank or torch.multiprocessing index (None: unknown), and its source."""
     finding, job = found.finding, found.finding.job
     place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
     if place is None and local == finding.fields.get("proc_index"):

@@ -19,7 +19,8 @@ def named_gpu(finding: Finding, place: RankPlace | None, *, live: bool) -> int |
     """Return the index of the device that a line names, if it is that of its rank; None: unknown.
 
     GPU 5 of local rank 5 is GPU 5 of the node. A rank that sees one GPU alone calls it device 0, so 0 shows
-    nothing. If the local rank of an ended job is unknown, the rank has to give the device on a usual node.
+    nothing. If the local rank of an ended job is unknown, the device must be the rank, or the rank modulo a
+    usual number of GPUs of a node (`NODE_SIZES`).
     """
     placed = None if place is None else place.local_rank
     local = finding.local_rank if placed is None else placed
@@ -36,7 +37,7 @@ def named_gpu(finding: Finding, place: RankPlace | None, *, live: bool) -> int |
 
 
 def device_of(device: object, place: RankPlace | None) -> int | None:
-    """Return the device number of a cause as a GPU's index, if it is that of the rank that caused it."""
+    """Return the device number of a cause as a GPU's index, if it fits the rank at fault; None: not, or 0."""
     if not isinstance(device, int) or not device or place is None:
         return None
     local = place.local_rank

@@ -343,7 +343,7 @@ def _rises(rows: Sequence[Sequence[float]]) -> bool:
 
 
 def _totals(line: str) -> list[tuple[int, int]]:
-    """Return (count, total) of each counter in a line (`40/50`); empty for a progress bar of one epoch."""
+    """Return (count, total) of each counter in a line (`40/50`); empty for a progress bar or no work."""
     found = _TOTAL.findall(_without_clock(line)) if _MARK.search(line) else []
     if not found or is_bar(line) or not _is_work(line):
         return []

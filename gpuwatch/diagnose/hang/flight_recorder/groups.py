@@ -256,7 +256,7 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """Return the problem that every member with a dump called the collective, but it has not completed."""
+    """Return the problem of a collective that all members with a dump called: behind, absent, stalled."""
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")

@@ -82,7 +82,7 @@ class IsolatedAnalysis:
         self._end = weakref.finalize(self, _end, process)
 
     def take(self) -> AnalysisResult | str | None:
-        """Return the verdict; None: the process still runs; a string: why it failed.
+        """Return the result; None: the process still runs; a string: why it failed.
 
         After `patience_s` it kills the process.
         """

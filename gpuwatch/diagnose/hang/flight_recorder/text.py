@@ -22,12 +22,12 @@ SAME_MOMENT = (
 
 
 def nothing_verdict() -> Verdict:
-    """Return the verdict if no dump could be read."""
+    """Return the verdict `no dump could be read`, which names no problem."""
     return Verdict("flight", wrong=False, sentence="no dump could be read")
 
 
 def healthy_verdict(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> Verdict:
-    """Return the verdict if all members of all groups are at the same collective."""
+    """Return the verdict on dumps without a problem; its evidence is the last collective of each group."""
     if not process_groups:
         return _no_entries(dumps)
     blind = not any(
@@ -54,7 +54,7 @@ def healthy_verdict(dumps: Sequence[RankDump], process_groups: Sequence[ProcessG
 
 
 def _no_entries(dumps: Sequence[RankDump]) -> Verdict:
-    """Return the verdict if no rank has recorded an entry."""
+    """Return the verdict on dumps in which no rank has recorded an entry."""
     return Verdict(
         "flight",
         wrong=False,
@@ -69,7 +69,7 @@ def _no_entries(dumps: Sequence[RankDump]) -> Verdict:
 def problem_verdict(
     cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
 ) -> Verdict:
-    """Return the verdict on the first cause; its evidence lists the other problems."""
+    """Return the verdict on `cause`; its evidence also lists the other causes and the explained problems."""
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":

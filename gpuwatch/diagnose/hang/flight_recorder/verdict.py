@@ -33,7 +33,7 @@ class FlightAnalysis(Struct, frozen=True):
 def judge_flight(
     dumps: Sequence[RankDump], world: int | None = None, unread: Collection[int] = ()
 ) -> FlightAnalysis:
-    """Judge the dumps of one job.
+    """Return the analysis of the dumps of one job.
 
     Groups are judged one by one. If the rank that one group waits for waits in another group, that other
     group is the cause. Of several causes, the one that blocked first comes first.
@@ -64,7 +64,7 @@ def _problems(process_group: ProcessGroup) -> list[Problem]:
 
 
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
-    """Return the problems that no other one explains, and the others; each in order of time.
+    """Return the problems that no other one explains, and the others; each in the order of `_order`.
 
     Ranks that wait in another group themselves are no culprits. A group that waits only for such ranks is
     explained, and so is one that waits for the same rank as the first root.

@@ -68,7 +68,7 @@ class Ras(Struct, frozen=True):
 
     @property
     def reported(self) -> Iterator[RasRank]:
-        """The ranks that deviate."""
+        """Yield the ranks that deviate: dead, silent, left, failed, ending, or listed with a launch count."""
         yield from self.dead
         for each in self.communicators:
             yield from (*each.silent, *each.dead, *each.left)

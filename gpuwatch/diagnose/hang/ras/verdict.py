@@ -25,14 +25,14 @@ class _Charge(Struct, frozen=True):
     """Evidence from one communicator that some of its ranks are dead, silent, failed or behind."""
 
     weight: int
-    """Strength of the evidence; the strongest comes first."""
+    """Strength of the evidence; 0 is the strongest."""
     peers: tuple[RasRank, ...]
     what: str
     confidence: Confidence
     communicator: Communicator
     size: int
     node: str = ""
-    """That answered."""
+    """The node that answered."""
 
 
 def judge_ras(
@@ -41,7 +41,7 @@ def judge_ras(
     names: Mapping[str, str] = NOBODY,
     running: Collection[int] = (),
 ) -> Verdict:
-    """Judge all RAS answers about one job (several nodes may have answered).
+    """Return the verdict on all RAS answers about one job (several nodes may have answered).
 
     Dead ranks are the strongest evidence, then ranks that do not answer, ranks with an error, and ranks that
     launched fewer collectives.

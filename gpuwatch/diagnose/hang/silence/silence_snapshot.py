@@ -68,7 +68,8 @@ class SilentJob(Struct, frozen=True):
     def is_stalled(self) -> bool:
         """Return True if some ranks are stopped, or if the silence is longer than the job's pace explains.
 
-        Also True if no rank has written a line since its start.
+        A silence below `SILENT_WINDOWS` windows is not. A longer one is, too, if no rank has written a line
+        since its start.
         """
         if self.stopped or self.is_short:
             return bool(self.stopped)
@@ -173,7 +174,10 @@ def _silences(
 
 
 def _has_written(node: Node, process: Process, wall: float) -> bool:
-    """Return False if the process is known to have written no line to its followed logs since its start."""
+    """Return True if a followed log of the process grew after its start, or if the start is unknown.
+
+    The first `START_S` seconds do not count: the launcher may write then.
+    """
     if process.start is None:
         return True
     age = wall - (process.start - node.offset_s)

@@ -22,7 +22,7 @@ PAUSES = 1.5
 
 
 class SilentWatch(PeriodicWatch):
-    """Raises a warning for each stalled job about which `HangWatch` has no verdict."""
+    """Raises a warning for each stalled job about which no alert of `HangWatch` fires."""
 
     def __init__(self, hangs: HangWatch, hang_s: float) -> None:
         super().__init__(EVERY_S)

@@ -127,7 +127,7 @@ def _stack_verdict(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by:
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> Verdict:
-    """Return the verdict if no location has the majority of ranks: a deadlock, or no culprit."""
+    """Return the verdict where no location has the majority: a deadlock, stopped ranks, or no culprit."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:

@@ -118,9 +118,10 @@ def stopped_ranks(spots: Sequence[StackGroup]) -> list[RankStack]:
 
 
 def only_one_off_the_network(spots: Sequence[StackGroup]) -> list[RankStack]:
-    """Return the only rank that waits on no socket while all others do, each in its own code; else [].
+    """Return the only rank whose main thread waits on no socket while all others do; else [].
 
-    Ranks of a program that exchanges data over its own sockets wait for each other like this.
+    There must be more than `LEAST_WAITING` ranks. Ranks of a program that exchanges data over its own
+    sockets wait for each other like this.
     """
     ranks = [each for spot in spots for each in spot.ranks]
     others = [each for each in ranks if not _on_socket(each)]

@@ -13,7 +13,9 @@ from gpuwatch.diagnose.model.failure_classes import FINISHED, PEER_CONNECTION_ER
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
-    """Return the end-order alert that explains a group; None if it has a cause or there is no such alert.
+    """Return the end-order alert that explains a group, or None.
+
+    None if a line of the group gives a cause, the job finished, or the first ranks to end lost peers too.
 
     Args:
         group: The alerts of one job in one period.
@@ -35,7 +37,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
     """Return True if no line gives a reason: at most connections broke.
 
-    The rank that ended first is then not the culprit.
+    False if a rank timed out, or if an alert of its own reports a rank that vanished.
     """
     if any(each in TIMEOUTS or each.code == CODE for each in alerts):
         return False

@@ -249,7 +249,7 @@ def _is_outage(alert: Alert, among: Candidates) -> bool:
 
 
 def _is_code(status: object) -> bool:
-    """Return True for the exit code of a program, or an unknown one; False for a signal."""
+    """Return True for an error code of a program, or an unknown one; False for 0 or a signal."""
     return not isinstance(status, int) or 0 < status < SHELL_SIGNAL
 
 

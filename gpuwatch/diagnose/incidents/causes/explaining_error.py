@@ -43,7 +43,7 @@ MILD_ENDS = of_kinds("mild_end")
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the exception that ended the rank, if `cause` is the rank's end; else None."""
+    """Return the last exception of the rank, task or process whose end or exception `cause` is, or None."""
     if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
     if cause in EXITS and cause.fields.get("proc_index") is not None:
@@ -65,7 +65,8 @@ def _is_below(alert: Alert, cause: Alert) -> bool:
 def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Return the alert that caused `best` by the rows of `LINKS`, followed to their end, or `best` itself.
 
-    The returned alert gets the rank and node of `best` if it has none.
+    A cause found by a row that ends at a rank gets the rank and node of the end; another one gets the place
+    that other lines give.
     """
     if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
@@ -217,7 +218,7 @@ def _share_file(one: Alert, other: Alert) -> bool:
 
 
 def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Return the last error about a peer above the end of the only process known to have ended, in its file.
+    """Return the first error about a peer above the end of the only process known to have ended, in its file.
 
     Empty if other ranks ended or were reported as lost: the error may be about one of them.
     """

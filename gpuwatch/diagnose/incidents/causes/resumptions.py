@@ -25,7 +25,6 @@ SAME_START_S = 5.0
 """Starts of the ranks of one attempt are at most this far apart (seconds)."""
 LEAVING_S = 10.0
 """Seconds for which the ranks of an attempt that its launcher ends may still log steps."""
-"""The launcher ended all ranks of an attempt."""
 MAX_JOBS = 4096
 MAX_OF_JOB = 64
 """Most resumptions that are kept per job; the oldest is dropped first."""
@@ -88,7 +87,7 @@ class Resumptions:
                 self.of_job[job] = tuple(sorted((*others, found)))[-MAX_OF_JOB:]
 
     def _start(self, job: str, start: float) -> None:
-        """Add an attempt that has not trained yet, unless one with about the same start is known."""
+        """Add an attempt that has not trained yet, unless one with about this or a later start is known."""
         known = self.of_job.get(job, ())
         if not any(each.began > start - SAME_START_S for each in known):
             self.of_job[job] = (*known, Resumption(start))[-MAX_OF_JOB:]

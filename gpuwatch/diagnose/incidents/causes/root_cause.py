@@ -123,9 +123,9 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
 
 
 def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the program's own error line shortly above the report of an end with an error code, or None.
+    """Return the program's uppermost error line shortly above the report of an end with an error code.
 
-    A stated loss counts. An error that no rule knows counts if no other error came with it.
+    It is a stated loss, or an error that no rule knows, at most SAID_BYTES above. None: there is none.
     """
     if ended is None or ended not in MILD_ENDS or ended not in EXITS:
         return None
@@ -253,9 +253,10 @@ def _is_mild(alert: Alert) -> bool:
 
 
 def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """Return an older error of a rank that `explicit` lists as absent, if it explains this; else `explicit`.
+    """Return the failure of a rank that `explicit` lists as absent, else `explicit`.
 
-    `ordered`: the candidates by time.
+    The failure is older, or a crash that the launcher reports at most PEERS_SOONER_S later. If `explicit`
+    lists no rank, any stronger error that is older counts. `ordered`: the candidates by time.
     """
     named = set(listed(explicit))
     explicit = _absent_rank_failure(explicit, ordered)
@@ -307,7 +308,7 @@ def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
-    """Return the alerts as strong as the best one, of another class, at another place, at the same time."""
+    """Return the alerts at least as strong as the best one, of another class and place, at the same time."""
     return tuple(
         alert
         for alert in candidates

@@ -23,7 +23,8 @@ _NOT_STARTED = re.compile(
 def unstarted_member(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """Return the report that a member's container never started, if the cause is that the others waited.
 
-    A container that ran and ended may have ended because of the same wait.
+    None: there is no such report, or there are some of several nodes. A container that ran and ended may
+    have ended because of the same wait.
     """
     if cause not in RENDEZVOUS_TIMEOUTS:
         return None

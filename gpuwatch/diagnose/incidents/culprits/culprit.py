@@ -130,7 +130,7 @@ def where_it_ended(choice: CulpritChoice, alerts: Sequence[Alert]) -> CulpritCho
 def without_refuted_place(
     choice: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]
 ) -> CulpritChoice:
-    """Return the choice. It loses its node and GPU if only refuted lines name the node.
+    """Return the choice, without node and GPU if the evidence is refuted and of other nodes' logs.
 
     If several ranks were killed together, the result names only their node: none is known to be first.
     """
@@ -220,7 +220,7 @@ def _by_address(
     """Return the node whose address most lost connections name, not the rank that logged them.
 
     Without such a node, return the only rank that did not take part, else the cause's place with low
-    confidence.
+    confidence; no place if more than MAX_NAMED_SUSPECTS ranks report the same.
     """
     votes = nodes_at_fault([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if cause in RENDEZVOUS_STORE:

@@ -72,7 +72,7 @@ def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:
 
 
 def likely_culprit(reported: HeadlineFacts, where: RankIndex) -> str:
-    """Return text that names the likely culprit, and the reason as text."""
+    """Return text that names the likely culprit, and the reason."""
     who = place(reported.rank, reported.node, reported.gpu)
     if reported.rank is None:
         return f"lines about lost connections name {who}: the likely culprit"

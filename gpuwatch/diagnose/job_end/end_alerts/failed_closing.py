@@ -49,8 +49,8 @@ REQUEST = pattern_of(r"(?i)\bHTTP/\d|\brequests?\b")
 def failed_closing_alerts(files: Iterable[LogScan], end: JobEnd, alerts: Iterable[Alert]) -> list[Alert]:
     """Return a warning for each log that ends with words of failure or of trouble with the machine.
 
-    Empty if a line reports a failure already, the job finished or is still being written, or a signal
-    ended it. Logs that another alert is about, and those that state an intended end, are left out.
+    Empty if a line reports a failure already, or if it is known how the job ended. Logs that another alert
+    is about, and those that state an intended end, are left out.
 
     Args:
         files: The logs of the job; kernel logs are left out (their programs are not the job).

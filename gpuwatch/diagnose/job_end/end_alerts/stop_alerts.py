@@ -42,8 +42,8 @@ def stop_alerts(
 ) -> list[Alert]:
     """Return the alert (0 or 1) for a job that stopped before its announced end.
 
-    None if a line explains the stop. The rank that stopped first is a silent hang. If no rank stands out, the
-    cause is unknown.
+    Empty if a line explains the stop, or several ranks are behind. The rank that stopped first is a silent
+    hang. If no rank stands out, or the others finished, the cause is unknown.
 
     Args:
         end: How the job ended.

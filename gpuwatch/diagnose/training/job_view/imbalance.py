@@ -15,7 +15,10 @@ THROTTLED_PCT = 10.0
 
 
 def compare(made: JobFacts, now: float) -> None:
-    """Set the job's spreads, and the flags of the ranks that stand out. `now`: monotonic seconds."""
+    """Set the job's spreads, and for each rank if its logged values are late and where it stands out.
+
+    `now`: monotonic seconds.
+    """
     rows = made.rows
     newest = max([row.reported_at for row in rows if row.reported_at is not None], default=math.inf)
     for row in rows:

@@ -112,7 +112,7 @@ def _entry(results: Results, what: str, size: int, gb_per_s: float, spread: floa
 
 
 def load(path: str | Path) -> Baseline:
-    """Read a baseline.
+    """Return the baseline in a file.
 
     Raises:
         BaselineError: it does not exist, cannot be read, is not a baseline, or is of a newer version.

@@ -58,7 +58,7 @@ ETHERNET = "a rough guide: one TCP connection rarely carries more than 30 to 50 
 
 
 def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
-    """Yield one sentence per class of links that compares the measurements with the tables.
+    """Yield sentences that compare links between and within nodes, and copies from the host, with the tables.
 
     Args:
         results: The hardware.

@@ -41,7 +41,7 @@ class Slow(Struct, frozen=True):
 
 
 def slow_checks(results: Results) -> list[Slow]:
-    """Return the checks in which a GPU is below 0.9 of the best tenth of GPUs of its model."""
+    """Return the checks in which a GPU is below 0.9 of the best tenth of MIN_GPUS or more of its model."""
     slots = {slot.rank: slot for slot in results.slots}
     found = []
     for field, what, unit, name, look in CHECKS:

@@ -39,8 +39,7 @@ class Component(NamedTuple):
     """The names that identify the component, by its scope.
 
     They are: the rail; the node; node and NIC; node and slot; or the two groups, nodes or ranks. For a slot,
-    scope
-    `slot` is all its links, `gpu` those within its node.
+    scope `slot` is all its links, `gpu` those within its node.
     """
     way: Direction = "both"
     """The direction of the links, seen from the node, NIC or GPU; for two ends, `out` is first to second."""
@@ -56,7 +55,7 @@ class Attribution(Struct, frozen=True):
 
 
 class FaultAttribution:
-    """Attributes bad links: `attributions` in the order found, `left` without an explanation.
+    """Attributes bad links: `attributions` in the order found; `left`: the links, bad or not, of none.
 
     `congested` are links that are slow only under load: most links of their component were fine when retested
     alone.
@@ -198,7 +197,7 @@ def _outward(links: Iterable[MeasuredLink]) -> Iterator[RankSlot]:
 
 
 def nic(slot: RankSlot) -> str:
-    """Return the NIC that a slot's traffic uses; if unknown, every GPU is assumed to have its own."""
+    """Return the NIC of a slot's traffic; if unknown, every GPU is assumed to have its own; CPU ranks: ""."""
     if slot.nic is not None:
         return slot.nic
     return "" if slot.gpu is None else f"NIC of GPU {slot.gpu}"

@@ -40,7 +40,7 @@ def bound(argv: "list[str]") -> "list[str]":
 
 
 class Lifeline(object):
-    """Kills the whole process group: on request, at the absolute deadline, or after too long a silence."""
+    """Kills the whole process group: on request or at the absolute deadline."""
 
     def __init__(self, outlet: "LineWriter") -> None:
         self._outlet = outlet
@@ -68,7 +68,7 @@ class Lifeline(object):
         thread.start()
 
     def cut(self, reason: str) -> "NoReturn":
-        """Send the reason, then SIGKILL to the group, including this process."""
+        """Send the reason, then SIGKILL to the group, including this process; just exit if it leads none."""
         others = group_members()
         _remove_shared_memory(others)
         self._outlet.last_word(reason)
@@ -84,7 +84,7 @@ class Lifeline(object):
 
 
 def end_others() -> None:
-    """Kill the other processes of the group, and wait until they are gone."""
+    """Kill the other processes of the group, and wait until they are gone: at most 1 s, up to three times."""
     for _ in range(3):  # a process that is being made while we look is met the next time
         others = group_members()
         if not others:

@@ -51,7 +51,7 @@ class Card(object):
     def answer(self, deadline: float) -> "dict[str, Any] | None":
         """Return the result of the last query, waiting until `deadline` (monotonic).
 
-        None: it did not return.
+        None: it did not return, it failed, or the GPU is lost.
         """
         if self.busy is None or not self.busy.wait(deadline):
             return None

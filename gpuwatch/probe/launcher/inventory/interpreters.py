@@ -76,7 +76,7 @@ class Interpreter(object):
 
     @property
     def name(self) -> str:
-        """The name for messages."""
+        """Its path and, in brackets, why it is considered: for messages."""
         return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
 
     def environ(self) -> "dict[str, str]":
@@ -125,7 +125,7 @@ def configured(python: "str | None", activate: "str | None") -> "list[Interprete
 
 
 def installed() -> "Iterator[Interpreter]":
-    """Yield candidates on PATH, in the usual places, and in a login shell."""
+    """Yield the launcher's own, then those of the environment, PATH, a login shell and the usual places."""
     yield Interpreter("the launcher's own", sys.executable)
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
@@ -163,7 +163,7 @@ def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, li
 
 
 def ask(one: "Interpreter", patience_s: float) -> "str | None":
-    """Query version and torch of a candidate; return why it is rejected, or None."""
+    """Query a candidate, and set its `real` and `torch` if it answers; return why it is rejected, or None."""
     if one.activate is None and shutil.which(one.python) is None:
         return "it does not exist"
     answer, answering = os.pipe()

@@ -43,7 +43,7 @@ class Arrivals:
         """When late ranks are given up (conductor's clock)."""
 
     def arrived(self, rank: int, now: float) -> None:
-        """Record that a rank is at the store: its node has imported torch."""
+        """Record that a rank is at the store: its node has imported torch. It may change `until`."""
         self._on_the_way.discard(rank)
         self._importing.pop(self._nodes.get(rank, ""), None)
         if not self._on_the_way:

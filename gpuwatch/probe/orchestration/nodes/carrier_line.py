@@ -135,7 +135,7 @@ class CarrierLine:
         return True
 
     def close(self) -> None:
-        """Close the carrier, which ends the launcher and everything that it started."""
+        """Close the carrier, which ends the launcher and all that it started; waits at most 2 s."""
         with self._lock:
             self._closing = True
             carrier = self._carrier
@@ -237,7 +237,7 @@ class _Words:
         self._bad = 0
 
     def of(self, data: bytes) -> Iterator[AnyNodeMessage]:
-        """Yield the messages in the next bytes.
+        """Yield the messages in the next bytes; the first invalid lines (`BAD_LINES` - 1) are skipped.
 
         Raises:
             StreamError: too many lines, or too many that are not from a launcher.

@@ -61,6 +61,8 @@ class NodePool:
     def receive(self, until: float) -> tuple[str, Received] | None:
         """Return the next message of a node that takes part; None at `until` (conductor's clock).
 
+        After `Lost` the node takes part no more. Requests of the user are kept for `wait_for_user`.
+
         Raises:
             CancelledError: the user has cancelled.
         """

@@ -31,7 +31,7 @@ class SlotAssignment(Struct, frozen=True):
 
 
 def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) -> Literal["nccl", "gloo"]:
-    """Return the requested backend, else nccl if every node has GPUs and a torch with NCCL, else gloo."""
+    """Return the requested backend, else nccl if every node has GPUs and no CPU-only torch, else gloo."""
     if request.backend is not None:
         return request.backend
     fits = all(
@@ -44,7 +44,7 @@ def backend_of(inventories: Mapping[str, NodeInventory], request: ProbeRequest) 
 def assign_slots(
     inventories: Mapping[str, NodeInventory], request: ProbeRequest, choice: AddressChoice
 ) -> SlotAssignment:
-    """Place one rank on each GPU, or on CPU cores for gloo; return the slots and the excluded nodes."""
+    """Place ranks on GPUs, for gloo on CPUs, up to `ranks_per_node`; return slots and excluded nodes."""
     backend = backend_of(inventories, request)
     notes: list[str] = []
     without: dict[str, str] = {}
@@ -136,7 +136,7 @@ def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alo
 def _nic(inventory: NodeInventory, gpu: InventoryGpu | None, choice: AddressChoice, node: str) -> str | None:
     """Return the device that a rank's traffic uses: an RDMA device of its GPU, else the interface.
 
-    None if several RDMA devices are possible.
+    None if several RDMA devices are possible, or the node has no chosen address.
     """
     if gpu is not None and usable_ports(inventory):
         return device_of(inventory, gpu)

@@ -49,7 +49,7 @@ class AddressChoice(Struct, frozen=True):
 
     @property
     def slowest_bps(self) -> float | None:
-        """The speed of the slowest interface (bytes/s); None if any speed is unknown."""
+        """The speed of the slowest interface (bytes/s); None if any is unknown or there is none."""
         speeds = [each.speed_bps for each in self.of.values()]
         return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
 
@@ -57,10 +57,11 @@ class AddressChoice(Struct, frozen=True):
 def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
     """Return the address of each node for the probe.
 
-    It is on the interface `override` if given, on loopback for one machine, else on a common network.
+    It is on the interface `override` if given, on loopback for one machine, else on a common network or,
+    routed, on interfaces of the same name. Nodes that have no such address are in `without`.
 
     Raises:
-        NoNetworkError: the nodes have no network in common.
+        NoNetworkError: no two nodes have a network in common, or no node has the interface `override`.
     """
     if override is not None:
         return _by_name(inventories, override)
@@ -181,7 +182,7 @@ def _shared(
 
 
 def _same_name(usable: Mapping[str, list[InventoryNic]]) -> dict[str, InventoryNic] | None:
-    """Return an interface of the same name with different addresses on every node (routed), or None."""
+    """Return node -> its interface, of one name and with another address on each (routed), or None."""
     names = [{nic.name for nic in nics if not INWARD.match(nic.name)} for nics in usable.values()]
     candidates = []
     for name in sorted(set.intersection(*names)) if names else ():

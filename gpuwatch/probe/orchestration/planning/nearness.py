@@ -34,7 +34,7 @@ def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
 
 
 def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
-    """Return the RDMA device that a GPU's traffic uses; None if it is ambiguous, or there is none."""
+    """Return the RDMA device that a GPU's traffic uses; None if there is none or it is not clear which."""
     ports = usable_ports(inventory)
     if len({port.device for port in ports}) == 1:
         return ports[0].device
@@ -49,7 +49,7 @@ def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
 
 
 def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
-    """Return PIX, PXB, PHB or SYS, by the paths under /sys/devices."""
+    """Return PIX, PXB, PHB or SYS, by the paths under /sys/devices, else by the NUMA nodes."""
     here, there = (gpu.pci_path or "").split("/"), (port.pci_path or "").split("/")
     shared = 0
     while shared < min(len(here), len(there)) and here[shared] == there[shared]:

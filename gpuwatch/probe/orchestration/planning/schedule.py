@@ -78,7 +78,7 @@ def full_rounds(slots: Sequence[RankSlot]) -> list[PairRound]:
 def neighbour_round(slots: Sequence[RankSlot]) -> PairRound:
     """Return the first of two rounds: each node with its neighbour over all rails.
 
-    On a single node, each rank with its neighbour.
+    On a single node, each rank with its neighbour. The last of an odd number has none.
     """
     by_node = ranks_by_node(slots)
     nodes = list(by_node)
@@ -156,7 +156,10 @@ def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
 
 
 def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> PairRound:
-    """Return pairs of rank i of one node with rank i + shift of the other, modulo the smaller rank count."""
+    """Return pairs of rank i of one node with rank i + shift of the other, modulo the smaller rank count.
+
+    Two nodes have no pairs if that count is not above `shift`.
+    """
     pairs = []
     for one, other in nodes:
         mine, theirs = by_node[one], by_node[other]

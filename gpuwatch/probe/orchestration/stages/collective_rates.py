@@ -26,7 +26,7 @@ If two ranks wait little, neither is a single suspect.
 def collective_row(
     op: Collective, size: int, times_s: Mapping[int, Sequence[float]], nodes: int, correct: bool | None
 ) -> CollectiveResult:
-    """Return the result of one collective at one size, a row of the table.
+    """Return a row of the table: one collective at one size; only an error if no rank returned a time.
 
     Args:
         op: The collective.
@@ -80,7 +80,10 @@ def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
 
 
 def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int | None:
-    """Return the rank that the others waited for, if one waits clearly less than all others; else None."""
+    """Return the rank that the others waited for: it alone waits clearly less; else None.
+
+    None also for a broadcast, for send_recv, and for fewer than 3 ranks.
+    """
     if op not in WAITS_ALIKE or len(times_s) < 3 or not all(times_s.values()):
         return None
     inside = {rank: median(times) for rank, times in times_s.items()}

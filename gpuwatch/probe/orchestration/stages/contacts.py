@@ -48,7 +48,8 @@ class Contacts:
     def failed(self, pair: Pair, error: str) -> None:
         """Record that this pair could not connect.
 
-        Its nodes count as dead unless other ranks of them could.
+        The connection of its two nodes counts as dead unless other ranks of them could. Nothing within one
+        node.
         """
         one, other = self._run.nodes_of(pair)
         if one != other:
@@ -57,7 +58,7 @@ class Contacts:
                 self._run.dead[one, other] = f"no data got through between {one} and {other}: {error}"
 
     def forget(self, pair: Pair) -> None:
-        """Forget that a pair is dead, so that it is tried again."""
+        """Forget the failures of a pair and of the connection of its nodes, so that it is tried again."""
         here, there = self._run.nodes_of(pair)
         for nodes in ((here, there), (there, here)):
             self._run.dead.pop(nodes, None)

@@ -31,7 +31,7 @@ def count_meanwhile(run: ProbeRun) -> None:
 
 
 def compare(run: ProbeRun) -> None:
-    """Set `results.counters` to the totals that increased and the gauges under load."""
+    """Set `results.counters` to the totals that changed and the gauges, of nodes with two readings."""
     run.results.counters = [
         change
         for node, readings in run.counters.items()

@@ -111,7 +111,7 @@ class Pairs:
         self._one_way([pair], load.alone, before.latency_us if before else None, retested=True)
 
     def _revived(self, pair: Pair) -> bool:
-        """Return True if a dead pair can communicate now."""
+        """Return True if a dead pair can communicate now; if not, its result is marked as retested."""
         self._contacts.forget(pair)
         met = bool(self._measurable([pair])) and pair in self._meet([pair])
         if not met:
@@ -139,7 +139,7 @@ class Pairs:
             self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
 
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Return the pairs that can communicate; the others are recorded as dead."""
+        """Return the pairs that are not known to be dead; the others are recorded as failed."""
         fit = []
         for pair in pairs:
             error = self._contacts.error(pair)
@@ -158,7 +158,10 @@ class Pairs:
     def _meet(self, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
         """Exchange a few bytes in both directions; return pair -> microseconds in one direction.
 
-        Pairs that cannot communicate are missing.
+        Pairs that cannot communicate are missing, and recorded as dead. None: no time was measured.
+
+        Raises:
+          FailedError: the ranks cannot go on.
         """
         outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
         met: dict[Pair, float | None] = {}
@@ -178,7 +181,7 @@ class Pairs:
         return met
 
     def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
-        """Return the load of a pair: a message size that takes long enough, within the budget, by a trial."""
+        """Return the load for links within a node (`inside`) or between nodes, by a trial, and keep it."""
         outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.request.timeout_s)
         self._stop_if_broken(outcome)
         rates = [
@@ -250,7 +253,10 @@ class Pairs:
         return self._ranks.step(step, [rank for pair in pairs for rank in pair])
 
     def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
-        """Return why a pair's transfer failed, by the end that knows more; None if it did not."""
+        """Return why a pair's transfer failed, by the end that knows more; None if it did not.
+
+        An end that did not answer is marked as stuck.
+        """
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]

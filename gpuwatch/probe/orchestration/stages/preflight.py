@@ -82,7 +82,11 @@ def _chosen(run: ProbeRun) -> AddressChoice:
 
 
 def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
-    """Leave nodes out, and place the ranks and plan again; the others keep their addresses."""
+    """Leave nodes out, and place the ranks and plan again; the others keep their addresses.
+
+    Raises:
+      ProbeRefusedError: no node is left.
+    """
     _leave_out(run, without)
     _plan(run)
 
@@ -90,7 +94,7 @@ def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
 def gpu_users(inventory: NodeInventory) -> list[GpuUser]:
     """Return the processes on the GPUs.
 
-    An invisible one is assumed if a GPU is busy or its memory is used.
+    If none is visible, one with pid 0 is assumed where a GPU is busy or its memory is used.
     """
     found = {user.pid: user for gpu in inventory.gpus for user in gpu.users}
     unseen = [gpu for gpu in inventory.gpus if not gpu.users and _worked(gpu)]

@@ -45,7 +45,7 @@ class RankControl:
         """Start the ranks; return when all have joined.
 
         Raises:
-            FailedError: a rank died or did not arrive.
+            FailedError: a rank died or did not arrive, or a node was lost.
             CancelledError: the user has cancelled.
         """
         run = self._run
@@ -102,7 +102,7 @@ class RankControl:
             ranks: The ranks that take part.
 
         Raises:
-            FailedError: a node was lost.
+            FailedError: a node was lost, or the store was tampered with.
             CancelledError: the user has cancelled.
         """
         run = self._run
@@ -136,7 +136,11 @@ class RankControl:
         return outcome
 
     def _name_lost(self, step: Step, outcome: StepOutcome) -> None:
-        """Set `outcome.absent`, and mark as lost the ranks that did not join the step or did not answer."""
+        """Set `outcome.absent`, and mark these ranks as lost.
+
+        If there are none and no rank died: those that failed by themselves while others wait, or did not
+        answer.
+        """
         run = self._run
         outcome.absent = sorted(outcome.reported_absent(run.node_of))
         run.lose(outcome.absent, f"did not join it within {step.timeout_s:.0f} s")

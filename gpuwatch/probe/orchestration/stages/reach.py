@@ -30,7 +30,7 @@ class Rendezvous(Struct, frozen=True):
 def reach(run: ProbeRun) -> Rendezvous:
     """Make every node listen and connect to every other; return the node and address of the store.
 
-    Nodes that cannot take part are left out.
+    Nodes that cannot take part are left out. Sets `results.unreachable` and `run.dead`.
 
     Raises:
         FailedError: no node can listen, a node was lost, or fewer than two of several are left.
@@ -65,8 +65,8 @@ def reach(run: ProbeRun) -> Rendezvous:
 def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[str, dict[str, str]]:
     """Return the node of the store, and node -> reason for those left out.
 
-    A node that no other node reaches, or that reaches no other node, is left out. The store is on the node
-    that the most nodes reach; nodes that do not reach it are left out too.
+    Of more than two, a node that no other node reaches, or that reaches no other node, is left out. The store
+    is on the node that the most nodes reach; nodes that do not reach it are left out too.
 
     Args:
         nodes: All that listen, in order.

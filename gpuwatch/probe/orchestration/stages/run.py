@@ -74,7 +74,7 @@ class ProbeRun:
         self.left_out.append(what)
 
     def step_done(self) -> None:
-        """Count one more step of the plan as done or left out."""
+        """Count one more step of the plan as done or left out, and estimate the time that is left."""
         results = self.results
         results.done_steps += 1
         if self.plan is not None and self.began is not None:
@@ -87,6 +87,8 @@ class ProbeRun:
 
     def receive_aside(self, until: float) -> bool:
         """Process one message while the ranks are idle; return False at `until`.
+
+        What `_keep` does not store is dropped.
 
         Raises:
             CancelledError: the user has cancelled.
@@ -124,7 +126,7 @@ class ProbeRun:
         return None
 
     def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
-        """Return the next message; messages about a rank are accepted only from the rank's own node."""
+        """Return the next message, about a rank only if it is from the rank's own node; None at `until`."""
         while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)

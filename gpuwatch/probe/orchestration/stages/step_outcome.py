@@ -105,8 +105,7 @@ class StepOutcome:
         """Return the ranks without an answer that no failed rank excuses.
 
         For a collective, the list is empty if they are on more nodes than the answers: otherwise one node
-        that
-        answers at once and delays all others could cause them to be named.
+        that answers at once and delays all others could cause them to be named.
         """
         unexcused = [rank for rank in self.missing if rank not in self.excused]
         answered = {node_of(rank) for rank in self.done}

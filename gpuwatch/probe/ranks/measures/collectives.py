@@ -98,7 +98,7 @@ class CollectiveRunner:
         The first one also connects the ranks.
 
         Raises:
-            RuntimeError: a collective failed for another reason than that it is not supported.
+            RuntimeError, TimeoutError: a collective failed for another reason than that it is not supported.
         """
         self._names, self.lacks = {}, []
         for op, names in CALLS.items():

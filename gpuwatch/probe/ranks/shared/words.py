@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message; its type if it has none."""
+    """Return the first line of an exception's message that is not empty, shortened; its type if none is."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return _message(lines[0]) if lines else type(error).__name__
 
@@ -54,7 +54,7 @@ def os_signal(status: int) -> Optional[int]:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """Return the end of a rank's stderr in one line, preceded by its meaning if known."""
+    """Return the last four lines of a rank's stderr without noise, after their meaning if it is known."""
     reported = [_message(line) for line in lines if line.strip() and not is_noise(line)]
     text = " | ".join(reported[-4:])
     if _SIZES_DIFFER in text:
@@ -86,7 +86,7 @@ def seconds(count: float) -> str:
 
 
 def ranks(numbers: List[int]) -> str:
-    """Return `rank 3` or `ranks 3, 5 and 9`, at most eight of them."""
+    """Return `rank 3` or `ranks 3, 5 and 9`; of more than eight, the first eight and the number of others."""
     shown = [str(number) for number in numbers[:8]]
     if len(numbers) > 8:
         return f"ranks {', '.join(shown)} and {len(numbers) - 8} more"
