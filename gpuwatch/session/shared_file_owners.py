@@ -68,7 +68,7 @@ class SharedSearches:
         self._reported: dict[str, tuple[float, list[str]]] = {}
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Assign folders without a connected node to the first that lists them; send each node its folders."""
+        """Assign folders without a connected node to the first that lists them; send each node its own."""
         live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
         seen = {
             name: {each.path: fleet.identities.identity(name, each.identity) for each in node.shared_folders}

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 def marks_file(plan: Plan) -> MarksFile | None:
-    """Return the marks file of a plan; None: marks are not stored (the demo)."""
+    """Return the marks file of a plan; None: marks are not stored (the demo, and logs without nodes)."""
     if any(spec.link in ("demo", "logs") for spec in plan.nodes):
         return None
     if plan.state is not None:
@@ -81,7 +81,7 @@ class ClusterState:
     def restore(self, book: AlertBook) -> None:
         """Read the marks file and apply its marks to the book.
 
-        Without a file, apply the silences of `earlier`.
+        Without a file that can be read, apply the silences of `earlier`.
         """
         found = None if self._file is None else self._bounded(self._file.read)
         if found is not None:
@@ -168,7 +168,10 @@ class ClusterState:
         book.keep_notes(self.marks.notes_by_id())
 
     def _change(self, how: Change) -> str | None:
-        """Apply a change to the marks and the file. Return why it is not in the file, or None."""
+        """Apply a change to the marks and the file. Return why the file lacks it; None: written, or no file.
+
+        The next change writes what the file lacks.
+        """
         self.marks = how(self.marks)
         file = self._file
         if file is None:

@@ -97,9 +97,9 @@ class ArtifactListing:
         return all(one.done for one in self._asked) or self._clock() >= self._until
 
     def choice(self) -> ArtifactChoice:
-        """Return the artifacts to fetch.
+        """Return the artifacts to fetch, and what is left out.
 
-        An artifact on a shared file system is fetched from its first node.
+        What has one path, size and time on several nodes (a shared file system) is fetched from the first.
         """
         left_out: list[tuple[str, str]] = []
         if self._recorded:
@@ -141,7 +141,7 @@ def _chosen(
 
 
 def logs_of(fleet: Fleet, name: str, subject: EvidenceSubject) -> list[str]:
-    """Return logs of the subject's job on a node that its agent reads: one of each folder."""
+    """Return logs of the subject's job that a node's agent reads, one of each folder; none if not live."""
     node = fleet.nodes[name]
     if node.link.phase != "live":
         return []

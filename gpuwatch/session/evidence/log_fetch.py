@@ -23,10 +23,10 @@ PAGE_LINES = 20_000
 MAX_OPEN = 4
 """Most unanswered requests to one node."""
 MAX_ANSWER_S = 30.0
-"""Seconds to wait for a page; it is then requested once more, after which its log is given up."""
+"""Seconds to wait for a page; it is requested `MAX_ATTEMPTS` times before its log is given up."""
 MAX_ATTEMPTS = 3
 MAX_SILENT = 3
-"""Logs of one node in a row without an answer, after which the node's other logs are given up, too."""
+"""Logs given up without an answer after which those of a node that never answered are all given up."""
 MAX_NODE_BYTES = 4 << 30
 """Most bytes of text from one node, because the node itself states the sizes of its logs."""
 MAX_NODE_S = 1800.0

@@ -54,7 +54,7 @@ class LogSelection(Struct, frozen=True):
 
 
 def select_logs(subject: EvidenceSubject, fleet: Fleet, *, whole: bool) -> LogSelection:
-    """Return which logs of the subject's job and nodes to fetch, and which parts of them.
+    """Return which logs of the subject's job and nodes to fetch, and which parts; those with evidence first.
 
     Args:
         subject: The incident or job.
@@ -112,7 +112,7 @@ def is_of(file: LogFile, subject: EvidenceSubject) -> bool:
 
 
 def _places(subject: EvidenceSubject) -> dict[tuple[str, str], tuple[int, ...]]:
-    """Return (node, file) -> sorted offsets of the file's evidence: the first two proofs per alert."""
+    """Return (node, file) -> sorted offsets of evidence: two proofs per alert, `MAX_PLACES` per file."""
     found: dict[tuple[str, str], dict[int, None]] = {}
     for incident in subject.incidents:
         for alert in incident.alerts:

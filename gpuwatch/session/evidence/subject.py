@@ -64,7 +64,7 @@ def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Inciden
 
 
 def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
-    """Return the subject for one incident."""
+    """Return the subject for one incident; its time is that of the incident's first alert."""
     nodes = _job_nodes(fleet, incident.job) if incident.job is not None else set()
     return EvidenceSubject(
         incident.job, (incident,), _in_order(fleet, nodes | _named((incident,))), incident.first
@@ -77,7 +77,7 @@ def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -
     `wall`: unix seconds now, used as the subject's time if the job has no incident.
 
     Raises:
-        UnknownSubjectError: no process, log or incident is of this job.
+        UnknownSubjectError: no rank or log is of this job, and no incident of it names a node.
     """
     own = tuple(each for each in incidents if each.job == job)
     nodes = _job_nodes(fleet, job) | _named(own)

@@ -63,7 +63,10 @@ class Listed(Struct, frozen=True):
 
 
 def chosen(listed: Listed) -> list[DumpTargets]:
-    """Return, for each job, the largest first, the newest dump of each rank, preferably from its own node."""
+    """Return, for each job, the largest first, the dump of each rank to fetch, or why there is none.
+
+    It is the newest, preferably from the rank's own node.
+    """
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, target in sorted(listed.targets.items()):
         jobs.setdefault(target.job, {}).setdefault(target.rank, key)

@@ -74,7 +74,7 @@ class Writing:
 
     @property
     def over(self) -> bool:
-        """True if all ranks have written a dump, or the time is up."""
+        """True if every rank has written a dump or could not be asked, or the time is up."""
         return not self._triggers and not self._to_write
 
     @property

@@ -49,7 +49,7 @@ class IncidentFile:
         """Rows of the last `read` that no gpuwatch wrote; they are left out."""
 
     def read(self, since: float = 0.0) -> list[SeenIncident]:
-        """Return the incidents seen after a time (unix seconds), newest first; empty if there is no file.
+        """Return the incidents last seen since a time (unix seconds), the newest first; empty without a file.
 
         Rows that are no valid incidents are left out; `damaged` is their number.
 

@@ -67,7 +67,10 @@ def report_of(
 
 
 def end_of(scan: Scan) -> float:
-    """Return the end of the logs (unix seconds): the latest time in a line, else a file's last change."""
+    """Return the end of the logs (unix seconds): the last time in a line, else change of a file, else 0.
+
+    Lines of the kernel log do not count.
+    """
     lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 

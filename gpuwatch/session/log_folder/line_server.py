@@ -108,7 +108,10 @@ class LineServer:
                 self._cancelled.append(number)
 
     def follow(self, now: float, wall: float) -> None:
-        """Send what was appended to files with a tail. `now` is monotonic, `wall` unix seconds."""
+        """Send what was appended to files with a tail; end the tails whose file cannot be read.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         for number, running in list(self._tails.items()):
             why = self._trouble(running, now, wall)
             if why is not None:

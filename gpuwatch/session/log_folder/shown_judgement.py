@@ -22,7 +22,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
         judgement: The judgement on the files that are read.
         scan: Lists the files, under whose nodes the screens show them.
         job: Name of the job.
-        share: How much of the files is read, 0 to 1; below 1 every sentence states it.
+        share: How much of the files is read, 0 to 1; below 1 every headline states it.
     """
     so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
     homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}

@@ -14,7 +14,8 @@ MAX_LINES = 2_000
 def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyRequest) -> Lines | None:
     """Return the answer to a `Tail` or `ReadLines` request, made from the findings in the requested file.
 
-    None for other requests, or if the file has no findings.
+    It has all their lines (at most the last `MAX_LINES`), wherever the request begins. None for other
+    requests, or if the file has no findings.
     """
     if not isinstance(request, Tail | ReadLines):
         return None
