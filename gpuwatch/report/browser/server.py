@@ -221,7 +221,7 @@ class BrowserServer:
 
 
 async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:
-    """Handle a message of the browser; return False if it is not one of textual-serve's."""
+    """Handle a message of the browser; return False if it is malformed, or the viewer is gone."""
     try:
         what, facts = (*json.loads(text), None)[:2]
         if what == "stdin":

@@ -241,8 +241,7 @@ class Ledger:
         """Yield the entries due for a receiver at severity `least` or above.
 
         Entries of the node with the fewest accepted messages come first, then the oldest: messages per minute
-        are
-        limited, and a node with many incidents must not delay others.
+        are limited, and a node with many incidents must not delay others.
 
         Incidents that were resolved long ago are given up and counted as lost. `wall`: unix seconds.
         """

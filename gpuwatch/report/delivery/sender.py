@@ -137,7 +137,7 @@ class Sender:
         self._closing.wait(max(wait_s, error.retry_after_s or 0.0))
 
     def _deliver(self) -> bool:
-        """Send one message; return False if nothing is due, or the rate limit applies.
+        """Send one message; return True if it had news, so that more may be due.
 
         Raises:
             NotDeliveredError: the attempt failed.
@@ -160,7 +160,7 @@ class Sender:
     def _post_all(self) -> bool:
         """Send an Alertmanager every active incident, and recently resolved ones.
 
-        Return False if nothing was sent.
+        Return True if a new state was among them.
         """
         wall, key = self._wall(), self.spec.key
         with self._lock:

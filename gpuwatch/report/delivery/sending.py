@@ -32,7 +32,7 @@ def send(message: Post, *, only_json: bool = False) -> None:
     """Send the request once. `only_json`: the answer must be empty or JSON, as Alertmanager's is.
 
     Raises:
-        NotDeliveredError: no answer in time, or one that is not 2xx.
+        NotDeliveredError: no answer in time, or one that is not 2xx, or not JSON though it must be.
     """
     try:
         text = post(message.url, message.body, message.headers, SOCKET_S, ATTEMPT_S, MAX_ANSWER_BYTES)

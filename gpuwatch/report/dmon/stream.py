@@ -54,7 +54,7 @@ class DmonStream:
         return lines
 
     def done(self, fleet: Fleet, now: float) -> bool:
-        """Return True if every known GPU has had its `count` rows and no node is still starting.
+        """Return True if every known GPU has had its `count` rows, if any, and no node is still starting.
 
         A driver that has not answered counts as starting for at most `COLD_S` seconds.
         """

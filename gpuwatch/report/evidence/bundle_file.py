@@ -46,7 +46,7 @@ def log_name(node: str, file: str, taken: set[str]) -> str:
 
 
 def unique_name(stem: str, taken: set[str]) -> str:
-    """Return a name made from `stem` that differs, ignoring case, from all entries and their folders."""
+    """Return a name from `stem` that differs, ignoring case, from all in `taken`; add it and its folders."""
     if any(parent in taken for parent in _folders(stem)):  # a file has the name of its folder
         top, _, rest = stem.partition("/")
         stem = f"{top}/{rest.replace('/', '_')}"

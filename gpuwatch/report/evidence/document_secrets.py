@@ -62,7 +62,7 @@ class _Node:
 
 
 def without_secrets(text: str, *, is_json: bool) -> tuple[str, bool]:
-    """Return the text of a document (else YAML) with its secrets masked and its lines kept.
+    """Return the text of a JSON (`is_json`) or YAML document with its secrets masked and its lines kept.
 
     The second value is True if the whole text was parsed.
     """

@@ -153,7 +153,7 @@ def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]
     """Return the artifacts of a folder (links excluded), and (path, reason) of those that are left out.
 
     Raises:
-        OSError: the folder cannot be read.
+        OSError: the status of a file cannot be read. A folder that cannot be read is passed over.
     """
     files = []
     for parent, folders, names in os.walk(folder):  # follows no link

@@ -53,8 +53,7 @@ class Connections:
         """Add a connection; return False if there are too many and none may be closed for it.
 
         The connection that has waited longest for a request, or for its client to read the answer, is closed;
-        else
-        the oldest one of the address that has more than its share: one client cannot keep others out.
+        else the oldest one of the address that has more than its share: one client cannot keep others out.
         """
         with self._lock:
             if len(self._open) >= self._most:

@@ -57,7 +57,10 @@ class MetricsPage:
         self._seen: set[tuple[str, str]] = set()
 
     def put(self, family: MetricFamily, labelled: str, value: float | None) -> None:
-        """Add a sample. `labelled`: labels as returned by `labels`. A value of None is left out."""
+        """Add a sample, or count it as dropped if the page is full. A value of None is left out.
+
+        `labelled`: labels as returned by `labels`.
+        """
         if value is None:
             return
         if self.room <= 0:

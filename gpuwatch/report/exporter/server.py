@@ -86,7 +86,7 @@ class MetricsServer:
         self._asked.wait(seconds)
 
     def answer(self, make: Callable[[], MetricsPage]) -> None:
-        """Build a page if a scrape waits for one; called by the thread that owns the session."""
+        """Build a page if a scrape waits for one; an error becomes the `fault`. For the session's thread."""
         if self._asked.is_set():
             self._asked.clear()
             page = None
@@ -100,7 +100,7 @@ class MetricsServer:
                 self._made.notify_all()
 
     def page(self) -> MetricsPage | None:
-        """Return the current page for a server thread; None if the owner did not build one in time."""
+        """Return a page of the last second, or wait for one; None if the owner failed to make it in time."""
         with self._made:
             if self._page is not None and time.monotonic() - self._made_at < SAME_PAGE_S:
                 return self._page

@@ -93,7 +93,7 @@ def note_facts(note: IncidentNote) -> Facts:
 
 
 def first_seen_bound(incident: Incident) -> TimeBound | None:
-    """Return how the start is bounded by other lines' times; None if it is exact."""
+    """Return how the start is bounded by other lines' times; None if it is exact, or there is no cause."""
     if undated_incident(incident):
         return "undated"
     cause = incident.cause

@@ -75,7 +75,7 @@ def _hang_check(hang_check: HangCheck) -> Iterator[TextBlock]:
 
 
 def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
-    """Return one line per class of alert that belongs to no incident, most severe first."""
+    """Return lines for each class of alert outside of incidents, most severe first; a limited number."""
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault(alert.code, []).append(alert)

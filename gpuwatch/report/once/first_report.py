@@ -58,7 +58,7 @@ class FirstReport:
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """Return True if the node is lost, or if everything from it has arrived and its logs are searched."""
+        """Return True if the node is lost for good, or all from it has arrived and its logs are searched."""
         if node.state(now) == "lost":
             return not self._comes_back(node, now)
         if node.state(now) == "stale":

@@ -22,7 +22,7 @@ WAITS = {"communication": "communication_share", "loading data": "data_share"}
 
 
 def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]]:
-    """Return each job that runs or logs steps, as data.
+    """Return the jobs that run or log steps, at most `MAX_JOBS_LISTED`, as data.
 
     `now`: our monotonic clock, `wall`: the same moment in unix seconds.
     """

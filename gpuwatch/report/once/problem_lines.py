@@ -78,7 +78,7 @@ def _whereabouts(alert: Alert) -> str:
 
 
 def finding_lines(found: list[PlacedCondition]) -> list[Line]:
-    """Return lines with all severe conditions, and the first few remarks (`info`) of each kind."""
+    """Return lines with all conditions above `info`, and the first few remarks (`info`) of each kind."""
     lines: list[Line] = []
     remarks: Counter[str] = Counter()
     for finding in found:
@@ -167,7 +167,10 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
 
 
 def unread_lines(stands: Standing) -> list[Line]:
-    """Return a line for each log that was not searched to its end, whose findings are missing."""
+    """Return a line per node with its logs that are not searched to their end.
+
+    Not those whose beginning is left: `pending_lines` states them.
+    """
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         if file.searched_from:
@@ -207,7 +210,10 @@ def stepless_lines(stands: Standing) -> list[Line]:
 
 
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
-    """Return a line about the jobs that ended before gpuwatch connected, and whether a job runs."""
+    """Return a line about the jobs that ended before gpuwatch connected, and one about cut-off searches.
+
+    The first also states that no job runs. None where there is nothing to state.
+    """
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
     lines = [labelled("info", bounds)] if cut else []

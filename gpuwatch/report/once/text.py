@@ -176,7 +176,7 @@ def host_parts(node: Node, now: float) -> list[str]:
 
 
 def node_notes(node: Node) -> list[Line]:
-    """Return a line with the processes that have a rank but no GPU; empty if there are none."""
+    """Return a line with the processes that use no GPU; empty if there are none."""
     without = [process for process in node.processes if not process.gpus]
     if not without:
         return []

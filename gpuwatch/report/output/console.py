@@ -64,7 +64,7 @@ def show(console: Console, line: Line, indent: int = 0) -> None:
 
 
 def rows(line: Line, width: int) -> list[str]:
-    """Return the line as wrapped on a terminal of this width, with continuation lines indented."""
+    """Return the line; one with a `hang` is wrapped at this width, with continuation lines indented."""
     text = plain(line.text)
     if not line.hang or len(text) <= width or line.hang * 2 > width:
         return [text]

@@ -191,6 +191,6 @@ def question(results: Results) -> str:
 
 
 def unreachable_lines(results: Results) -> Iterable[Line]:
-    """Yield a line for each node that cannot connect to another."""
+    """Yield a line for each pair of nodes of which one cannot connect to the other."""
     for each in results.unreachable:
         yield Line(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

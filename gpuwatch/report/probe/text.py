@@ -74,7 +74,7 @@ def print_results(results: Results, out: TextIO) -> None:
 
 
 def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[Line]:
-    """Yield lines with the measurements: back end, collectives, pairs, GPUs, transports, counters, notes."""
+    """Yield all lines: back end, unreachable nodes, tables of measurements, notes, and the verdict last."""
     yield from backend_lines(results)
     sections = (
         ("", list(unreachable_lines(results))),

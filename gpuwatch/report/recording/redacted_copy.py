@@ -96,7 +96,7 @@ def _note(value: object, found: dict[str, dict[str, None]], field: str = "") -> 
 
 
 def redacted_plan(plan: Plan, names: Redaction) -> Plan:
-    """Return the plan with replaced names."""
+    """Return the plan with replaced names, and without groups, log options and allocation."""
     nodes = tuple(NodeSpec(names.node(spec.name), spec.link, slots=spec.slots) for spec in plan.nodes)
     logs = tuple(map(names.text, plan.logs))
     return replace(

@@ -128,7 +128,7 @@ class _Table:
 
 
 def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:
-    """Yield (name of a table, row of it), in the order of recorded time."""
+    """Yield (name of a table, row of it), in the order of recorded time; the incidents are last."""
     nodes = {number: _NodeRows(name, recording.plan.interval_s) for number, name in recording.nodes.items()}
     for shift, record in _records(recording):
         node = nodes.get(record.node)

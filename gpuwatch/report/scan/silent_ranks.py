@@ -19,7 +19,10 @@ def ranks_with_empty_logs(scan: Scan) -> tuple[int, ...]:
 
 
 def ranks_without_log(scan: Scan) -> tuple[int, ...]:
-    """Return the ranks below the world size without a log; empty if logs of unknown rank may be theirs."""
+    """Return the ranks below the world size without a log.
+
+    Empty if logs of unknown rank may be theirs, or no log has a known rank.
+    """
     owned = {place.rank for place in scan.places.ranks if place.logs}
     owned |= {file.rank for file in scan.files if file.rank is not None}
     owned |= {each.rank for file in scan.files for each in file.series if each.rank is not None}

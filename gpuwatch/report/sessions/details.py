@@ -116,7 +116,7 @@ def training_rows(one: SessionSummary) -> Rows:
 
 
 def steps_text(one: SessionSummary) -> str:
-    """Return the steps as text: `50/1000`, or `50` if the last step is unknown; "" if none is known."""
+    """Return the steps as text: `50/1000`, or `50` if the total is unknown; "" if no step is known."""
     if one.last_step is None:
         return ""
     return f"{one.last_step}/{one.total_steps}" if one.total_steps else str(one.last_step)
