@@ -91,11 +91,15 @@ class GuardedScan(object):
             self._reporter.place(entry)
 
     def _tell_failed(self, entry: "FileEntry") -> None:
-        """Report the lines of a file that raised an error; the file counts as not fully searched."""
+        """Report the lines of a file that are not fully searched; neither is the file then."""
         for scanner in entry.scanners():
             for begin, end, why in scanner.take_failed():
                 detail = "bytes {} to {}: {}".format(begin, end, why)
                 self._reporter.trouble("a line of {} is not searched".format(entry.name), detail)
+                entry.skipped = True
+            for begin, end in scanner.take_partly_searched():
+                title = "a record of {} has too many lines to search all".format(entry.name)
+                self._reporter.trouble(title, "bytes {} to {}".format(begin, end))
                 entry.skipped = True
 
     def _report_findings(self, found: "list[dict[str, Any]]") -> None:

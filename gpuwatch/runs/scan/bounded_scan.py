@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.records.wanted_lines import MAX_INSIDE
 from gpuwatch.agent.logs.scanning.scanner import LINE_ERRORS, Scanner
 from gpuwatch.number_text import plural
 from gpuwatch.plain import plain
@@ -47,6 +48,8 @@ class BoundedScan:
         self._prepare = prepare
         self._failed: list[tuple[int, int]] = []
         """Byte ranges of lines that raised an error."""
+        self._partly: list[tuple[int, int]] = []
+        """Byte ranges of records of which some lines were not searched."""
         self._faults: dict[str, None] = {}
         """The distinct errors that lines raised, in order."""
 
@@ -83,6 +86,7 @@ class BoundedScan:
             with self._limit.of(SEARCH_S, PIECE_S):
                 self._scanner.end()
                 self._scanner.progress()
+            self._take_unsearched()
         except EndlessError as error:
             self._suspend(error)
             end = self._scanner.fed_to
@@ -121,8 +125,12 @@ class BoundedScan:
         with self._limit.of(seconds, in_all):
             self._scanner.feed(data, offset, arrived, backlog=True)
             self._scanner.progress()
+        self._take_unsearched()
+
+    def _take_unsearched(self) -> None:
         for begin, end, why in self._scanner.take_failed():
             self._fail(begin, end, why)
+        self._partly += self._scanner.take_partly_searched()
 
     def _suspend(self, error: EndlessError) -> None:
         if error.rule:
@@ -134,14 +142,17 @@ class BoundedScan:
         faults = ", ".join(list(self._faults)[:2])
         slow = _not_searched(self.skipped, "as that timed out")
         failed = _not_searched(self._failed, f"by an error in gpuwatch, please report it ({faults})")
-        return "; ".join((*slow, *failed)) or None
+        partly = _not_searched(
+            self._partly, f"beyond {MAX_INSIDE:,} of its own lines with words of rules", "wholly "
+        )
+        return "; ".join((*slow, *failed, *partly)) or None
 
 
-def _not_searched(lines: Sequence[tuple[int, int]], why: str) -> Iterator[str]:
+def _not_searched(lines: Sequence[tuple[int, int]], why: str, how: str = "") -> Iterator[str]:
     if lines:
         size = sum(end - begin for begin, end in lines)
         places = ", ".join(f"{begin} to {end}" for begin, end in lines[:3])
-        yield f"{plural(len(lines), 'line')} ({size} bytes) not searched, {why}: bytes {places}"
+        yield f"{plural(len(lines), 'line')} ({size} bytes) not {how}searched, {why}: bytes {places}"
 
 
 def contained(made: Callable[[], T]) -> tuple[T | None, str | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuwatch.agent.logs.scanning.line_findings import LineFindings
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan import reading
@@ -50,3 +52,22 @@ def test_a_fault_over_a_file_ends_no_scan(
     found = scanned(tmp_path)
     assert ["IndexError" in (file.trouble or "") for file in found.files] == [True, False]
     assert "oom.cuda" in rules_of(found)
+
+
+def test_a_record_that_is_searched_in_part_is_named(tmp_path: Path) -> None:
+    record = json.dumps({"level": "INFO", "message": "\n".join(["CUDA out of memory x"] * 1500)})
+    (tmp_path / "rank0.log").write_text(record)
+    (tmp_path / "rank1.log").write_text("step 1\n")
+    found = scanned(tmp_path)
+    assert [file.trouble is not None for file in found.files] == [True, False]
+
+
+def test_a_fault_over_the_last_line_without_an_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> int:
+        raise ValueError
+
+    monkeypatch.setattr(LineFindings, "take", fail)
+    (tmp_path / "rank0.log").write_text(OUT_OF_MEMORY.rstrip())
+    assert "ValueError" in (scanned(tmp_path).files[0].trouble or "")

@@ -5,29 +5,21 @@ Only the logger's message counts, not every field: prompts, completions and sett
 
 import json
 import re
-from bisect import bisect_right
-from itertools import accumulate
 
 from ...patterns.module_pattern import pattern_of
 from ..records.byte_lists import text_of_bytes
+from ..records.wanted_lines import MAX_LINES
 from .programs import program_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
+    from ..records.wanted_lines import WantedLines
     from .prefixes import Speaker
 
 MAX_PREFIX_CHARS = 200
 """Most characters of prefixes before the JSON object of a line."""
-MAX_TEXTS = 200
-"""Lines of one record, of which all are searched; of further ones those in which a phrase is."""
-MAX_INSIDE = 1000
-"""Lines that are searched between the first and the last ones of a record."""
-LINES_ABOVE = 8
-"""Lines above one with a phrase that are read with it: conditions of its rules may need them."""
-MAX_PARTS = 20
-"""Objects of one record."""
 
 _MESSAGES = (
     "message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event", "Message", "M", "line",
@@ -89,31 +81,18 @@ def is_object(text: str) -> bool:
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 
-def texts_of(
-    text: str, speaker: "Speaker", places: "Callable[[bytes], list[int]] | None" = None
-) -> "list[str]":
+def texts_of(text: str, speaker: "Speaker", wanted: "WantedLines | None" = None) -> "list[str]":
     """Return message and exception of a JSON record, line by line; empty if it is no logger's record.
 
-    Ranks, host and program that the record names are set in `speaker`. `places`: finds the places in a text
-    that are to be searched, for records of many lines.
+    Ranks, host and program that the record names are set in `speaker`. `wanted`: what is read of records
+    of many lines; None: the first and last lines.
     """
     lines = [_HALF_CHARACTER.sub("\ufffd", each) for each in _texts_of(text, speaker)]
-    if len(lines) <= MAX_TEXTS:
+    if len(lines) <= MAX_LINES:
         return lines
-    half = MAX_TEXTS // 2  # an exception ends its traceback
-    inside = [] if places is None else _lines_at(lines[half:-half], places)
+    half = MAX_LINES // 2  # an exception ends its traceback
+    inside = [] if wanted is None else wanted.of(lines[half:-half])
     return lines[:half] + inside + lines[-half:]
-
-
-def _lines_at(lines: "list[str]", places: "Callable[[bytes], list[int]]") -> "list[str]":
-    """Return the lines in which one of the places is, each with those above it."""
-    data = [line.encode("utf-8", "replace") for line in lines]
-    starts = list(accumulate(len(each) + 1 for each in data))
-    wanted: set[int] = set()
-    for place in places(b"\n".join(data)):
-        number = bisect_right(starts, place)
-        wanted.update(range(max(0, number - LINES_ABOVE), number + 1))
-    return [lines[number] for number in sorted(wanted)[:MAX_INSIDE]]
 
 
 def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
@@ -130,8 +109,7 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
         record["MESSAGE"] = text_of_bytes(record["MESSAGE"])
     parts = [record]
     for part in parts:
-        if len(parts) < MAX_PARTS:
-            parts.extend(part[name] for name in _INSIDE if isinstance(part.get(name), dict))
+        parts.extend(part[name] for name in _INSIDE if isinstance(part.get(name), dict))
     message = _captured(record) or _first(parts, _MESSAGES, str) or _with_level(record)
     if message is None:
         foreign = _foreign(record)

@@ -12,9 +12,9 @@ from .user_words import without_user_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator
+    from typing import Iterator
 
-    Places = Callable[[bytes], list[int]]
+    from ..records.wanted_lines import WantedLines
 
 MAX_NESTED = 2
 """Nesting of JSON records: a logger's in a container runtime's."""
@@ -41,16 +41,16 @@ _ECHO = pattern_of(
 
 
 def messages(
-    line: bytes, local_ranks: bool = False, records: bool = True, places: "Places | None" = None
+    line: bytes, local_ranks: bool = False, records: bool = True, wanted: "WantedLines | None" = None
 ) -> "tuple[list[tuple[str, Speaker]], bool]":
     """Return (message, writer) pairs of a physical line, and whether `[rankN]:` proved to be a local rank.
 
-    `records`: for a JSON record return its message, not the line itself. `places`: finds the places that are
+    `records`: for a JSON record return its message, not the line itself. `wanted`: finds the places that are
     to be searched; with it, a record of more than `MAX_LINE` bytes is read, and of a long message the parts
     around them are returned. Without it, a longer line is cut.
     """
     found: list[tuple[str, Speaker]] = []
-    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0, places)
+    proof = _take(line, Speaker(), local_ranks, found, MAX_NESTED if records else 0, wanted)
     return found, proof
 
 
@@ -73,17 +73,17 @@ def _take(
     local_ranks: bool,
     found: "list[tuple[str, Speaker]]",
     nested: int,
-    places: "Places | None" = None,
+    wanted: "WantedLines | None" = None,
 ) -> bool:
     """Add the (message, writer) pairs of a line to `found`; return whether `[rankN]:` proved to be local.
 
     `speaker`: the writer known from the record around the line. `local_ranks`: read `[rankN]:` as a local
     rank. `nested`: how many levels of JSON records to unpack; 0: none.
     """
-    around = places if len(line) > MAX_LINE else None
+    around = wanted if len(line) > MAX_LINE else None
     if b"{" in line and nested:
         text = line_text(line) if around is None else unmasked_text(line)  # its texts are masked one by one
-        proof = _take_record(text, speaker, local_ranks, found, nested, places)
+        proof = _take_record(text, speaker, local_ranks, found, nested, wanted)
         if proof is not None:
             return proof
     proof = False
@@ -106,11 +106,11 @@ def _pieces(line: bytes) -> "tuple[bytes, ...]":
     return (line[:cut], line[cut:]) if cut else (line,)
 
 
-def _around(line: bytes, places: "Places") -> "Iterator[bytes]":
+def _around(line: bytes, wanted: "WantedLines") -> "Iterator[bytes]":
     """Yield the beginning of a long message, and parts of it around the places beyond."""
     yield line[:MAX_LINE]
     searched = MAX_LINE - AROUND_BYTES
-    for place in places(line):
+    for place in wanted.places(line):
         if place >= searched:
             begin = line.find(b" ", place - AROUND_BYTES, place) + 1 or place
             yield line[begin : begin + MAX_LINE]
@@ -123,7 +123,7 @@ def _take_record(
     local_ranks: bool,
     found: "list[tuple[str, Speaker]]",
     nested: int,
-    places: "Places | None",
+    wanted: "WantedLines | None",
 ) -> "bool | None":
     """Do the same as `_take` for a JSON record, whose message may have prefixes or be a record too.
 
@@ -134,13 +134,13 @@ def _take_record(
         return None
     inner = Speaker(speaker)
     at, proof = read_prefixes(untagged(text[:begin], inner), inner, local_ranks) if begin else (0, False)
-    texts = texts_of(text[begin:], inner, places)
+    texts = texts_of(text[begin:], inner, wanted)
     learned = learned_writer(text) if TAGS and inner.rank is None else None
     inner.rank = inner.rank if learned is None else learned[0]
     if not texts or (text[at:begin].strip() and not _TAG.match(text[at:begin])):
         return None
     for each in texts:
-        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1, places) or proof
+        proof = _take(each.encode("utf-8", "replace"), inner, local_ranks, found, nested - 1, wanted) or proof
     return proof
 
 

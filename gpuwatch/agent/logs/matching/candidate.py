@@ -14,6 +14,7 @@ from ..lines.normalise import (
 from ..lines.prefixes import differ
 from ..lines.splitter import line_text, unmasked_text
 from ..records.shortened import summary
+from ..records.wanted_lines import WantedLines, may_have_more
 from .phrase_places import places_in
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ MAX_BETWEEN = 8
 class CandidateLine(object):
     """A physical line of a chunk as rules search it. `local_ranks`: `[rankN]:` is a local rank."""
 
-    __slots__ = ("data", "end", "parts", "proof", "stated", "start", "text")
+    __slots__ = ("data", "end", "left_out", "parts", "proof", "stated", "start", "text")
 
     def __init__(
         self, chunk: "Chunk", span: "tuple[int, int]", local_ranks: bool, phrases: "Iterable[Phrase]" = ()
@@ -48,13 +49,15 @@ class CandidateLine(object):
         """The same as text."""
         self.parts: list[int] = []
         """Starts of the physical lines above that belong to the same record."""
-        if len(data) <= MAX_PLAIN:
+        self.left_out = 0
+        """Lines of its message that are not searched although phrases are in them."""
+        if len(data) <= MAX_PLAIN and not may_have_more(data):
             stated, self.proof = known_messages(data, local_ranks)
         else:
             phrases = list(phrases)
-            stated, self.proof = messages(
-                data, local_ranks, places=lambda data: places_in(data, phrases) if phrases else []
-            )
+            wanted = WantedLines(lambda data: places_in(data, phrases) if phrases else [])
+            stated, self.proof = messages(data, local_ranks, wanted=wanted)
+            self.left_out = wanted.left_out
         self.stated: list[tuple[str, Speaker]] = []
         """Its messages with their writers, without quoted source code."""
         for index, each in enumerate(stated):

@@ -11,6 +11,7 @@ from ..lines.normalise import messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, line_text
 from ..lines.timestamps import time_of
+from ..records.wanted_lines import WantedLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _walk(chunk: "Chunk", start: int, each: "Traceback", found: "dict[int, str]"
 def _in_record(line: bytes) -> "str | None":
     """Return the exception of a traceback that is within one JSON record; None: there is none."""
     head, framed = False, False
-    for text, _ in messages(line, places=_heads)[0]:
+    for text, _ in messages(line, wanted=WantedLines(_heads))[0]:
         if HEAD.decode("ascii") in text:
             head, framed = True, False
         elif head and text[:1] == " ":

@@ -78,20 +78,21 @@ class LineFindings(object):
         hits: "list[tuple[int, Phrase]]",
         out: "list[dict[str, Any]]",
         raised: "str | None" = None,
-    ) -> None:
+    ) -> int:
         """Search the line of a span and add its findings to `out`; `hits`: (offset, phrase) in the line.
 
-        `raised`: the exception, if a traceback ends with the line.
+        `raised`: the exception, if a traceback ends with the line. Return the number of its message's lines
+        that have phrases and are not searched.
         """
         start, end = span
         raw = chunk.clean[start:end]
         shape = self._shape(raw, [phrase for _, phrase in hits])
         if shape is not None and self._known_lines.holds(shape, raw):
-            return
+            return 0
         again = self._repeats.match(shape, raw, chunk.offset_of(start), chunk.arrived)
         if again is not None:
             self._count(again, chunk.arrived, out)
-            return
+            return 0
         self._search.matched, self._found_once = [], False
         self._shape_searched = shape
         line = CandidateLine(chunk, span, self.local_ranks, {phrase for _, phrase in hits})
@@ -101,6 +102,7 @@ class LineFindings(object):
         once = self._found_once and all(rule.once for rule, _ in matched)
         if shape is not None and not line.parts and (once or not matched):
             self._known_lines.add(shape, raw, [text for _, text in matched])
+        return line.left_out
 
     def _count(
         self, again: "tuple[CompiledRule, dict[str, Any], str]", arrived: float, out: "list[dict[str, Any]]"

@@ -71,6 +71,7 @@ class Scanner(object):
         self._looked = 0
         self._fed_to = 0
         self._failed: list[tuple[int, int, str]] = []
+        self._partly: list[tuple[int, int]] = []
         self._unread_steps: int | None = None
         """Start of the first line that `progress` has not read."""
         self._blocks = OpenBlocks(self._search)
@@ -143,6 +144,11 @@ class Scanner(object):
         """Return (first byte, end, error) of the lines that raised an error since the last call."""
         failed, self._failed = self._failed, []
         return failed
+
+    def take_partly_searched(self) -> "list[tuple[int, int]]":
+        """Return (first byte, end) of the records that were searched in part since the last call."""
+        partly, self._partly = self._partly, []
+        return partly
 
     @property
     def left_out(self) -> int:
@@ -220,7 +226,9 @@ class Scanner(object):
             if _lacks_context(chunk, here, start, end):
                 continue
             try:
-                self._lines.take(chunk, (start, end), here, out, raised.get(start))
+                unread = self._lines.take(chunk, (start, end), here, out, raised.get(start))
+                if unread and len(self._partly) < MAX_FAILED:
+                    self._partly.append((chunk.offset_of(start), chunk.offset_of(end)))
             except LINE_ERRORS as error:  # only this line is lost
                 if len(self._failed) < MAX_FAILED:
                     self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))

@@ -38,10 +38,10 @@ def test_no_value_of_a_record_hides_its_error(name: str, value: object) -> None:
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> RuleSet:
     take = LineFindings.take
 
-    def fail(self: LineFindings, chunk: Any, span: tuple[int, int], *more: Any) -> None:
+    def fail(self: LineFindings, chunk: Any, span: tuple[int, int], *more: Any) -> int:
         if b"poison" in chunk.clean[slice(*span)]:
             raise ValueError(span)
-        take(self, chunk, span, *more)
+        return take(self, chunk, span, *more)
 
     monkeypatch.setattr(LineFindings, "take", fail)
     return ruleset(rule("failed: (?P<what>\\w+)"))

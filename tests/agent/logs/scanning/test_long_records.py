@@ -68,6 +68,34 @@ def test_a_line_in_the_midst_of_a_long_message_is_read(lines: int) -> None:
     assert "oom.cuda" in rules_in(f"{record}\n", 1 << 19)
 
 
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_line_in_the_midst_of_many_short_ones_is_read(as_list: bool) -> None:
+    """200 lines of one character need 600 bytes."""
+    text = [*["a"] * 200, OUT_OF_MEMORY, *["a"] * 200]
+    record = (
+        {"level": "ERROR", "message": "failed", "exception": text}
+        if as_list
+        else {"log": "\n".join(text), "stream": "stderr"}
+    )
+    assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
+
+
+def test_the_message_of_a_deep_record_is_read() -> None:
+    record: dict[str, Any] = {"message": OUT_OF_MEMORY}
+    for _ in range(60):
+        record = {"body": record}
+    assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
+
+
+@pytest.mark.parametrize(("lines", "is_partly"), [(900, False), (1500, True)])
+def test_a_record_with_too_many_lines_to_search_is_named(lines: int, is_partly: bool) -> None:
+    record = json.dumps({"level": "INFO", "message": "\n".join(["CUDA out of memory x"] * lines)}) + "\n"
+    one = Scanner(built_in_rules(), "/logs/a.log", itertools.count(1).__next__)
+    one.feed(b"first\n" + record.encode(), 0, NOW)
+    assert one.take_partly_searched() == [(6, 5 + len(record))] * is_partly
+    assert one.take_partly_searched() == []
+
+
 @pytest.mark.parametrize("length", [13_000, 20_000, 60_000, 200_000])
 @pytest.mark.parametrize("feed", FEEDS)
 def test_a_message_that_journald_lists_as_bytes_is_searched_where_it_is_cut(length: int, feed: int) -> None:
