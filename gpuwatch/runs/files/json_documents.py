@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from gpuwatch.agent.logs.progress.key_values import canonical
 from gpuwatch.agent.logs.progress.metrics_table import METRICS
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
+from gpuwatch.runs.files.record_splitter import RecordSplitter
 
 DOCUMENT = "json-document"
 NOTEBOOK = "notebook"
@@ -22,14 +23,9 @@ NOTEBOOK_ENDING = ".ipynb"
 MAX_NOTEBOOK_BYTES = 64 << 20
 """Most bytes of a Jupyter notebook that are read; most of them are pictures."""
 HEAD_BYTES = 32_768
-MAX_RECORD = 1 << 20
-"""Largest record or string in bytes."""
-MAX_DEPTH = 64
 MAX_RECORDS_TRIED = 8
 """Number of records at the beginning that classify a document; half of them must be log records."""
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
-_INDENT = re.compile(rb"(?<!\s)\s*[\r\n]\s*")
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "event")
 _LEVEL = re.compile(r"(?i)level|^severity(?:_?text)?$|^lvl$|^priority$")
 _TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")
@@ -39,14 +35,9 @@ _SOURCE = re.compile(
 """Matches keys of a logger's record (level, time, source), which a chat or commit record lacks."""
 _SERVICE_KEYS = frozenset(("ingestionTime", "logStreamName", "eventId", "insertId", "receiveTimestamp"))
 """Keys that log services add to a record."""
-_STEP_AT_END = re.compile(rb'"step"\s{0,4}:\s{0,4}\d')
 _CHECKPOINT = re.compile(r"checkpoint-\d{1,12}$")
 _PATIENCE = re.compile(rb'"early_stopping_patience"\s{0,4}:\s{0,4}(\d{1,6})\b')
 _PATIENCE_USED = re.compile(rb'"early_stopping_patience_counter"\s{0,4}:\s{0,4}(\d{1,6})\b')
-
-
-class TooLongError(ValueError):
-    """Raised if a record, a string or the nesting depth exceeds its limit."""
 
 
 class TrainerState(NamedTuple):
@@ -77,16 +68,8 @@ def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
     if _BEGIN.match(head) is None:
         return False
     splitter = RecordSplitter()
-    found: list[bytes] = []
-    try:
-        for line in splitter.feed(head).splitlines():
-            if line.strip():
-                found.append(line)
-            if len(found) >= MAX_RECORDS_TRIED:
-                break
-    except TooLongError:
-        return False
-    if not found or splitter.has_more_documents:
+    found = [line for line in splitter.feed(head).splitlines() if line.strip()][:MAX_RECORDS_TRIED]
+    if not found or splitter.is_broken:
         return False
     return 2 * sum(_is_record(line, columns) for line in found) >= len(found)
 
@@ -169,90 +152,12 @@ def _number(name: bytes, *texts: bytes) -> float | None:
 
 
 def as_records(pieces: Iterator[bytes], packing: str) -> Iterator[bytes]:
-    """Convert a document to lines, one per record.
-
-    Raises:
-        TooLongError: a record is longer than `MAX_RECORD`, or the document too deep.
-    """
+    """Convert a document to lines, one per record; text behind or between is returned as it is."""
     total = packing.split()[1:]
     splitter = RecordSplitter(int(total[0]) if total else None)
     for piece in pieces:
         yield splitter.feed(piece)
-
-
-class RecordSplitter:
-    """Splits a document into records incrementally; buffers at most one record."""
-
-    def __init__(self, total_steps: int | None = None) -> None:
-        self.has_more_documents = False
-        """True if another document follows: the file has one object per line."""
-        self._total = None if total_steps is None else b', "max_steps": %d}' % total_steps
-        self._held = b""
-        self._stack = bytearray()
-        self._depth: int | None = None
-        """Nesting depth in the current record; None: outside of records."""
-        self._begin = 0
-        """Start of the current record in the piece."""
-        self._ended = False
-        self._is_line_over = False
-        """True if the last record was a single line whose end is already written."""
-
-    def feed(self, piece: bytes) -> bytes:
-        """Return the records that this piece completes, with the line ends between them.
-
-        Raises:
-            TooLongError: the same as `as_records`.
-        """
-        data = self._held + piece
-        out: list[bytes] = []
-        at = 0
-        self._begin = 0
-        for token in _TOKEN.finditer(data):
-            if token["closed"] == b"":
-                break  # the string goes on in the next piece
-            sign = data[token.start() : token.start() + 1]
-            if sign in b"{[":
-                self._open(sign, token.start())
-            elif sign in b"}]":
-                if self._close():
-                    out.append(self._line(data[self._begin : token.end()]))
-            elif sign == b"\n" and self._depth is None:
-                out.append(b"" if self._is_line_over else b"\n")
-                self._is_line_over = False
-            at = token.end()
-        if self._depth is not None:  # an unfinished record is read again with the next piece
-            at = self._begin
-            del self._stack[self._depth :]
-            self._depth = None
-        self._held = data[at:]
-        if len(self._held) > MAX_RECORD:
-            raise TooLongError
-        return b"".join(out)
-
-    def _open(self, sign: bytes, at: int) -> None:
-        self.has_more_documents |= self._ended and not self._stack
-        if sign == b"{" and self._depth is None and bytes(self._stack) in (b"[", b"{["):
-            self._begin, self._depth, self._is_line_over = at, len(self._stack), False
-        self._stack += sign
-        if len(self._stack) > MAX_DEPTH:
-            raise TooLongError
-
-    def _close(self) -> bool:
-        """Handle a closing bracket; return True if it ends a record."""
-        del self._stack[-1:]
-        self._ended |= not self._stack
-        if self._depth != len(self._stack):
-            return False
-        self._depth = None
-        return True
-
-    def _line(self, record: bytes) -> bytes:
-        """Return a record on one line, followed by the line ends that it contained."""
-        line = _INDENT.sub(b" ", record)
-        self._is_line_over = b"\n" not in record
-        if self._total is not None and _STEP_AT_END.search(line):
-            line = line[:-1].rstrip() + self._total
-        return line + b"\n" * max(1, record.count(b"\n"))
+    yield splitter.finish()
 
 
 def is_notebook(path: PurePath, head: bytes) -> bool:

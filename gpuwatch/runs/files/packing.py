@@ -21,7 +21,7 @@ from gpuwatch.number_text import limit_text
 from gpuwatch.runs.files.encodings import as_utf8, encoding_of
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, MAX_FIELD, table_lines
 from gpuwatch.runs.files.exports.status_lines import MAX_BYTES, STATUS, status_lines
-from gpuwatch.runs.files.json_documents import NOTEBOOK, TooLongError, as_records, is_document, outputs_of
+from gpuwatch.runs.files.json_documents import NOTEBOOK, as_records, is_document, outputs_of
 from gpuwatch.runs.files.margins import MARGIN, without_margin
 from gpuwatch.runs.files.opening import open_file
 
@@ -156,7 +156,7 @@ class Contents:
             elif is_section(self.packing):
                 yield from self._section(file, *map(int, self.packing.split()[1:]))
             elif is_document(self.packing):
-                yield from self._records(file, self.packing)
+                yield from as_records(self._raw(file, READ_BYTES), self.packing)
             elif self.packing == NOTEBOOK:
                 yield from self._outputs(file)
             elif self.packing == STATUS:
@@ -196,12 +196,6 @@ class Contents:
             begin += len(data)
             self.read += len(data)
             yield data
-
-    def _records(self, file: BinaryIO, packing: str) -> Iterator[bytes]:
-        try:
-            yield from as_records(self._raw(file, READ_BYTES), packing)
-        except TooLongError:
-            self.damage = "a record is too long or too deep; the rest is not read"
 
     def _outputs(self, file: BinaryIO) -> Iterator[bytes]:
         try:
