@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.training import throughput
 from gpuwatch.link.start.log_settings import VARIABLE
@@ -15,6 +16,7 @@ from gpuwatch.session import Session
 from tests.drills.jobs import TAGGED, Job, job
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
+from tests.end_to_end.launched import QUICK
 from tests.parts import SEEN_BY_EVERY_AGENT
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -70,6 +72,13 @@ def test_metrics_that_a_rank_holds_open_are_followed(
         run.until(lambda: [each.rank for each in run.alerts() if each.code == "num.nan_loss"] == [0])
 
 
+def standing_of(run: Job, session: Session) -> set[tuple[str, int | None]]:
+    """What a report of a session would tell of a job: classes and ranks."""
+    found = standing(session.book, session.fleet, session.clock.monotonic(), session.clock.wall())
+    alerts = [*found.alerts, *(each for one in found.incidents for each in one.alerts)]
+    return {(each.code, each.rank) for each in alerts if each.job == run.name}
+
+
 def change(run: Job) -> None:
     """Let rank 0 log other numbers."""
     (run.folder / "ctl" / "rank0.changed").touch()
@@ -105,12 +114,15 @@ def test_the_first_nan_of_a_shared_file_is_that_of_its_rank(
 
 
 def test_a_loss_that_rises_is_reported(cluster: Cluster, session: Session, tmp_path: Path) -> None:
-    """From 1.0 to 5.9, as the only rank that logs tells."""
+    """From 1.0 to 5.9 on rank 0 alone; no later step ends that."""
     with job(cluster, session, tmp_path / "job", "rises") as run:
         run.order(0, RISES)
         run.until(lambda: run.logged(0) > 20)
         change(run)
-        run.until(lambda: "num.loss_rising" in [each.code for each in run.alerts()])
+        run.until(lambda: ("num.loss_rising", 0) in standing_of(run, session))
+        told = run.logged(0)
+        run.until(lambda: run.logged(0) > told + 8)
+        assert ("num.loss_rising", 0) in standing_of(run, session)
 
 
 FORMATS: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -170,7 +182,7 @@ def test_the_last_whole_checkpoint_is_known_in_each_format(
         run.until(lambda: numbers() == (1000, 1500))
 
 
-@pytest.mark.long  # on a busy machine the job is far ahead of its logged history when the session begins
+@pytest.mark.long  # 160 steps of four ranks before the session
 def test_a_report_made_once_names_the_rank_that_the_logs_show(
     cluster: Cluster, session: Session, tmp_path: Path
 ) -> None:
@@ -182,14 +194,21 @@ def test_a_report_made_once_names_the_rank_that_the_logs_show(
         with cluster.session() as later:
             wait_for_first_report(later, 30.0)
 
-            def stands() -> set[tuple[str, int | None]]:
-                now, wall = later.clock.monotonic(), later.clock.wall()
-                found = standing(later.book, later.fleet, now, wall)
-                alerts = [*found.alerts, *(each for one in found.incidents for each in one.alerts)]
-                return {(each.code, each.rank) for each in alerts if each.job == run.name}
-
             both = {("slower_than_peers", 3), ("num.loss_rising", 3)}
-            watch(later, lambda _fleet, _now: both <= stands())
+            watch(later, lambda _fleet, _now: both <= standing_of(run, later))
+
+
+@pytest.mark.long  # a second session
+def test_a_job_that_was_slow_from_its_start_is_reported_by_a_limit(
+    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been so for LASTS_S by its log when the session begins."""
+    monkeypatch.setattr(throughput, "LASTS_S", 4.0)
+    with job(cluster, session, tmp_path / "job", "limit", "--tag") as run:
+        run.until(lambda: run.logged(0) > 20)
+        with cluster.session(thresholds=replace(QUICK, slow_step_s=0.02)) as later:
+            wait_for_first_report(later, 60.0)
+            watch(later, lambda _fleet, _now: ("train.slow", None) in standing_of(run, later))
 
 
 def test_an_incident_tells_the_last_whole_checkpoint(

@@ -19,7 +19,7 @@ from msgspec import structs
 from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.error_outcome.refutation import left_after, refutation_of
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import OF_STEPS, Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED, LAUNCHER
 from gpuwatch.wire import Severity
 
@@ -259,7 +259,7 @@ def lasts(alert: Alert) -> bool:
     It is a lasting fault, no log line, a report of success, or recovered already.
     """
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
-    if alert.kernel or not line or alert in FINISHED or alert.recovered:
+    if alert.kernel or not line or alert in FINISHED or alert.recovered or OF_STEPS in alert.fields:
         return True
     return refutation_of(alert).lasts
 

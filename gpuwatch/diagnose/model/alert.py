@@ -24,6 +24,8 @@ LAST_WORDS = "last_words"
 """Field of timeouts: the only rank that logged work of its own below the step that all ranks logged last."""
 REPORTED_FOR_JOB = "reported_for_job"
 """Field that marks alerts whose rank only reports a condition of its job."""
+OF_STEPS = "of_steps"
+"""Field that marks symptoms in the numbers of many steps; a single later step does not end them."""
 
 AlertState: TypeAlias = Literal["firing", "resolved"]
 

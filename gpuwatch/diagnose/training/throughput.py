@@ -54,11 +54,36 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
 
 
 def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
-    """Yield a sign if steps take longer than the configured limit, for a run that was slow from its start."""
-    times = writer.step_times(RECENT_STEPS)
-    if slow_step_s and len(times) >= MIN_TIMINGS and (now := step_s(times)) > slow_step_s:
+    """Yield a sign if steps take longer than the configured limit, for a run that was slow from its start.
+
+    It need not last once more if the log's own times show it for `LASTS_S`.
+    """
+    if not slow_step_s:
+        return
+    times, logged = writer.step_times(RECENT_STEPS), _logged_step_s(writer)
+    now = step_s(times) if len(times) >= MIN_TIMINGS else logged
+    if now is not None and now > slow_step_s:
+        lasted = logged is not None and logged > slow_step_s
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
-        yield Sign("train.slow", "warning", text, LASTS_S)
+        yield Sign("train.slow", "warning", text, 0.0 if lasted else LASTS_S)
+
+
+def _logged_step_s(writer: RankProgress) -> float | None:
+    """Return the seconds per step over the last `LASTS_S` by the times of the log's steps, without pauses.
+
+    None: the log has no times, is younger than that, or shows too few steps.
+    """
+    dated = [step for step in writer.curve() if math.isfinite(step.at)]
+    if writer.per_epoch or not dated or dated[-1].at - dated[0].at < LASTS_S:
+        return None
+    recent = [step for step in dated if step.at >= dated[-1].at - LASTS_S]
+    before = dated[-len(recent) - 1 : -len(recent)]
+    gaps = [
+        (after.at - sooner.at) / (after.step - sooner.step)
+        for sooner, after in pairwise([*before, *recent])
+        if after.step > sooner.step
+    ]
+    return step_s(gaps) if len(gaps) >= MIN_TIMINGS else None
 
 
 def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:

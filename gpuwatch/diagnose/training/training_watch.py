@@ -12,9 +12,9 @@ from typing import TypeVar
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
-from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.alert import OF_STEPS, Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
-from gpuwatch.diagnose.training.first_nan import first_nans
+from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import PAUSE_FACTOR, RECENT_STEPS, pace
@@ -105,9 +105,9 @@ class TrainingWatch(SymptomWatch):
     ) -> bool:
         since = now - self._lasting.seen(alert.id, now)
         before = self._lasting.firing(alert.id)
-        if (sign.hold_s and stepping_s(writer, since) < sign.hold_s) or (
-            before is not None and not _better(sign, before)
-        ):
+        if sign.hold_s and stepping_s(writer, since) < sign.hold_s:
+            return False
+        if before is not None and not (_better(sign, before) or _is_of_others(alert, before)):
             return False
         self._lasting.report(alert, now, wall, lasted_s)
         return True
@@ -135,8 +135,13 @@ def _alert(
         node=writer.node if of_one or job is None else None,
         rank=writer.rank if of_one else None,
         job=job,
-        fields={} if sign.step is None else {"step": sign.step},
+        fields=_fields(sign),
     )
+
+
+def _fields(sign: Sign) -> dict[str, str | int | float]:
+    found: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
+    return found if sign.code == NAN_LOSS else {**found, OF_STEPS: 1}
 
 
 def _is_alone(writer: RankProgress, code: str, writers: Iterable[RankProgress]) -> bool:
@@ -169,6 +174,14 @@ def _better(sign: Sign, before: Alert) -> bool:
     if sign.step is None or not isinstance(known, int):
         return False
     return sign.step < known or (sign.step == known and sign.text != before.text)
+
+
+def _is_of_others(alert: Alert, before: Alert) -> bool:
+    """Return True if a curve is no longer that of the alert's rank alone, or by now is that of one rank.
+
+    The logs of other ranks may arrive later, or show the same rise some steps later.
+    """
+    return alert.code in OF_A_CURVE and (alert.node, alert.rank) != (before.node, before.rank)
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:

@@ -143,6 +143,30 @@ def test_a_rank_whose_loss_alone_rises_is_named(others: str, named: int | None) 
     assert found["num.loss_rising"] == named
 
 
+@pytest.mark.parametrize(("others", "named"), [("rises", (1, None)), ("falls", (None, 1))])
+def test_the_rank_of_a_rising_loss_is_judged_again_when_logs_of_others_arrive(
+    others: str, named: tuple[int | None, int | None]
+) -> None:
+    """They show the same rise some steps later, or they were not known at first."""
+    fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
+    watch, found = TrainingWatch(Thresholds()), []
+    for last, first in ((100, 1), (140, 101)):
+        for step in range(first, last + 1):
+            report(
+                fleet.progress,
+                {"step": step, "loss": f"{3.0 if step < 60 else 0.3 * step}"},
+                100.0 + step,
+                rank=1,
+                job="4711",
+            )
+            if others == "rises" or last == 140:
+                loss = 3.0 if step < 105 or others == "falls" else 0.3 * step
+                report(fleet.progress, {"step": step, "loss": f"{loss}"}, 99.9 + step, rank=0, job="4711")
+        watch.go(fleet, 101.0 + last, 1e9)
+        found += [alert.rank for alert in watch.alerts.values() if alert.code == "num.loss_rising"]
+    assert tuple(found) == named
+
+
 def test_a_spike_is_reported_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
     usual = noisy(2.4, 0.03)
     assert codes(writer(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
@@ -150,6 +174,24 @@ def test_a_spike_is_reported_against_the_running_median_and_not_for_one_point(se
     (sign,) = numerics(spiked)
     assert sign.code == "num.loss_spike"
     sentences(sign.text)
+
+
+@pytest.mark.parametrize(
+    ("steps", "before", "hold_s"), [(100, 0, 0.0), (10, 90, 0.0), (1, 90, 0.0), (10, 0, 60.0)]
+)
+def test_steps_that_were_slow_from_the_start_are_reported_by_a_limit(
+    steps: int, before: int, hold_s: float
+) -> None:
+    """At once, if the log shows it for a minute, though gpuwatch was started late."""
+    reported = writer(steps)
+    reported.steps = deque(
+        replace(s, step=s.step + before, at=s.at + before, took_s=s.took_s if steps > 1 else None)
+        for s in reported.steps
+    )
+    reported.past = [LoggedStep(step, float(step), None) for step in range(1, before + 1, 2)]
+    (sign,) = [each for each in pace(reported, (), 0.5) if each.code == "train.slow"]
+    assert sign.hold_s == hold_s
+    assert not list(pace(reported, (), 1.5))
 
 
 def test_a_restart_from_the_beginning_is_no_spike() -> None:
