@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.running import RunningAgent, left_behind
+from tests.agent.running import RunningAgent, described, left_behind
 from tests.fake_nvml.build import FakeNvml, build
 from tests.parts import need_compiler
 
@@ -41,7 +41,7 @@ def gone(driver: FakeNvml) -> None:
     deadline = time.monotonic() + 60
     while left_behind(driver.control) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert left_behind(driver.control) == []
+    assert [described(pid) for pid in left_behind(driver.control)] == []
 
 
 @pytest.fixture

@@ -213,12 +213,18 @@ def left_behind(control: Path) -> list[int]:
     return [
         int(folder.name)
         for folder in Path("/proc").glob("[0-9]*")
-        if str(control).encode() in _environ(folder)
+        if str(control).encode() in _bytes(folder / "environ")
     ]
 
 
-def _environ(process: Path) -> bytes:
+def described(pid: int) -> str:
+    """What a process that was left behind is: its command, its parent, its state and where it waits."""
+    parts = {name: _bytes(Path(f"/proc/{pid}") / name) for name in ("cmdline", "status", "wchan", "stack")}
+    return f"pid {pid}: {parts}"
+
+
+def _bytes(file: Path) -> bytes:
     try:
-        return (process / "environ").read_bytes()
+        return file.read_bytes()
     except OSError:
-        return b""  # it has ended meanwhile
+        return b""  # its process has ended meanwhile, or the kernel refuses
