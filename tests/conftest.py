@@ -25,6 +25,7 @@ from xdist.scheduler import LoadFileScheduling
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
 from gpuwatch.tui.toolkit.faults import fault_file
+from tests.file_order import by_share
 from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.packs import compile_once, share_begins
@@ -168,12 +169,19 @@ LONG_TIMEOUT_S = 1800
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
+    """Whole jobs first where they cannot be spread over the test processes; then waiting beside computing."""
     _mark_the_unsampled(items)
     for item in items:
         if item.get_closest_marker("long") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
-    items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
+    share = by_share(item for item in items if item.get_closest_marker("long") is None)
+    whole_jobs_first = ISOLATED not in os.environ
+    items.sort(
+        key=lambda item: (
+            not (whole_jobs_first and "only_job" in getattr(item, "fixturenames", ())),
+            share(item),
+        )
+    )
 
 
 def _mark_the_unsampled(items: list[pytest.Item]) -> None:
