@@ -128,6 +128,7 @@ def test_signals_to_us_reach_the_command(number: signal.Signals) -> None:
         cwd=ROOT,
         env=environment(),
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 - tests under `nohup`
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
