@@ -25,13 +25,13 @@ from xdist.scheduler import LoadFileScheduling
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
 from gpuwatch.tui.toolkit.faults import fault_file
-from tests.file_order import by_share
-from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.packs import compile_once, share_begins
 from tests.parts import the_only_job
 from tests.sentences import Sentences, golden_file
 from tests.tui.toolkit.parsed_css import share_parsed_css
+from tests.workers.file_order import by_share
+from tests.workers.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB_MARK = re.compile(r"^pytestmark = (\[\*)?SEEN_BY_EVERY_AGENT\b", re.MULTILINE)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.isolation import DRIVER_PIDS
+from tests.workers.isolation import DRIVER_PIDS
 
 VARIABLE = "GPUWATCH_KERNEL_LOG"
 """What agents read instead of /dev/kmsg."""

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.isolation import ISOLATED
 from tests.packages import C_HEADERS, LONG_PACKAGE_OF, PACKAGE_OF, has_c_headers, path_of
+from tests.workers.isolation import ISOLATED
 
 
 def need(part: str) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.chaos.invariants import Outcome
 from tests.chaos.scene.shifted_clock import WallClock, compiled
 from tests.end_to_end.cluster import ROOT
-from tests.isolation import DRIVER_PIDS
 from tests.parts import need, need_compiler
+from tests.workers.isolation import DRIVER_PIDS
 
 OWN = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 BEGIN = (

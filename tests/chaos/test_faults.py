@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.apart import played
 from tests.chaos.faults.table import FAULTS, OF_MANY, SHORT
 from tests.end_to_end.cluster import ROOT
-from tests.isolation import own_processes
+from tests.workers.isolation import own_processes
 
 
 @pytest.fixture

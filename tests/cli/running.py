@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.cli.fork_server import Call, forked
-from tests.isolation import own_processes
+from tests.workers.isolation import own_processes
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "gpuwatch")

@@ -26,9 +26,9 @@ from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
 from tests.agent.trees import Kmsg
 from tests.end_to_end.launched import MEDIUM_S, QUICK
-from tests.isolation import own_processes
 from tests.kernel_log import VARIABLE, for_nodes
 from tests.servers.sshd import LOOPBACK, Client, Sshd, setenv
+from tests.workers.isolation import own_processes
 
 FIRST = 'hostname "$0" && mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && "$@" & wait'
 """The first process of a node: it reaps what is orphaned."""

@@ -19,8 +19,8 @@ from gpuwatch.agent.processes import process_reader
 from gpuwatch.agent.processes.process_details import runtime_logs
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from tests.agent.trees import Clock, process, stat_line, wait_until, write
-from tests.isolation import DRIVER_PIDS
 from tests.sentences import Sentences
+from tests.workers.isolation import DRIVER_PIDS
 
 AGENT = Path(process_reader.__file__).parents[1]
 RANK_3 = {

@@ -15,8 +15,8 @@ import pytest
 
 from gpuwatch.cli.analysis.evidence_folder import missing_text
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
-from tests.isolation import own_processes
 from tests.session.evidence.live import OOM, TOKEN, write_logs
+from tests.workers.isolation import own_processes
 
 LINE = "2026-11-26 12:00:00,000 [rank1] step {} loss 2.0 " + "x" * 180 + "\n"
 

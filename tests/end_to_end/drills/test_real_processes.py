@@ -24,8 +24,8 @@ from gpuwatch.runs.scan.scan import scan
 from tests.end_to_end.cluster import fake_driver, watch
 from tests.end_to_end.drills.rank_processes import stepping
 from tests.end_to_end.launched import Launched, launched, quick_session
-from tests.isolation import own_processes
 from tests.parts import SEEN_BY_EVERY_AGENT
+from tests.workers.isolation import own_processes
 
 pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 
