@@ -89,7 +89,7 @@ def check_fleet(
     Return one result per node.
 
     A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
-    `ssh_config` replaces the user's for the address of failed nodes.
+    `ssh_config` replaces the user's for the addresses of ssh nodes without a login.
     """
     deadline = clock() + longest_s
     failed: dict[str, NodeCheck] = {}

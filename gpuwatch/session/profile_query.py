@@ -254,7 +254,7 @@ class ProfileQuery:
         )
 
     def _pace(self, place: PlacedRank, since: float) -> RankPace:
-        """Return a rank's median step time and CPU use since `since` (our monotonic clock)."""
+        """Return a rank's median step time since `since` (our monotonic clock), and its newest CPU use."""
         fleet = self._session.fleet
         node = fleet.nodes.get(place.node)
         cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None

@@ -137,7 +137,7 @@ class Session(RequestSender):
         return 0
 
     def take_trouble(self) -> str | None:
-        """Return why state cannot be stored for later sessions, or events not be read; each reason once."""
+        """Return why state cannot be stored for later sessions, or events not be read; None: nothing new."""
         sources = (self._memory, self._earlier_history, self._state, self._kube)
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 

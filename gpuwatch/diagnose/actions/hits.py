@@ -52,7 +52,7 @@ def users_of(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def is_of_user(fleet: Fleet, job: str | None, user: str) -> bool:
-    """Return True if a job of `fleet` belongs to `user`, or if no rank of it is known.
+    """Return True if `user` alone has the ranks of a job in `fleet`, or if no rank of it is known.
 
     Ranks of unknown user do not count, but at least one rank must have a user.
     """

@@ -49,7 +49,7 @@ EXCEPTION = pattern_of(
 def alerts_of(
     found: Iterable[LocatedFinding], packs: RulePacks, places: Places, tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
-    """Return one alert for each event, by time.
+    """Return one alert for each event, by time; findings that `as_stated` rejects give none.
 
     The same finding reported twice (a reconnect, a backlog read again) gives one alert, and so do two sources
     of one event: a line in two files, an Xid in the kernel log and from the driver. `tracks` are the steps of
@@ -149,7 +149,10 @@ def _of_child(alert: Alert, code: str, rule: Rule | None, found: LocatedFinding,
 
 
 def _severity(finding: Finding, rule: Rule | None) -> Severity:
-    """Return the severity that the agent reports, lowered to the highest one that its rule can give."""
+    """Return the severity that the agent reports, lowered to the highest one that its rule can give.
+
+    At most `error` for a loss that a program states in its own words.
+    """
     if rule is None:
         return finding.severity
     able = {rule.severity, *(each for by in rule.severity_by.values() for each in by.values())}
@@ -236,7 +239,7 @@ def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driv
 
 
 def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
-    """Return the job that a line from Slurm names; None if the job is not among the known ones."""
+    """Return the job that a line from Slurm names; None: it names none, or one that is not known."""
     job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
     return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
 

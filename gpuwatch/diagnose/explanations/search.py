@@ -35,7 +35,7 @@ class Matches(Struct, frozen=True):
 def find(query: str, known: Sequence[Explanation]) -> Matches:
     """Return the explanation with this id or title, and those that contain all words of the query.
 
-    The words are not case-sensitive; FILLERS are left out. At most MAX_MATCHES others.
+    The words are not case-sensitive; FILLERS are left out. At most MAX_MATCHES others, the best first.
     """
     wanted = query.strip().lower()
     exact = next((each for each in known if each.ident.lower() == wanted), None)

@@ -32,7 +32,7 @@ _LEAD = pattern_of(r"^(?:job \S+: )?ranks? [0-9, -]+(?: \([^)]{1,200}\))? (?:is 
 
 
 def pausing_line(lines: Sequence[str]) -> str | None:
-    """Return the line that announces a pause, if no step or end of it was logged below; else None."""
+    """Return the line of the last MAX_LINES that announces a pause without a step or end below; else None."""
     for line in reversed(lines[-MAX_LINES:]):
         if _ENDS.search(line) is not None:
             return None

@@ -116,7 +116,10 @@ def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Cond
 
 
 def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Yield a condition for host memory and disks that are almost full, and for fabric ports down."""
+    """Yield a condition for host memory and disks that are almost full, and for fabric ports down.
+
+    None if the host's values are too old.
+    """
     if (
         node.host is None
         or node.host_at is None

@@ -206,7 +206,7 @@ def _playbook(
 
 
 def _is_over(alerts: Sequence[Alert]) -> bool:
-    """Return True if no alert fires any more; a remark that still fires does not count."""
+    """Return True if no alert fires any more; a remark that still fires counts only among remarks."""
     weighed = [alert for alert in alerts if not alert.is_remark] or alerts
     return all(alert.state != "firing" for alert in weighed)
 

@@ -33,7 +33,7 @@ UNDATED = "undated"
 
 
 def facts(incident: Incident) -> list[Property]:
-    """Return the properties of an incident as a whole: class, time, place, confidence and state."""
+    """Return the known properties of an incident: time, class, job, confidence, history, notes, reason."""
     checkpoint, recurrence = incident.checkpoint, incident.recurrence
     silent = [rank for rank in incident.silent if rank != incident.rank]
     known = [

@@ -19,7 +19,8 @@ FOLD_S = 60.0
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     """Return the timeline's entries, ordered by time.
 
-    The start of a hang has an entry of its own, long before any line is printed.
+    Like alerts at most FOLD_S apart share an entry. The start of a hang has an entry of its own, long before
+    any line is printed.
     """
     folded: dict[tuple[object, ...], list[list[Alert]]] = {}
     ordered = sorted(alerts, key=lambda each: (_placed_at(each), each.id))

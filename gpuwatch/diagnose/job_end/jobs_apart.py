@@ -102,7 +102,7 @@ def _times(group: Iterable[StepTrack]) -> dict[tuple[int | None, int], float]:
 
 
 def runs_that_stop(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Return file -> its steps, for logs of several runs from their first step on; one must not finish.
+    """Return file -> its steps, for logs of several runs from their first step on, some complete, some not.
 
     Empty if there is no such run, or if the logs may be of the processes of one job: they lie in one folder
     and overlap in time. A run that stopped is left out if a later one finished. Without times the order of

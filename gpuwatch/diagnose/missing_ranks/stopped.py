@@ -45,7 +45,7 @@ class StoppedRanks(Struct, frozen=True):
 
     @property
     def rank(self) -> int | None:
-        """Return the only stopped rank, if its number is certain."""
+        """Return the only stopped rank if its number is certain; else None, also for a launcher."""
         only = self.code == CODE and len(self.ranks) == 1 and not self.inferred
         return self.ranks[0] if only else None
 

@@ -135,7 +135,8 @@ class RankIndex:
     ) -> RankPlace | None:
         """Return the only rank of an ended job that has or started a process, on the node or one unknown.
 
-        `kernel`: the kernel of the node, if that is known, states the pid, which is then of no other node.
+        None: none or several, or the fleet is live. `kernel`: the kernel of the node, if that is known,
+        states the pid, which is then of no other node.
         """
         if self.places.live:
             return None

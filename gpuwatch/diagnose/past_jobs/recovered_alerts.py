@@ -22,6 +22,8 @@ def with_recovered(
 ) -> list[Alert]:
     """Return the alerts; those whose logs show a recovery become `info`.
 
+    Only the first MAX_READ_ALERTS that may recover are examined.
+
     Args:
         alerts: The alerts of an ended job.
         read: Returns the lines around an alert, None if they are unknown.

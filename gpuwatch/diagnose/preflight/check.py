@@ -102,7 +102,10 @@ def unreadable(parts: int) -> list[Check]:
 
 
 def differing(values: Mapping[str, str]) -> str:
-    """Return names grouped by value, most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
+    """Return names grouped by value, most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`.
+
+    Beyond MAX_SHOWN values only the number of others is given.
+    """
     groups: dict[str, list[str]] = {}
     for name, value in values.items():
         groups.setdefault(value, []).append(name)

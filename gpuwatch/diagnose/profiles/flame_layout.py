@@ -58,7 +58,7 @@ def shared_text(tree: ThreadTree, most: int = 3) -> str:
 
 
 def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]:
-    """Return the calls below `top`, one row per depth, without boxes narrower than `least` (0 to 1)."""
+    """Return the calls below `top`, at most `depth` rows, one per level; no box is under `least` (0 to 1)."""
     rows: list[list[FlameBox]] = []
     row = [FlameBox(0.0, 1.0, top)]
     while len(rows) < depth:

@@ -125,7 +125,7 @@ def _own(reading: ServerReading) -> Latencies:
 
 
 def _more(before: float | None, now: float | None) -> float | None:
-    """Return the growth of a counter; one without an earlier reading began at 0.
+    """Return the growth of a counter; one without an earlier reading began at 0. None: it is not read now.
 
     Some counters appear only with their first event.
     """

@@ -41,7 +41,10 @@ SEARCHED_CHARS = 4096
 
 
 def absent_ranks(alert: Alert) -> tuple[int, ...]:
-    """Return the ranks that the fields or lines of an alert list as missing, in order; may be empty."""
+    """Return the ranks that a field of an alert lists as missing, in its order; else those in its lines.
+
+    The latter are sorted, at most MAX_LISTED. May be empty.
+    """
     for name in NAMED_RANKS:
         numbers = _numbers(alert.fields.get(name))
         if numbers:

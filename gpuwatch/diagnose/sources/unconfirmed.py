@@ -45,7 +45,7 @@ def with_unconfirmed_node(
 
 
 def _node_of_rank(incident: Incident, where: RankIndex) -> str | None:
-    """Return the node of the culprit rank, for a verdict that names the rank alone."""
+    """Return the node of the culprit rank, for a verdict that names the rank alone; None: unknown."""
     place = None if incident.rank is None else where.of(incident.rank, incident.job)
     return None if place is None else place.node or None
 

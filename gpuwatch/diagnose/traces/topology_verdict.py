@@ -26,7 +26,7 @@ class TopologyFlag(Struct, frozen=True):
 
 
 def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
-    """Return the GPUs and NICs of one dump that are worse than most of their kind."""
+    """Return flags for the GPUs and NICs of one dump that are worse than most of their kind."""
     gpus = [each for each in dump.devices if each.kind == "GPU"]
     nics = [each for each in dump.devices if each.kind == "NET"]
     found: list[TopologyFlag] = []

@@ -102,8 +102,8 @@ def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[N
 def suspects(results: Results) -> list[tuple[int, int]]:
     """Return the links to measure again alone, the most distinctive first, without those already retested.
 
-    For a culprit with many links they are a sample. Rounds of many pairs can be slow because of congestion
-    alone, so a culprit is confirmed by single links.
+    For a culprit with many links they are a sample; there are at most MAX_SUSPECTS in all. Rounds of
+    many pairs can be slow because of congestion alone, so a culprit is confirmed by single links.
     """
     case = make_case(results)
     each = [_samples(attribution) for attribution in case.attributions]
@@ -113,7 +113,7 @@ def suspects(results: Results) -> list[tuple[int, int]]:
 
 
 def _samples(attribution: Attribution) -> list[MeasuredLink]:
-    """Return a sample of a culprit's bad links, in both directions and with different neighbours."""
+    """Return at most MAX_SAMPLE_LINKS of a culprit's bad links: both ways, different neighbours."""
     ways: dict[bool, list[MeasuredLink]] = {True: [], False: []}
     for link in attribution.bad:
         ways[link.src.node == attribution.part.where[0]].append(link)

@@ -129,7 +129,7 @@ def _no_links(results: Results) -> str:
 
 
 def evidence(case: LinkAssessment) -> Iterator[str]:
-    """Yield sentences about the links as a whole, with numbers."""
+    """Yield sentences with numbers about the links as a whole; at most MAX_EVIDENCE of a kind, then a sum."""
     classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in case.links:
         classes[link.link].append(link)

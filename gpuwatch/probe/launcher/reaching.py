@@ -63,7 +63,7 @@ def reach_all(source: str, targets: "list[dict[str, Any]]", timeout_s: float) ->
 
 
 def _begin(one: "_Try", source: str) -> bool:
-    """Start a connection; return True if it must be waited for."""
+    """Start a connection; return True if it must be waited for, False if it has failed (noted in `one`)."""
     address, port = str(one.target["address"]), int(one.target["port"])
     one.since = time.monotonic()
     try:

@@ -173,7 +173,11 @@ def _in_background(work: "Any", name: str) -> "threading.Thread":
 
 
 def _program() -> bytes:
-    """Return the sources that the worker needs, in the format of its loader."""
+    """Return the sources that the worker needs, in the format of its loader.
+
+    Raises:
+        RuntimeError: this launcher itself was not sent as source text.
+    """
     make = getattr(getattr(__spec__, "loader", None), "program", None)
     if make is None:
         raise RuntimeError("the worker is shipped by the launcher, and the launcher was not shipped")

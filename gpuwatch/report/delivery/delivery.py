@@ -57,7 +57,10 @@ class Delivery:
         self._due_at = self._lock_at = 0.0
 
     def update(self, incidents: Sequence[Incident]) -> None:
-        """Record the current incidents and wake the senders if something changed; call it often."""
+        """Record the current incidents, at most once a second, and wake the senders if something changed.
+
+        Nothing while another process of this user delivers for the source.
+        """
         now = time.monotonic()
         if not self.receivers or now < self._due_at:
             return

@@ -41,7 +41,7 @@ class IncidentTexts(msgspec.Struct, frozen=True):
 
 
 def texts_of(incident: Incident) -> IncidentTexts:
-    """Return the current texts of an incident."""
+    """Return the current texts of an incident, sanitized and shortened, with its first `MAX_STEPS` steps."""
     return IncidentTexts(
         _short(incident.headline),
         incident.code,
@@ -67,7 +67,10 @@ def rfc3339(at: float) -> str:
 
 
 def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """Return the incident in a few lines of Markdown; markup in names from logs and nodes is escaped."""
+    """Return the incident in a few lines of Markdown, with its steps while it is firing; cut if too long.
+
+    Markup in names from logs and nodes is escaped.
+    """
     first = time.strftime(
         "%Y-%m-%d %H:%M:%S UTC", time.strptime(found["first_seen"][:19], "%Y-%m-%dT%H:%M:%S")
     )
@@ -93,7 +96,10 @@ def escaped_markdown(text: str) -> str:
 
 
 def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
-    """Return the incident in Slack's markup; texts from logs and nodes are shown as code."""
+    """Return the incident in Slack's markup, with its steps while it is firing; cut if too long.
+
+    Texts from logs and nodes are shown as code.
+    """
 
     def safe(text: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

@@ -147,7 +147,8 @@ class Ledger:
     def take(self, incidents: Iterable[Incident], wall: float) -> None:
         """Record the current state of all incidents above `info`. `wall`: unix seconds.
 
-        An incident that is no longer listed counts as resolved after `GONE_S`.
+        A new one is recorded once it has been listed for the settling time, unless it is over or old by then.
+        One that is no longer listed counts as resolved after `GONE_S`.
         """
         if self._started is None:
             self._started = wall
@@ -167,7 +168,7 @@ class Ledger:
                 self.version += 1
 
     def _entry(self, incident: Incident, wall: float) -> LedgerEntry | None:
-        """Return the entry of an incident; None if it is not to be delivered, or not yet."""
+        """Return the entry of an incident, made if new; None if it is not to be delivered, or not yet."""
         known = self._known(incident)
         if known is not None:
             return known
@@ -270,9 +271,10 @@ def is_at_same_place(entry: LedgerEntry, incident: Incident) -> bool:
 
 
 def may_be_same(entry: LedgerEntry, incident: Incident) -> bool:
-    """Return True if an entry's place is compatible with an incident's, apart from the name of the job.
+    """Return True if an entry began at about the same time as an incident, at a place that may be the same.
 
-    A restarted session reads undated lines again: it may learn of a rank or a job that was unknown before.
+    What is unknown of a place may be anything, and the job may have another name. A restarted session reads
+    undated lines again: it may learn of a rank or a job that was unknown before.
     """
     job, code, *where = entry.place
     if code != incident.code or any(

@@ -56,9 +56,9 @@ def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float,
 def alertmanager_post(
     spec: ReceiverSpec, entries: Sequence[tuple[LedgerEntry, Status]], source: str, wall: float
 ) -> Post:
-    """Return a request with these incidents for an Alertmanager; resolved ones have an end time.
+    """Return a request with these incidents for an Alertmanager. `wall`: unix seconds.
 
-    `wall`: unix seconds.
+    Firing ones end after `ALIVE_S` unless they are repeated; those of an earlier, lower severity end now.
     """
     alerts = []
     for entry, status in entries:

@@ -186,7 +186,10 @@ class Sender:
         return bool(new)
 
     def _note(self, sent: list[tuple[LedgerEntry, Status]]) -> None:
-        """Record which statuses the receiver accepted, with the time of the first message of each status."""
+        """Record which statuses the receiver accepted, with the time of the first message of each, and save.
+
+        The receiver no longer counts as failing.
+        """
         wall, key = self._wall(), self.spec.key
         self._error, self._failures = "", 0
         with self._lock:

@@ -60,7 +60,7 @@ class JsonStream:
         yield from self._alert_rows(book, time)
 
     def _job_rows(self, fleet: Fleet, now: float, time: float) -> Iterator[Row]:
-        """Yield a row for each job whose metrics changed, at most once per interval."""
+        """Yield a row for each job whose step or number of live ranks changed, at most once per interval."""
         if not self._with_jobs or now < self._jobs_due:
             return
         self._jobs_due = now + fleet.plan.interval_s
@@ -113,7 +113,7 @@ EMPTY_STEP: Row = dict.fromkeys((
 
 
 def step_row(progress: RankProgress, step: LoggedStep, time: float) -> Row:
-    """Return a step with the values of its line; other metrics of its writer as of now.
+    """Return a step with the values of its line; other metrics of its writer as of now. NaN becomes None.
 
     `time`: unix seconds of the step.
     """

@@ -37,7 +37,7 @@ class DmonStream:
         self._rows = 0
 
     def lines(self, fleet: Fleet, now: float, time: float) -> list[str]:
-        """Return the lines that are due, with headers.
+        """Return the lines that are due: comments on nodes, headers, and a row for each new sample of a GPU.
 
         `now`: our monotonic clock, `time`: the same moment in unix seconds.
         """
@@ -128,7 +128,7 @@ class DmonStream:
 
 
 def node_texts(node: Node, now: float) -> list[str]:
-    """Return the node's state (`live`, `live, no GPU`, `lost, <reason>`), then the agent's warnings."""
+    """Return the node's state (`live`, `live, no GPU`, `lost, <reason>`), then its warnings and events."""
     state, error = node.state(now), node_error(node, now)
     text = f"{state}, {error}" if error else state
     if node.hello is None:

@@ -43,7 +43,9 @@ def whole_text(path: Path, packing: str | None) -> Iterator[str]:
 
 
 def blocks_text(path: Path, packing: str | None, places: Sequence[int]) -> Iterator[str]:
-    """Yield the lines around offsets of the unpacked text; without offsets, the last lines.
+    """Yield the lines around offsets of the unpacked text, marked with `>` there; else the last lines.
+
+    A heading states the offset after each gap.
 
     Raises:
         OSError: it cannot be read.
@@ -76,7 +78,7 @@ def _plain_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, int, s
 
 
 def _packed_rows(path: Path, packing: str, places: Sequence[int]) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows around offsets of a packed file, which is unpacked from its beginning."""
+    """Yield the rows around offsets of a packed file, else its last ones; it is unpacked from the start."""
     left = sorted(places)
     recent: list[tuple[int, int, str]] = []
     wanted = 0

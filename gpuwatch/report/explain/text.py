@@ -54,7 +54,7 @@ def numbered_text(block: Line | Item) -> str:
 
 
 def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:
-    """Write one explanation, and other matches."""
+    """Write one explanation, then the first four other matches."""
     with console_on(out) as console:
         for line in explanation_lines(explanation):
             show(console, line)
@@ -84,7 +84,10 @@ def explanation_lines(explanation: Explanation) -> Iterator[Line]:
 
 
 def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[Line]:
-    """Yield the heading, then one aligned line per id; nothing if none matches."""
+    """Yield the heading, then one aligned line per id; nothing if none matches.
+
+    At most `MAX_SHOWN_MATCHES` unless all are topics.
+    """
     if not found:
         return
     shown = found if all(each.kind == "topic" for each in found) else found[:MAX_SHOWN_MATCHES]

@@ -63,7 +63,10 @@ def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
 
 
 def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """Add alert counts by severity, and one sample per firing alert that is not silenced or acknowledged."""
+    """Add alert counts by severity, and one sample per firing alert that is not silenced or acknowledged.
+
+    Samples over `MAX_ALERTS_SHOWN` are counted as dropped.
+    """
     for severity, count in book.counts.items():
         page.put(ALERTS, f'severity="{severity}"', count)
     firing = [
@@ -81,7 +84,10 @@ def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
 
 
 def incident_metrics(page: MetricsPage, book: AlertBook) -> None:
-    """Add the metrics of active incidents; the label `number` counts from 1 within a session."""
+    """Add the metrics of active incidents; those over `MAX_INCIDENTS_SHOWN` are counted as dropped.
+
+    The label `number` counts from 1 within a session.
+    """
     active = [each for each in book.incidents if not each.over]
     counted = Counter(each.severity for each in active)
     for severity in ORDER:

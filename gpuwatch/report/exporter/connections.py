@@ -73,7 +73,8 @@ class Connections:
     def _greedy(self, address: str) -> socket.socket | None:
         """Return the oldest connection of the address with the most; None if that has no more than its share.
 
-        The share is `SHARE` of all places, and at least the number of connections of `address`.
+        The share is `SHARE` of all places, and at least `MIN_PLACES` and the number of connections of
+        `address`.
         """
         counts = Counter(phase.address for phase in self._open.values())
         most, count = counts.most_common(1)[0]

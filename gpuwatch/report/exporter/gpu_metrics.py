@@ -12,7 +12,7 @@ MAX_REASONS = 16
 
 
 def gpu_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float, offset_s: float) -> None:
-    """Add all samples of one GPU.
+    """Add all samples of one GPU once; of a lost one, no values.
 
     Args:
         page: The page to which they are added.
@@ -47,7 +47,7 @@ def gpu_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float, offset_s: f
 
 
 def _by_name(page: MetricsPage, gpu: Gpu, own: str, tiers: dict[str, object]) -> None:
-    """Add values with a name label: throttle reasons, kinds of NVLink errors, recovery action."""
+    """Add values with a name label: recovery action, first throttle reasons and kinds of NVLink errors."""
     if tiers.get("fast") is not None and gpu.fast is not None:
         for reason, share in list((gpu.fast.throttle_pct or {}).items())[:MAX_REASONS]:
             page.put(series.THROTTLE, f"{own},{labels({'reason': reason})}", share / 100)
@@ -75,7 +75,7 @@ def last_xid(node: Node, gpu: Gpu) -> tuple[int, float] | None:
 
 
 def dcgm_metrics(page: MetricsPage, node: Node, gpu: Gpu, now: float) -> None:
-    """Add the samples of a GPU under the names and labels of dcgm-exporter."""
+    """Add the samples of a GPU under the names and labels of dcgm-exporter; of a lost one, only its Xid."""
     info, host = gpu.info, node.name if node.hello is None else node.hello.host
     own = labels(
         {

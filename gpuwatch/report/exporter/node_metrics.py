@@ -20,7 +20,10 @@ MAX_PORTS = 128
 
 
 def node_metrics(page: MetricsPage, node: Node, now: float, offset_s: float) -> None:
-    """Add all samples of a node except its GPUs'. `offset_s`: unix seconds minus `now` (monotonic)."""
+    """Add all samples of a node except its GPUs'; of a lost one, none of its host.
+
+    `offset_s`: unix seconds minus `now` (monotonic).
+    """
     own, state = label("node", node.name), node.state(now)
     page.put(series.NODE_UP, own, int(state == "live"))
     page.put(series.NODE_STATE, f'{own},state="{state}"', 1)

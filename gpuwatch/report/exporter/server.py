@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         return is_whole
 
     def do_GET(self) -> None:
-        """Serve metrics at /metrics, and one line at /."""
+        """Serve metrics at /metrics, and one line at /; 401 without a valid login, 404 elsewhere."""
         metrics, path = self.server.metrics, self.path.partition("?")[0]
         if not metrics.config.allows(self.headers.get("Authorization"), _host(self.client_address)):
             self.close_connection = True  # a further guess takes a further connection

@@ -43,7 +43,7 @@ class SeenProcess(Struct, frozen=True):
 
 
 def process_lines(seen: Iterable[SeenProcess]) -> Iterator[Line]:
-    """Yield report lines with the location of each process, and its innermost frames, innermost first."""
+    """Yield report lines with the location of each process, or why it is unknown, and innermost frames."""
     for each in seen:
         gpus = f" GPU {', '.join(map(str, each.gpus))}" if each.gpus else ""
         who = f"process {each.pid}{f' ({each.name})' if each.name else ''} on {each.node}{gpus}"

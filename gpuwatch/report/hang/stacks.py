@@ -104,7 +104,10 @@ def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[Line]:
 
 
 def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
-    """Yield one job's ranks by location, smallest group first; with its own verdict unless it is `alone`."""
+    """Yield one job's ranks by location, smallest group first, then those without an answer.
+
+    With its own verdict unless it is `alone`.
+    """
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
     yield Line(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))

@@ -11,7 +11,10 @@ from gpuwatch.plain import plain
 
 
 def verdict_lines(verdict: Verdict, before: Sequence[Line] = ()) -> list[Line]:
-    """Return the verdict's sentence, `before`, then confidence, evidence and what would confirm it."""
+    """Return the verdict's sentence, `before`, then evidence and what would confirm it.
+
+    The confidence precedes the evidence if the verdict states a problem.
+    """
     lines = [Line(plain(verdict.sentence), "critical" if verdict.wrong else "ok"), *before]
     sure = [Property("confidence", verdict.confidence)] if verdict.wrong else []
     return [*lines, *text_lines([*sure, *grounds(verdict)])]

@@ -25,7 +25,7 @@ def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> Non
 
 
 def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[Line]:
-    """Yield one line per incident, then the places at which incidents of one class occurred repeatedly."""
+    """Yield one line per incident, then up to eight places with several of one class, then their number."""
     if not found:
         yield Line(f"no incident was seen in the last {since}", "ok")
         return

@@ -87,7 +87,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
 
 
 def went_on(alert: Alert) -> str:
-    """Return how the rank, file or job continued after a recovered alert, as text."""
+    """Return as text how the rank or job continued after a recovered alert, or that it finished."""
     if alert.recovered_at is not None:
         return f"continued at {clock(alert.recovered_at)}"
     finished = "the job finished" if alert.rank is None else "the rank finished"
@@ -95,7 +95,10 @@ def went_on(alert: Alert) -> str:
 
 
 def kind_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
-    """Return the line of alerts of one class; above `info` also the log line of the first of them."""
+    """Return the line of alerts of one class; above `info` also the log line of the first of them.
+
+    Not the line of an error that no rule explains, which the first line quotes.
+    """
     first = alerts[0]
     head = kind_line(alerts, place)
     proof = first.proof[0] if first.proof else None

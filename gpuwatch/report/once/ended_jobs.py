@@ -20,7 +20,7 @@ MAX_NAMED_JOBS = 4
 def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now: float) -> str | None:
     """Return `1 job ended in the last 6 h: run7 (2 ranks on gpu-001, last line 02:58:11): stopped ...`.
 
-    None if no job ended. `now`: unix seconds.
+    At most `MAX_NAMED_JOBS` are named. None if no job ended. `now`: unix seconds.
     """
     if not jobs:
         return None

@@ -95,7 +95,7 @@ def _has_scrape(node: Node) -> bool:
 
 
 def _lists_holders(node: Node) -> bool:
-    """Return True if the process list is not older than the first values of any GPU."""
+    """Return True if the process list is not older than the first values of any GPU, or there is none."""
     firsts = [gpu.first_fast_at for gpu in node.gpus.values() if gpu.first_fast_at is not None]
     return not lists_processes(node) or (node.processes_at or 0.0) >= max(firsts, default=0.0)
 
@@ -140,6 +140,8 @@ def wait_for_first_report(
     hang_s: float = 0.0,
 ) -> None:
     """Poll a started session until every node and server has settled, or for `longest_s` seconds.
+
+    A recording is polled once.
 
     Args:
         session: The session with the nodes.

@@ -33,7 +33,7 @@ def gpu_style(gpu: Gpu, node: Node, now: float) -> str:
 
 
 def is_old(gpu: Gpu, node: Node, now: float) -> bool:
-    """Return True if the newest values are older than `OLD_TICKS` ticks, or the node is not live."""
+    """Return True if there are values older than `OLD_TICKS` ticks, or of a node that is not live."""
     age = gpu.age(now)
     return age is not None and (age > OLD_TICKS * node.interval_s or node.state(now) != "live")
 

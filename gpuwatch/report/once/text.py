@@ -66,7 +66,10 @@ class Report(Struct, frozen=True):
 def report(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Report:
-    """Build the report. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
+    """Build the report, without conditions that an alert or incident states, or that are pending.
+
+    `now`: our monotonic clock, `time`: the same moment in unix seconds.
+    """
     stands = stands or Standing()
     left = [
         finding

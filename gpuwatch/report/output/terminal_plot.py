@@ -17,7 +17,7 @@ MAX_SERIES = len(COLOURS)
 
 
 def plot_lines(chart: Plot, width: int, *, has_unicode: bool, has_colour: bool) -> Iterator[Text]:
-    """Yield a chart that fits into `width` columns; without colours, each line gets its own plot."""
+    """Yield a chart of the first `MAX_SERIES` lines in `width` columns; without colours, a plot per line."""
     groups = [chart.series] if has_colour else [(one,) for one in chart.series]
     for group in groups:
         drawn = group[:MAX_SERIES]

@@ -76,7 +76,7 @@ def gpu_facts(result: GpuResult) -> Facts:
 
 
 def clean(value: Any) -> Any:  # noqa: ANN401  a value of JSON
-    """Return the value with strings sanitized and numbers rounded, at any depth."""
+    """Return the value with strings sanitized and numbers rounded (None if not finite), at any depth."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, float):

@@ -62,7 +62,8 @@ def node_summary(
 ) -> list[Line]:
     """Return a table with a row for each culprit and each other node with a slow link, as lines.
 
-    Slow links that start or end at one of `culprits` do not count. The last line counts the remaining nodes.
+    Links within a node, and slow links that start or end at one of `culprits`, do not count. At most
+    `SHOWN_NODES` rows; the last line counts the nodes without slow links.
     """
     out: dict[str, list[MeasuredLink]] = defaultdict(list)
     back: dict[str, list[MeasuredLink]] = defaultdict(list)
@@ -114,7 +115,7 @@ def middle(links: Iterable[MeasuredLink]) -> float | None:
 
 
 def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[Line]:
-    """Return lines with the slowest links, slowest first; those of a culprit node are only counted."""
+    """Return lines with the first `SHOWN_LINKS` slow links, slowest first; those of culprits are counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
     )
@@ -149,7 +150,10 @@ def ends_text(link: MeasuredLink) -> str:
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[Line]:
-    """Return lines with the errors of failed links; equal ones are merged."""
+    """Return lines with the first `SHOWN_ERRORS` errors of failed links; equal ones are merged.
+
+    Not of links whose nodes cannot reach each other.
+    """
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (

@@ -64,7 +64,7 @@ def progress_bars() -> Iterator[Report]:
 def reported(results: Results, *, pairs: bool = True) -> str:
     """Return `12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`.
 
-    `pairs`: append the pair that is being measured.
+    `pairs`: append the first pairs that are being measured.
     """
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:

@@ -187,7 +187,7 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 
 
 def counter_lines(results: Results) -> list[Line]:
-    """Return a line for each counter or gauge that changed during the probe."""
+    """Return a line for each counter or gauge that changed during the probe, at most `SHOWN_COUNTERS`."""
     changed = [each for each in results.counters if each.before != each.after]
     lines = [Line(plain(f"{each.node}: {change_text(each)}")) for each in changed[:SHOWN_COUNTERS]]
     more = len(changed) - SHOWN_COUNTERS

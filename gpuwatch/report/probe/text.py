@@ -113,7 +113,7 @@ def backend_lines(results: Results) -> Iterator[Line]:
 
 
 def verdict_lines(results: Results) -> Iterator[Line]:
-    """Yield lines with alerts, advice, then the verdict with culprits and reasons."""
+    """Yield lines with why the probe ended early, alerts, advice, then the verdict, or that there is none."""
     verdict = results.verdict
     if results.phase == "cancelled":
         yield Line("cancelled: results so far", "warning")
@@ -132,7 +132,10 @@ def verdict_lines(results: Results) -> Iterator[Line]:
 
 
 def sentence_lines(verdict: ProbeVerdict) -> Iterator[Line]:
-    """Yield lines with the verdict and its evidence: `BAD  gpu-003: all 14 links at 25 % of its peers`."""
+    """Yield lines with the verdict, `BAD  gpu-003: all 14 links at 25 % of its peers`, and its evidence.
+
+    The culprits, at most `SHOWN_CULPRITS`, are last.
+    """
     yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:

@@ -20,7 +20,7 @@ BESIDE_COLUMNS = 110
 
 
 def flame_lines(flames: Sequence[tuple[str, ThreadTree]], columns: int) -> Iterator[Text]:
-    """Yield the flame graphs of several threads, each below its heading, in `columns` columns."""
+    """Yield the flame graphs of threads below their headings; two side by side if `columns` suffice."""
     beside = len(flames) == 2 and columns >= BESIDE_COLUMNS
     width = (columns - 2) // 2 if beside else columns
     drawn = [[*_head(heading, tree, width), *_rows(tree, width)] for heading, tree in flames]

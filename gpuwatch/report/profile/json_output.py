@@ -19,7 +19,7 @@ MAX_STACKS = 5000
 
 
 def profiles_json(profiles: Sequence[ProfiledRank], options: ProfileOptions) -> str:
-    """Return the profiles and the options of the run as JSON text."""
+    """Return the profiles, the differences of the first two, and the options of the run as JSON text."""
     sampled = [each for each in profiles if each.main is not None]
     facts: Facts = {
         "gpuwatch": __version__,

@@ -16,7 +16,7 @@ MAX_ROWS = 15
 
 
 def print_kernels(profile: ProfiledRank, console: Console) -> None:
-    """Write the kernels of a rank by time, or why there are none."""
+    """Write the first kernels of a rank by time, or why there are none; nothing if none were recorded."""
     kernels = profile.kernels
     if kernels is None:
         return

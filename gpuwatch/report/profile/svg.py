@@ -20,7 +20,7 @@ OWN, LIBRARY = ("#ffb454", "#ff9a3c"), ("#9dc3e6", "#8ab4dc")
 
 
 def flame_svg(profiles: Sequence[ProfiledRank]) -> str:
-    """Return the SVG: flame graphs of the main threads side by side, and the frames that differ."""
+    """Return the SVG: flame graphs of the main threads side by side, and what differs in the first two."""
     sampled = [(each, each.main) for each in profiles if each.main is not None]
     panels = [
         list(_panel(each, tree, MARGIN + number * (PANEL + GAP)))

@@ -61,7 +61,7 @@ class ScanReport(Struct, frozen=True):
 
     @property
     def unread(self) -> bool:
-        """True if a part of a log was not searched, so that its content is unknown."""
+        """True if a part of a log was not searched, or not for a suspended rule: its content is unknown."""
         scan = self.scan
         damaged = any(file.trouble is not None for file in scan.files)
         return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
@@ -78,7 +78,10 @@ class ScanReport(Struct, frozen=True):
         return sum(alert.count for alert in alerts if alert.code == UNEXPLAINED)
 
     def place(self, proof: Proof) -> str:
-        """Return the location of a proof, `file:line`, which editors can open; `file +offset` if unknown."""
+        """Return the location of a proof, `file:line`, which editors can open; `file +offset` without a line.
+
+        Without an offset `end of file`, without a file the node.
+        """
         if proof.file is None:
             return proof.node or "?"
         line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))

@@ -99,7 +99,10 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
 
 
 def found_text(report: ScanReport) -> str:
-    """Return as text how many incidents were found, else how many kinds of warnings, else of notes."""
+    """Return as text how many incidents were found, else how many kinds of warnings, else of notes.
+
+    Notes are not counted if the job stopped.
+    """
     if report.incidents:
         return plural(len(report.incidents), "incident")
     warnings = {alert.code for alert in report.outside if alert.severity != "info"}

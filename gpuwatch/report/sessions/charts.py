@@ -80,7 +80,7 @@ def extremes(series: Sequence[PlotSeries]) -> list[PlotSeries]:
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return at most two points per bucket, the lowest and highest, so that no peak is lost."""
+    """Return the points; of many, the lowest and the highest of each bucket, so that no peak is lost."""
     if len(points) <= 2 * MAX_BUCKETS:
         return list(points)
     found: list[tuple[float, float]] = []

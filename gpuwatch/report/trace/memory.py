@@ -81,7 +81,7 @@ def print_memory(found: FoundMemory, verdict: MemoryVerdict, out: TextIO) -> Non
 
 
 def memory_table(ranks: Sequence[RankMemory]) -> Table:
-    """Return a table of allocated, reserved and peak memory per rank, in GB (10**9 bytes)."""
+    """Return a table of allocated, reserved and peak memory of the first ranks, in GB (10**9 bytes)."""
     table = Table(box=None, pad_edge=False)
     table.add_column("rank", no_wrap=True, overflow="ellipsis", max_width=40)
     for heading in ("allocated GB", "reserved GB", "peak GB", "peak reserved", "fragmented", "largest free"):

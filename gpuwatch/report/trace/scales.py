@@ -55,7 +55,10 @@ def scale_table(scales: Sequence[ScaleTimes]) -> Table:
 
 
 def scale_lines(scales: Sequence[ScaleTimes]) -> Iterator[Line]:
-    """Yield a line for each part that makes a step longer on more ranks, in milliseconds."""
+    """Yield a line for each part that makes a step longer on more ranks, in milliseconds.
+
+    A warning precedes them if a trace has no steps.
+    """
     if any(not each.steps for each in scales):
         yield Line(NO_STEPS, "warning", hang=2)
     for each in growth(scales):

@@ -100,7 +100,7 @@ def print_dump(dump: NcclDump, console: Console) -> None:
 
 
 def flag_lines(verdict: TraceVerdict) -> Iterator[Line]:
-    """Yield lines with the flags, and the remedies once per kind; `no problems detected` without flags."""
+    """Yield lines with the first flags of each kind and its remedies; `no problems detected` without any."""
     for code in dict.fromkeys(flag.code for flag in verdict.flags):
         alike = [flag for flag in verdict.flags if flag.code == code]
         for flag in alike[:MAX_SHOWN_FLAGS]:
@@ -114,7 +114,7 @@ def flag_lines(verdict: TraceVerdict) -> Iterator[Line]:
 
 
 def rank_table(profiles: Sequence[RankProfile]) -> Table:
-    """Return a table with the times of each rank, in milliseconds and percent of its span."""
+    """Return a table with the times of the first ranks, in milliseconds and percent of their spans."""
     table = Table(box=None, pad_edge=False)
     table.add_column("rank", no_wrap=True)
     for heading in (
@@ -167,7 +167,7 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Line
 
 
 def older_lines(found: FoundTraces) -> Iterator[Line]:
-    """Yield a line for each older trace of the same ranks; their times are not compared."""
+    """Yield a line for each older trace of the same ranks, at most `MAX_SHOWN_OLDER`; nothing without any."""
     if not found.older:
         return
     yield Line("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
@@ -182,7 +182,7 @@ def older_lines(found: FoundTraces) -> Iterator[Line]:
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
-    """Return a table of the sections that all ranks have: times, fastest and slowest rank, imbalance."""
+    """Return a table of the first sections that all ranks have: times, fastest, slowest rank, imbalance."""
     table = _table("section", "mean", "std", "min", "max", "imbalance")
     for each in compare_sections(profiles)[:MAX_SHOWN_SECTIONS]:
         spread = each.spread

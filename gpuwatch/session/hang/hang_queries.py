@@ -75,7 +75,7 @@ class HangQueries:
         """Job -> query about its current silence."""
 
     def update(self) -> None:
-        """Query the ranks of newly suspected jobs, and process the answers to earlier queries."""
+        """Query the ranks of newly suspected jobs, and process the answers; after some, query once more."""
         self._book().hangs.awaits_answers = True
         suspected = self._book().suspected_hangs
         if not suspected and not self._queries:

@@ -62,7 +62,7 @@ class RankLines:
 
 
 def _files(node: Node, job: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield each followed log file of the job's ranks on a node with its ranks."""
+    """Yield each followed log file of the job's ranks on a node with its ranks, unless it is empty."""
     ranks = {each.pid: each.rank for each in node.processes if each.job == job and each.rank is not None}
     for file in node.logs:
         if file.state != "following" or file.source == "kernel" or not file.size:

@@ -161,7 +161,10 @@ def recurrence_text(incident: Incident, count: int) -> str:
 
 
 def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
-    """Return how often this class of incident occurred at its place in 14 days, including this time."""
+    """Return how often this class of incident occurred at its place in 14 days, including this time.
+
+    The newest `MAX_EARLIER` are listed.
+    """
     since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
     for other in before:
         if not since <= other.first < one.first - SAME_S or other.code != one.code:

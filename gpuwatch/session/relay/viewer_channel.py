@@ -78,7 +78,10 @@ class ViewerChannel:
                 self.put(item)
 
     def put(self, item: Item) -> None:
-        """Queue an item of the stream, unless the viewer is behind or still waits for a key frame."""
+        """Queue an item of the stream, unless the viewer is behind or still waits for a key frame.
+
+        Only the first key frame, and the answers to the viewer's own requests.
+        """
         if self.is_behind or not self._is_open:
             return
         match item:

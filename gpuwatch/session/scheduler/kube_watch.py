@@ -82,7 +82,7 @@ class KubeWatch:
         ]
 
     def take_trouble(self) -> str | None:
-        """Return why the events cannot be read; each reason once."""
+        """Return why the events cannot be read; None: they are read, or the reason was returned last."""
         trouble, before = self._trouble, self._reported
         self._reported = trouble
         return None if trouble == before else trouble

@@ -50,7 +50,7 @@ class FollowedFolders:
         return {}
 
     def note(self, fleet: Fleet) -> None:
-        """Record the folders that the nodes follow now."""
+        """Record the folders that the nodes follow now: of each node at most MAX_FOLDERS, the newest."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version
@@ -101,5 +101,5 @@ def _lasts(folder: str) -> bool:
 
 
 def _is_followed(file: LogFile) -> bool:
-    """Return True for a log of ranks, or of a running process of which no rank is known."""
+    """Return False for the kernel log, and for a log that was found and that no running process writes."""
     return file.source != "kernel" and (file.source != "found" or bool(file.pids))

@@ -120,7 +120,7 @@ def any_within(offsets: Sequence[int], first: int, last: int) -> bool:
 
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
-    """Return the first unexplained error that can be the cause, or None.
+    """Return the first unexplained error that can be the cause, one with a time if there is any; or None.
 
     Errors of ranks that timed out, errors later than AFTERMATH_S after the first timeout, and alerts of
     severity `info` do not count.

@@ -47,7 +47,7 @@ def by_pid(
     """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
 
     def owner(pid: object) -> RankPlace | None:
-        """Return the rank of a pid.
+        """Return the rank of a pid; None: unknown.
 
         A kernel line gives the pid on the node, a line of a container the pid in it.
         """

@@ -135,7 +135,10 @@ def dumps_text(job: JobDumps, now: float | None = None) -> str:
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:
-    """Return lines such as `ranks 4-7: gpu-002 does not answer`; ranks with the same reason share a line."""
+    """Return lines such as `ranks 4-7: gpu-002 does not answer`; ranks with the same reason share a line.
+
+    At most SHOWN_REASONS such lines; then one with the number of other reasons.
+    """
     by_reason: dict[str, list[int]] = {}
     for rank, why in sorted(without.items()):
         by_reason.setdefault(why, []).append(rank)

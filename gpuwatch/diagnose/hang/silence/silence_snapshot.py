@@ -106,7 +106,8 @@ def silent_jobs(
     """Return the jobs of several ranks whose followed logs are all silent for over `SILENT_WINDOWS` windows.
 
     One window is enough if the silence is also over `LONG_GAPS` times the job's usual gap between logged
-    steps; `STOPPED_S` is enough if some but not all ranks are stopped (SIGSTOP or a debugger).
+    steps; `STOPPED_S` is enough if some but not all ranks are stopped (SIGSTOP or a debugger). If any rank is
+    stopped, only the logs of the stopped ones must be silent.
 
     Args:
         nodes: The nodes on which the ranks run.

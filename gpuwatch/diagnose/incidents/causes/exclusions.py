@@ -133,7 +133,7 @@ class Candidates:
     def rank_of(self, alert: Alert) -> int | None:
         """Return the alert's rank.
 
-        For a launcher's line that has only a pid, the rank of another line with that pid.
+        For a launcher's line that has only a pid, the rank of another line with that pid. None: unknown.
         """
         return alert.rank if alert.rank is not None else self._rank_of_pid.get(alert.fields.get("pid", ""))
 

@@ -155,7 +155,7 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
 
 
 def usual_gap(reported: Sequence[float]) -> float | None:
-    """Return the median difference between consecutive rising values; None: the values never rise."""
+    """Return the median rise between the last RECENT_STEPS values, falls left out; None: they never rise."""
     gaps = [later - before for before, later in pairwise(reported[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 

@@ -151,7 +151,11 @@ def save(path: str | Path, results: Results) -> None:
 
 
 def _write(path: Path, content: _BaselineFile) -> None:
-    """Write the file atomically."""
+    """Write the file atomically.
+
+    Raises:
+        BaselineError: it cannot be written.
+    """
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     try:
         write_whole(path, text + b"\n")
@@ -211,7 +215,7 @@ class Comparison(Struct, frozen=True):
 def compare(results: Results, baseline: Baseline | None) -> Comparison:
     """Return the comparison of every rate of this run that the baseline contains too.
 
-    Empty without baseline.
+    Without baseline it is empty; if the baseline holds no such rate, it has only a remark that says so.
     """
     fresh = entries_of(results) if baseline is not None else []
     if baseline is None or not fresh:

@@ -17,7 +17,7 @@ _BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])$")
 
 
 def of_gpu(bus_id: "str | None", sys: str = "/sys") -> "dict[str, Any]":
-    """Return `pci_path` and `numa` of a GPU by its bus id as NVML writes it (00000000:1B:00.0)."""
+    """Return `pci_path` and `numa` of a GPU by its bus id, as NVML writes it; empty: that is no bus id."""
     match = _BUS_ID.match((bus_id or "").lower())
     if match is None:
         return {}

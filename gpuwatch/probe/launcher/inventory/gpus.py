@@ -34,7 +34,7 @@ class Card(object):
         """The last query, which may never return."""
 
     def ask(self, question: "Callable[[Card], dict[str, Any]]") -> bool:
-        """Start a query in a thread; return False while the previous one hangs."""
+        """Start a query in a thread; return False if the previous one still hangs or no thread can start."""
 
         def answer() -> object:
             try:

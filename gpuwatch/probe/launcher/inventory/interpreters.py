@@ -143,7 +143,10 @@ def installed() -> "Iterator[Interpreter]":
 
 
 def choose(candidates: "Iterable[Interpreter]") -> "tuple[Interpreter | None, list[str]]":
-    """Return the first candidate with torch (None: none has it), and why others were rejected."""
+    """Return the first candidate with torch, and why others were rejected.
+
+    None: none has it of those that were tried, at most MAX_TRIED and for at most ASK_ALL_S.
+    """
     tried: list[str] = []
     seen: set[tuple[object, ...]] = set()
     until = time.monotonic() + ASK_ALL_S

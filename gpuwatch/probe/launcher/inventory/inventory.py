@@ -41,7 +41,7 @@ class InventoryReader(object):
         self.interpreter: Interpreter | None = None
 
     def read(self) -> "dict[str, Any]":
-        """Take the inventory; return a dict with the keys of `protocol.NodeInventory`."""
+        """Take the inventory, set `interpreter`, and return a dict with the keys of `NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")
         ports.start()

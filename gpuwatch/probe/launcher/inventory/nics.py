@@ -22,7 +22,7 @@ _LOOPBACK: "list[dict[str, Any]]" = [{"name": "lo", "address": "127.0.0.1", "pre
 
 
 def read(sys: str = "/sys") -> "list[dict[str, Any]]":
-    """Return one dict per address with the keys of `protocol.InventoryNic`.
+    """Return one dict per address (at most MAX_NICS) with the keys of `protocol.InventoryNic`.
 
     Loopback is included, link-local IPv6 is not. If the kernel has no rtnetlink (macOS), only loopback is
     returned.

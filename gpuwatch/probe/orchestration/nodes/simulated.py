@@ -114,7 +114,7 @@ class Simulation:
             self._changed.notify()
 
     def emit(self, line: SimulatedLine, message: Received, after_s: float) -> None:
-        """Let a node send a message after a delay."""
+        """Let a node send a message after a delay, which is multiplied by the pace (0: at once)."""
         if not self.pace:
             line.speak(message)
             return

@@ -125,7 +125,13 @@ class CollectiveStage:
         return iterations, warmup, (warmup + iterations + 1) * one_s
 
     def _try(self, op: Collective, size: int) -> bool:
-        """Measure a size without a row, for the prediction; return False if it failed."""
+        """Measure a size and keep its time for the prediction.
+
+        Returns False if it failed or took no time; only a failure adds a row, with the reason, to the table.
+
+        Raises:
+            FailedError: the ranks cannot go on together.
+        """
         outcome = self._step(op, size, 1, CHECK_ITERATIONS)
         if self._refuse(op, size, outcome):
             return False

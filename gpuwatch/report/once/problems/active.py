@@ -59,7 +59,10 @@ NOTHING_STANDS = Standing()
 
 
 def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
-    """Return the current problems in the alert book. `now`: monotonic, `wall`: unix seconds."""
+    """Return the current problems in the alert book. `now`: monotonic, `wall`: unix seconds.
+
+    Without what is silenced, only a remark (`info`), or older than what counts for its job.
+    """
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [
         alert

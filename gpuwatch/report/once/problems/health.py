@@ -73,7 +73,7 @@ def _missing(one: MissingRank) -> Condition:
 
 
 def _unreaped(running: Running, one: MissingRank) -> Condition:
-    """Return the condition of a rank whose process has ended and is still listed."""
+    """Return the condition of a rank whose process has ended and is still listed: an error if it failed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
     severity: Severity = "error" if has_failed(running, one) else "warning"
     return Condition("rank_missing", severity, text, Evidence("its parent has not reaped the process"))
