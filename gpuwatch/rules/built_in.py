@@ -25,6 +25,7 @@ LISTS = (
     "do",
     "examples",
     "links",
+    "sources",
     "not",
     "needs",
     "programs",

@@ -51,5 +51,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if the dialect is tried only after all others."""
     links: tuple[str, ...] = ()
     """Addresses of real logs with such lines."""
+    sources: tuple[str, ...] = ()
+    """Addresses of the program text that prints them, if no log is public."""
     negatives: tuple[str, ...] = msgspec.field(default=(), name="not")
     """Lines that must not match this dialect."""

@@ -41,6 +41,7 @@ def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) 
         per_epoch=values.get("per_epoch") == "true",
         fallback=values.get("fallback") == "true",
         links=tuple(values.get("links", ())),
+        sources=tuple(values.get("sources", ())),
         negatives=tuple(values.get("not", ())),
     )
     for at, text in _mistakes(dialect, entry, known):

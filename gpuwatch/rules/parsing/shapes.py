@@ -278,6 +278,7 @@ DIALECT = RuleRecord(
         Key("per_epoch", _YES, "True: step numbers restart with every epoch."),
         Key("fallback", _YES, "True: tried only after all other dialects."),
         Key("links", _LINKS, "Addresses of real logs with such lines."),
+        Key("sources", _LINKS, "Addresses of the program text that prints them, if no log is public."),
         Key("not", _PASSAGES, "Lines that must not match."),
     ),
 )
