@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from copy import copy
 
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.host_names import HostNames
 from gpuwatch.fleet.jobs.jobs import Jobs
@@ -26,6 +26,8 @@ from gpuwatch.fleet.servers import FleetServers
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts, facts_at_start
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
+from gpuwatch.rules.built_in import built_in_dialects
+from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.wire import (
     SLURM_TASK,
     Bye,
@@ -73,8 +75,10 @@ class NodeFinding(Struct, frozen=True):
 class Fleet:
     """The state of all nodes, by name, in the order of the plan. `version` increases with every change."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, dialects: Mapping[str, Dialect] | None = None) -> None:
+        """Store the plan and the dialects of progress lines by id; None: the built-in ones."""
         self.plan = plan
+        self.dialects = built_in_dialects() if dialects is None else dialects
         self.interval_s = plan.interval_s
         """Seconds between samples that the agents are asked for: the plan's, or longer on a busy machine."""
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
@@ -92,7 +96,7 @@ class Fleet:
         """Requests that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
         """The training progress that logs report."""
-        self.servers = FleetServers()
+        self.servers = FleetServers(self.dialects)
         """Inference servers, as their metrics or logs report them."""
         self.checkpoints = FleetCheckpoints()
         """The checkpoints that ranks reported as written."""
@@ -266,7 +270,7 @@ class Fleet:
             known = self.findings.get(key)
             job = None if known is None else self._job_of(node, known.finding)
             if known is not None and job != known.finding.job:
-                self.findings[key] = replace(known, finding=structs.replace(known.finding, job=job))
+                self.findings[key] = structs.replace(known, finding=structs.replace(known.finding, job=job))
                 self.findings_version += 1
             if known is None or job is not None:
                 waiting.discard(key)

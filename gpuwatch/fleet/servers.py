@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.link.serving.server_reading import ServerReading
+from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.wire import Progress
 
 KEPT_READINGS = 200
@@ -22,8 +23,6 @@ GAUGES_S = 20.0
 LATENCIES_S, KEPT_LATENCIES = 60.0, 8192
 """Maximum age (seconds) and number of the latencies from which quantiles are computed."""
 QUANTILES = (0.5, 0.95, 0.99)
-REPORTS_FAILURES = frozenset(("progress.tgi", "progress.http_access"))
-"""Log dialects in which a failed request has a line; of others the error rate is unknown."""
 
 
 @dataclass
@@ -48,13 +47,16 @@ class InferenceServer:
     latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=KEPT_LATENCIES))
     """(time on our monotonic clock, latency in seconds) of the server's requests."""
 
-    def count(self, reported: Progress, at: float) -> None:
-        """Add the requests and latencies of a frame that was received at `at`."""
+    def count(self, reported: Progress, logs_failures: bool, at: float) -> None:
+        """Add the requests and latencies of a frame that was received at `at`.
+
+        `logs_failures`: a failed request has a line in this log; otherwise the error rate is unknown.
+        """
         ended = reported.fields.get(REQUESTS)
         if ended is None:
             return
         self.requests = (self.requests or 0.0) + float(ended)
-        if reported.dialect in REPORTS_FAILURES or FAILED in reported.fields:
+        if logs_failures or FAILED in reported.fields:
             self.failed = (self.failed or 0.0) + float(reported.fields.get(FAILED, 0.0))
         self.latencies.extend((at, each) for each in reported.latencies_s)
 
@@ -69,7 +71,8 @@ class InferenceServer:
 class FleetServers:
     """All inference servers by name; `version` increases with every report."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialects: Mapping[str, Dialect]) -> None:
+        self._dialects = dialects
         self.servers: dict[str, InferenceServer] = {}
         self.version = 0
 
@@ -111,7 +114,8 @@ class FleetServers:
         server = self._server(f"{writer.node} {writer.file.rpartition('/')[2]}")
         if server is None:
             return
-        server.count(reported, at)
+        dialect = self._dialects.get(reported.dialect)
+        server.count(reported, dialect is not None and dialect.logs_failures, at)
         if waiting is not None and WAITING in reported.fields:
             at = waiting.at
         before = server.readings[-1] if server.readings else None
@@ -130,7 +134,7 @@ class FleetServers:
         server.readings.append(
             ServerReading(
                 at=at,
-                engine=ENGINE_OF.get(reported.dialect, before.engine),
+                engine=before.engine if dialect is None else dialect.engine or before.engine,
                 running=gauge("requests_running", before.running),
                 waiting=gauge(WAITING, before.waiting),
                 cache_share=gauge("cache_share", before.cache_share),
@@ -147,11 +151,4 @@ class FleetServers:
         return self.servers.setdefault(name, InferenceServer(name))
 
 
-ENGINE_OF = {
-    "progress.vllm": "vLLM",
-    "progress.sglang": "SGLang",
-    "progress.tgi": "TGI",
-    "progress.triton": "Triton",
-}
-"""Log dialect -> engine."""
 UNNAMED = "log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,12 @@ def built_in() -> BuiltIn:
     found = read_built_in(files)
     write_sealed(file, msgspec.json.encode(found), MAX_CACHE_FILES)
     return found
+
+
+@cache
+def built_in_dialects() -> Mapping[str, Dialect]:
+    """Return the built-in dialects by id."""
+    return {each.id: each for each in built_in().dialects}
 
 
 def read_built_in(files: list[Path]) -> BuiltIn:

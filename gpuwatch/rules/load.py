@@ -35,6 +35,11 @@ class Packs(Struct, frozen=True):
         return (*self.rules, *self.dialects)
 
     @property
+    def dialect_by_id(self) -> dict[str, Dialect]:
+        """Return dialect id -> dialect."""
+        return {each.id: each for each in self.dialects}
+
+    @property
     def column_words(self) -> dict[str, str]:
         """Return column name in a table of metrics -> quantity that the column has."""
         common = next((each.words for each in self.dialects if each.id == COMMON), {})

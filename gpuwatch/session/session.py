@@ -99,7 +99,7 @@ class Session(RequestSender):
         self._state.restore(self.book)
         self._earlier = EarlierJobsFile(config_folder() / "failed_jobs.json")
         self.inbox = Inbox()
-        super().__init__(Fleet(plan), self._send_recorded)
+        super().__init__(Fleet(plan, self.packs.dialect_by_id), self._send_recorded)
         if not self.recorded:
             self._take_earlier(self._earlier.read(clock.wall()))
         auto = plan.hang_query == "auto"

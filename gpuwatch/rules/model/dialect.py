@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
+
+Scope: TypeAlias = Literal["gpu", "job"]
+"""What a logged rate is of: one GPU, or the whole job."""
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,6 +52,14 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if step numbers restart with every epoch."""
     fallback: bool = False
     """True if the dialect is tried only after all others."""
+    tokens_of: Scope | None = None
+    """The scope of its tokens per second; None: unknown."""
+    tflops_of: Scope | None = None
+    """The scope of its TFLOP/s; None: unknown."""
+    engine: str | None = None
+    """The inference server that writes these lines."""
+    logs_failures: bool = False
+    """True if a failed request has a line; otherwise the error rate is unknown."""
     links: tuple[str, ...] = ()
     """Addresses of real logs with such lines."""
     sources: tuple[str, ...] = ()

@@ -240,6 +240,7 @@ _VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?
 _QUANTITY = Keyword((*QUANTITIES, NOTHING))
 _FIELD = Keyword(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))
 _WORD = Text("a word of a line", limit=80)
+_SCOPE = Keyword(("gpu", "job"))
 DIALECT = RuleRecord(
     "a dialect",
     (
@@ -277,6 +278,10 @@ DIALECT = RuleRecord(
         Key("phases", Keyword(("ms", "s")), "Every word with a number is a timer, in this unit."),
         Key("per_epoch", _YES, "True: step numbers restart with every epoch."),
         Key("fallback", _YES, "True: tried only after all other dialects."),
+        Key("tokens_of", _SCOPE, "What its tokens per second are of: one GPU or the whole job."),
+        Key("tflops_of", _SCOPE, "What its TFLOP/s are of: one GPU or the whole job."),
+        Key("engine", Text("a name", limit=40), "The inference server that writes these lines."),
+        Key("logs_failures", _YES, "True: a failed request has a line."),
         Key("links", _LINKS, "Addresses of real logs with such lines."),
         Key("sources", _LINKS, "Addresses of the program text that prints them, if no log is public."),
         Key("not", _PASSAGES, "Lines that must not match."),

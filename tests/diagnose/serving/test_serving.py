@@ -15,6 +15,7 @@ from gpuwatch.fleet.servers import FleetServers, InferenceServer
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.serving.engines import read_page
 from gpuwatch.link.serving.server_reading import ServerReading
+from gpuwatch.rules.built_in import built_in_dialects
 from gpuwatch.wire import Progress
 from tests.link.serving.pages import vllm
 
@@ -139,7 +140,7 @@ def test_few_requests_are_no_rate_and_silence_is_said() -> None:
 
 
 def test_the_line_of_a_log_makes_a_server() -> None:
-    watched = FleetServers()
+    watched = FleetServers(built_in_dialects())
     progress = fleet().progress
     fields: dict[str, Any] = {
         "requests_running": 18,
@@ -174,7 +175,7 @@ def replace_times(reported: Progress, at: float) -> Progress:
 
 
 def test_a_stranger_cannot_fill_the_memory() -> None:
-    watched = FleetServers()
+    watched = FleetServers({})
     for n in range(5000):
         watched.take(f"server-{n}", "no", 0.0)
     assert len(watched.servers) <= 256

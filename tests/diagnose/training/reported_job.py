@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuwatch import wire
 from gpuwatch.diagnose.training.job_view.build import Received, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
@@ -9,6 +11,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
+from gpuwatch.rules.model.dialect import Dialect
 
 WALL = 1_800_000_000.0
 NOW = 5_000.0
@@ -18,9 +21,15 @@ H100 = "NVIDIA H100 80GB HBM3"
 class Job:
     """A job of a few nodes with four GPUs each, told to a fleet frame by frame."""
 
-    def __init__(self, nodes: int = 2, model: Model | None = None, offset_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        nodes: int = 2,
+        model: Model | None = None,
+        offset_s: float = 0.0,
+        dialects: Mapping[str, Dialect] | None = None,
+    ) -> None:
         self.names = [f"n{number}" for number in range(nodes)]
-        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model))
+        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model), dialects)
         self.placement = RankPlacement()
         self.offset_s = offset_s
         self.world = 4 * nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -15,6 +16,8 @@ from gpuwatch.diagnose.training.job_view.mfu import flops_per_token, mfu, scope_
 from gpuwatch.diagnose.training.job_view.rank_placement import MAX_JOBS, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Model
+from gpuwatch.rules.built_in import built_in_dialects
+from gpuwatch.rules.load import load_packs
 from gpuwatch.telemetry.training.flops import PEAKS, peak_flops
 from tests.diagnose.training.reported_job import H100, NOW, WALL, Job
 from tests.sentences import Sentences
@@ -217,11 +220,42 @@ def test_samples_become_tokens_and_tflops_become_mfu() -> None:
 
 
 def test_whose_tokens_a_log_tells() -> None:
-    assert scope_of("progress.torchtitan", 1, None) == "gpu"
-    assert scope_of("progress.nanotron", 1, None) == "job"
-    assert scope_of("progress.common", 8, None) == "gpu"
-    assert scope_of("progress.common", 1, None) is None
-    assert scope_of("progress.torchtitan", 1, Model(1e9, tokens_per_s="job")) == "job"
+    dialects = built_in_dialects()
+    assert scope_of(dialects["progress.torchtitan"], 1, None) == "gpu"
+    assert scope_of(dialects["progress.nanotron"], 1, None) == "job"
+    assert scope_of(dialects["progress.common"], 8, None) == "gpu"
+    assert scope_of(dialects["progress.common"], 1, None) is None
+    assert scope_of(None, 1, None) is None
+    assert scope_of(dialects["progress.torchtitan"], 1, Model(1e9, tokens_per_s="job")) == "job"
+
+
+OWN_DIALECT = """
+- id: progress.ours
+  kind: progress
+  title: Our trainer
+  match: 'frobnicated (?P<step>\\d+) batches'
+  tokens_of: {tokens_of}
+  tflops_of: {tflops_of}
+  examples: [{{line: 'frobnicated 5 batches', gives: {{step: 5}}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tokens_of", "tflops_of", "whole", "share"),
+    [("gpu", "job", 8 * 500.0, 400 / 8 / 989.5), ("job", "gpu", 500.0, 400 / 989.5)],
+)
+def test_a_sites_own_dialect_states_what_its_rates_are_of(
+    tokens_of: str, tflops_of: str, whole: float, share: float, tmp_path: Path
+) -> None:
+    pack = tmp_path / "site.yaml"
+    pack.write_text(OWN_DIALECT.format(tokens_of=tokens_of, tflops_of=tflops_of))
+    job = Job(dialects=load_packs([pack]).dialect_by_id)
+    job.dialect = "ours"
+    job.report(0, 5, NOW, tokens_per_s=500.0, tflops=400.0)
+    made = job.facts()
+    assert made.job_tokens_per_s is not None
+    assert made.job_tokens_per_s.value == whole
+    assert made.facts["mfu"].value == pytest.approx(share)
 
 
 def test_attention_counts_where_the_shape_is_known() -> None:

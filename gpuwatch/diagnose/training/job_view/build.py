@@ -80,7 +80,7 @@ def overview(
     made.rows = rank_rows(fleet, here.values(), writers, now, wall)
     yield None
     fill_size(made, fleet, here.values())
-    fill_numbers(made, writers, fleet.plan.model, now)
+    fill_numbers(made, fleet, writers, now)
     compare(made, now)
     yield made
 

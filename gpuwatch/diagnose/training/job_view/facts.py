@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.training.job_view.mfu import Scope
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.rules.model.dialect import Scope
 from gpuwatch.wire import GpuState
 
 RECENT_STEPS = 50

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuwatch.diagnose.training.job_view.facts import RECENT_STEPS, Fact, JobFacts, Share
-from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
+from gpuwatch.diagnose.training.job_view.mfu import mfu, scope_of
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Writer
 from gpuwatch.diagnose.training.throughput import WAITING_SHARE, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION, LOADING, longest_timer
 from gpuwatch.hosts.plan import Model
+from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
@@ -33,23 +34,24 @@ def fill_size(made: JobFacts, fleet: Fleet, members: Iterable[PlacedRank]) -> No
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
 
-def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None, now: float) -> None:
+def fill_numbers(made: JobFacts, fleet: Fleet, writers: Sequence[Writer], now: float) -> None:
     """Set the metrics that the job's writer reports, and compute the others if possible."""
-    writer = made.speaker
+    writer, model = made.speaker, fleet.plan.model
     if writer is None:
         return
+    dialect = fleet.dialects.get(writer.dialect)
     placed = next((placed for each, placed in writers if each is writer), None)
     made.speaker_rank = writer.rank if placed is None else placed.rank
     made.facts = {name: Fact(value.value, value.at) for name, value in writer.values.items()}
-    _throughput(made, writer, model)
-    _utilisation(made, writer, model)
+    _throughput(made, dialect, model)
+    _utilisation(made, dialect, model)
     _eta(made, writer, now)
     made.shares = tuple(
         _shares(writer, writer.value("step_time_s") or (made.times.p50 if made.times else 0.0))
     )
 
 
-def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
+def _throughput(made: JobFacts, dialect: Dialect | None, model: Model | None) -> None:
     """Set the tokens per second of the whole job, if the scope of the logged value is known."""
     facts = made.facts
     if "tokens_per_s" not in facts and "samples_per_s" in facts and model is not None and model.seq_len:
@@ -59,7 +61,7 @@ def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> No
     if reported is None:
         return
     own = [row.tokens_per_s for row in made.rows if row.tokens_per_s is not None]
-    made.scope = scope_of(writer.dialect, len(own), model)
+    made.scope = scope_of(dialect, len(own), model)
     if made.scope == "job":
         made.job_tokens_per_s = reported
     elif made.scope == "gpu" and made.gpus:
@@ -67,7 +69,7 @@ def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> No
         made.job_tokens_per_s = Fact(mean * made.gpus, reported.at, computed=True)
 
 
-def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
+def _utilisation(made: JobFacts, dialect: Dialect | None, model: Model | None) -> None:
     """Set the MFU from tokens and model, else from the logged TFLOP/s per GPU; or why there is none."""
     if "mfu" in made.facts:
         return
@@ -82,8 +84,9 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
         made.why_no_mfu = "set `peak_tflops:` of these GPUs under `model:`"
     elif model is not None and tokens is not None:
         _work_out(made, mfu(tokens.value, made.gpus, model, peak), tokens.at, "model:")
-    elif tflops is not None and writer.dialect in TFLOPS_PER_GPU:
-        _work_out(made, tflops.value * TERA / peak, tflops.at, "the logged TFLOP/s")
+    elif tflops is not None and dialect is not None and dialect.tflops_of is not None:
+        gpus = made.gpus if dialect.tflops_of == "job" else 1
+        _work_out(made, tflops.value * TERA / (gpus * peak), tflops.at, "the logged TFLOP/s")
     elif model is None:
         made.why_no_mfu = "set `model:` in the hosts file"
     elif "tokens_per_s" in made.facts:

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from gpuwatch.hosts.plan import Model
+from gpuwatch.rules.model.dialect import Dialect, Scope
 from gpuwatch.telemetry.training.flops import transformer_flops_per_token
-
-Scope: TypeAlias = Literal["gpu", "job"]
-"""Scope of a logged tokens-per-second value: one GPU, or the whole job."""
-
-PER_GPU = frozenset((
-    "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.olmo", "progress.internevo",
-    "progress.verl",
-))  # fmt: skip
-PER_JOB = frozenset(("progress.nanotron", "progress.nanochat", "progress.llm_c", "progress.fairseq"))
-"""Dialects with a known job scope; for all others the hosts file must give it (`tokens_per_s`)."""
-TFLOPS_PER_GPU = frozenset((
-    "progress.megatron", "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.nanotron",
-))  # fmt: skip
-"""Dialects that log the TFLOP/s of one GPU."""
 
 
 def flops_per_token(model: Model) -> float:
@@ -39,16 +24,16 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
     return flops_per_token(model) * tokens_per_s / (gpus * peak_flops)
 
 
-def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | None:
-    """Return the scope of a log's tokens per second; None: unknown.
+def scope_of(dialect: Dialect | None, reported_by: int, model: Model | None) -> Scope | None:
+    """Return the scope of a log's tokens per second; None: unknown, the hosts file must state it.
 
     Args:
-        dialect: The dialect of the log.
+        dialect: The dialect of the log, which may state the scope; None: unknown.
         reported_by: Number of ranks that report a value; if several do, each reports its own.
         model: The model of the hosts file; if it states the scope, that decides.
     """
     if model is not None and model.tokens_per_s is not None:
         return model.tokens_per_s
-    if dialect in PER_GPU or reported_by > 1:
+    if reported_by > 1:
         return "gpu"
-    return "job" if dialect in PER_JOB else None
+    return None if dialect is None else dialect.tokens_of

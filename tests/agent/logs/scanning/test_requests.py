@@ -12,6 +12,7 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.diagnose.serving.server_facts import ServerFacts, server_facts
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.servers import FleetServers
+from gpuwatch.rules.built_in import built_in_dialects
 from gpuwatch.wire import Progress
 from tests.agent.logs.scan_lines import NOW
 from tests.packs import dialects
@@ -43,7 +44,7 @@ class Watched:
 
     def __init__(self) -> None:
         self._scanner = Scanner(dialects(), "/logs/server.log", itertools.count(1).__next__)
-        self._progress, self.servers = FleetProgress(), FleetServers()
+        self._progress, self.servers = FleetProgress(), FleetServers(built_in_dialects())
         self._offset, self.now = 0, NOW
 
     def tick(self, text: str, backlog: bool = False) -> list[Progress]:
