@@ -82,6 +82,8 @@ def _print_dialect(dialect: Dialect, pack: str, file: IO[str]) -> None:
         ("words", (words,) if words else ()),
         ("like", (dialect.like,) if dialect.like != dialect.id else ()),
         ("example", [example.line for example in dialect.examples[:2]]),
+        ("links", dialect.links),
+        ("sources", dialect.sources),
         ("pack", (pack,)),
     ):
         parts.extend(_under(heading, texts))
