@@ -135,6 +135,14 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
     assert circles(folders()) == []
 
 
+def test_no_module_gives_one_name_to_two_constants() -> None:
+    twice = {
+        module: [name for name, count in Counter(source.assigned).items() if count > 1 and name.isupper()]
+        for module, source in sources().items()
+    }
+    assert {module: names for module, names in twice.items() if names} == {}
+
+
 @pytest.mark.parametrize("top", ["gpuwatch", "tests"])
 def test_no_folder_is_a_heap(top: str) -> None:
     sizes = Counter(

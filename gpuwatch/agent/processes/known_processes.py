@@ -24,8 +24,8 @@ RECHECK_S = 60.0
 """Seconds after which every process is read again: pids are reused, and a shell may exec python."""
 DETAILS_EVERY_S = 30.0
 """Seconds between readings of details; log files come and go during a process's life."""
-RECHECK_S = 2.0
-"""Seconds after which a process on a GPU that had none open is read again."""
+DOUBTED_S = 2.0
+"""Seconds after which the details of a process on a GPU that had none open are read again."""
 MAX_ENVIRON = 1 << 20
 
 
@@ -139,7 +139,7 @@ class KnownProcesses(object):
         for pid in on_gpu:
             one = self.by_pid.get(pid)
             if one is not None and one.details is not None and one.details.holds_gpu is False:
-                one.details_due = min(one.details_due, one.details_at + RECHECK_S)
+                one.details_due = min(one.details_due, one.details_at + DOUBTED_S)
 
     def details(self, wanted: "Iterable[int]") -> "list[Details]":
         """Return the details of the processes `wanted`, as far as they are known."""

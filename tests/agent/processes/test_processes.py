@@ -343,6 +343,18 @@ def test_a_pid_used_again_is_another_process(tmp_path: Path) -> None:
     assert rows(reader, gpus)[50].rank == 5
 
 
+def test_what_is_no_rank_is_read_again_after_a_minute_not_at_each_search(tmp_path: Path) -> None:
+    clock = Clock()
+    process(tmp_path, 50, {}, name="bash")
+    reader = ProcessReader(proc=str(tmp_path), monotonic=clock)
+    assert rows(reader) == {}
+    process(tmp_path, 50, RANK_3)  # as after `exec python train.py`
+    clock.now += 10.0
+    assert rows(reader) == {}
+    clock.now += 60.0
+    assert rows(reader)[50].rank == 3
+
+
 def test_processor_time_is_per_cent_of_one_core(tmp_path: Path) -> None:
     clock = Clock()
     process(tmp_path, 50, RANK_3)
