@@ -55,6 +55,9 @@ class Links:
             enter: Called with a node whose screen was opened.
         """
         self.all = tuple(links)
+        self._of_node: dict[str, list[Link]] = {}
+        for link in links:
+            self._of_node.setdefault(link.node, []).append(link)
         self._dialing = tuple(dialing)
         self._shared = tuple(shared)
         self._dialers = dialers
@@ -67,7 +70,7 @@ class Links:
 
     def send(self, node: str, request: AnyRequest) -> bool:
         """Send a request to a node's agent; return False if its link is not live or has no agent."""
-        return any(link.send(request) for link in self.all if link.node == node)
+        return any(link.send(request) for link in self._of_node.get(node, ()))
 
     def dialer(self, node: str) -> Dialer | None:
         """Return the dialer for another connection to a node; None if it has none (demo, Prometheus)."""
