@@ -50,6 +50,7 @@ from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
 from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.files.excerpts.around import Around
 from gpuwatch.wire import Severity
@@ -152,24 +153,25 @@ class AlertBook:
         return self._dirty or taking or self._judging is not None
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Process what is new in the fleet and continue the judgement.
+        """Run all steps of `updating`; return True if a judgement was completed."""
+        return complete(self.updating(fleet, now, wall))
 
-        Args:
-            fleet: What is known now.
-            now: Monotonic seconds, the fleet's own clock.
-            wall: Unix seconds.
+    def updating(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
+        """Process what is new in the fleet and continue the judgement, in steps.
 
-        Returns:
-            True if a judgement was completed: `alerts` and `incidents` are new.
+        Return True if a judgement was completed. `now`: the fleet's monotonic clock; `wall`: unix seconds.
         """
         self._wall = wall = self._offset.wall(now, wall)
         self._dirty |= self._reported.update(fleet, now, wall)
         self._dirty |= fleet.checkpoints.version != self._checkpoints_version
         self._checkpoints_version = fleet.checkpoints.version
-        self._dirty |= self._rounds.go(fleet, now, wall)
+        moved = yield from self._rounds.going(fleet, now, wall)
+        self._dirty |= moved
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)
+            yield
         self._dirty |= self._end_order.go(fleet, now, wall)
+        yield
         if self._outcomes_interval.is_due(now):
             self._dirty |= self._outcomes.update(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
@@ -180,13 +182,10 @@ class AlertBook:
             self._dirty |= self._reported.settle(wall, self.lasts_s)
             self._dirty |= self._marks.expire(wall)
         self._joiner.fold(FOLDED_AT_ONCE)
-        if self._judging is not None:
-            return self._judged(fleet, now, wall)
-        if not self._dirty or now < self._judge_at:
+        flooded = (self._reported.behind or self._joiner.behind) and now < self._judge_at + FLOOD_S
+        if self._judging is None and (not self._dirty or now < self._judge_at or flooded):
             return False
-        if (self._reported.behind or self._joiner.behind) and now < self._judge_at + FLOOD_S:
-            return False
-        return self._judged(fleet, now, wall)
+        return (yield from self._judged(fleet, now, wall))
 
     def acknowledge(self, id: str, by: str | None = None) -> list[Acknowledgement]:  # noqa: A002 - the word that alerts and incidents use
         """Acknowledge an alert, or all alerts of an incident; return the marks made (an unknown id: none)."""
@@ -288,7 +287,7 @@ class AlertBook:
         """Make the next update judge at once, so that a change by the operator shows."""
         self._dirty, self._judge_at = True, 0.0
 
-    def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
+    def _judged(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
         """Begin or continue a judgement for one time slice; return True when it is complete."""
         if self._judging is None:
             self._dirty = False
@@ -300,6 +299,7 @@ class AlertBook:
         for _ in self._judging:
             if thread_time() > until:
                 return False
+            yield
         self._judging = None
         self._judge_at = now + JUDGE_S_PER_ALERT * len(self.alerts)
         self.version += 1

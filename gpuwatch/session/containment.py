@@ -6,13 +6,14 @@ All other nodes stay connected.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic, thread_time
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.plain import plain
@@ -28,6 +29,8 @@ much as an ordinary frame.
 """
 MARK_S = 0.01
 """Seconds after which the thread's CPU time is read again."""
+ARRIVALS_A_STEP = 8
+"""A sample of 8 GPUs takes 0.1 ms."""
 JUDGED_AT_S = (0.0, 3.0, 30.0)
 """Offsets in seconds from now at which a suspected node is judged alone; some checks need a duration."""
 MAX_UPDATES = 50
@@ -51,6 +54,17 @@ class Containment:
         """When the thread's CPU time was last read (monotonic), and what it was."""
         self._charged = 0.0
         """CPU time charged since then."""
+
+    def applying(
+        self, arrivals: Sequence[Arrival], link_changed: Callable[[str, LinkStatus], None]
+    ) -> Steps[None]:
+        """Apply arrivals in steps of about a millisecond. `link_changed` gets each change of a link."""
+        for number, arrival in enumerate(arrivals, 1):
+            self.apply(arrival)
+            if isinstance(arrival.what, LinkStatus):
+                link_changed(arrival.node, arrival.what)
+            if number % ARRIVALS_A_STEP == 0:
+                yield
 
     def apply(self, arrival: Arrival) -> None:
         """Apply one arrival to the fleet.
@@ -95,8 +109,10 @@ class Containment:
                 "an agent's frames take less, so the link was closed",
             )
 
-    def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:
-        """Update the alert book and return the book to use from now on.
+    def judging(
+        self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float
+    ) -> Steps[AlertBook]:
+        """Update the alert book in steps, and return the book to use from now on.
 
         If the judgement raises an exception, the nodes that cause it are dropped, and a new book judges the
         others.
@@ -107,7 +123,7 @@ class Containment:
             Exception: raised by the book, if no single node causes it.
         """
         try:
-            book.update(self._fleet, now, wall)
+            yield from book.updating(self._fleet, now, wall)
         except Exception as error:
             self.faults.append(error)
             found = culprits(self._fleet, new_book, now, wall)

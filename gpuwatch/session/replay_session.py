@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.link.opening import Links
 from gpuwatch.link.recording.playback.player import SPEEDS, Player
 from gpuwatch.link.recording.playback.replay_link import ReplayLink
@@ -74,8 +75,9 @@ class ReplaySession(Session):
     def _new_book(self) -> AlertBook:
         return RecordedBook(self.packs, self.plan.thresholds)
 
-    def poll(self) -> bool:
+    def polling(self) -> Steps[bool]:
         """Process the records that are due, for at most one time slice; return True if there were any."""
+        yield from ()  # one step
         self.player.advance()
         moved = self._take_due(time.perf_counter() + SLICE_S)
         return self._histories.step(self.fleet) or moved

@@ -11,12 +11,13 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.clock import demo_clock
 from gpuwatch.link.opening import Links, open_links
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.serving.readers import ServingReaders
-from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
+from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder, state_folder
 from gpuwatch.rules.load import load_packs, own_packs
@@ -160,23 +161,27 @@ class Session(RequestSender):
 
     def poll(self) -> bool:
         """Apply all arrivals to the fleet and judge it; return True if there were any."""
+        return complete(self.polling())
+
+    def polling(self) -> Steps[bool]:
+        """Do what `poll` does, in steps of about a millisecond; start no other poll before the last one."""
         now = self.clock.monotonic()
         arrivals = self.inbox.drain()
         if self._kube is not None:
             arrivals = [*arrivals, *self._kube.update(now, self.clock.wall())]
-        self._take(arrivals)
+        yield from self._take(arrivals)
         for name, answer in self._serving.drain():
             self.fleet.servers.take(name, answer, now)
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
         now, wall = self.clock.monotonic(), self.clock.wall()
-        self.book = self._containment.judge(self.book, self._new_book, now, wall)
+        self.book = yield from self._containment.judging(self.book, self._new_book, now, wall)
+        yield
         if not self.recorded:
             self._earlier.note(self.fleet, self.book.incidents, now, wall)
-        if self._hang_queries is not None:
-            self._hang_queries.update()
-        if self._slow_queries is not None:
-            self._slow_queries.update()
+        for queries in (self._hang_queries, self._slow_queries):
+            if queries is not None:
+                queries.update()
         self._pace.update(now)
         self.line_queries.update()
         has_acted = self._actions.update()
@@ -191,11 +196,8 @@ class Session(RequestSender):
             self.tee.take(arrivals, now)
         return bool(arrivals)
 
-    def _take(self, arrivals: Sequence[Arrival]) -> None:
-        for arrival in arrivals:
-            self._containment.apply(arrival)
-            if isinstance(arrival.what, LinkStatus):
-                self._link_changed(arrival.node, arrival.what)
+    def _take(self, arrivals: Sequence[Arrival]) -> Steps[None]:
+        yield from self._containment.applying(arrivals, self._link_changed)
         for stream in self.fleet.streams.values():
             if stream.broken:
                 self._resume(stream)
@@ -323,12 +325,9 @@ class Session(RequestSender):
         self._serving.close()
         self._followed.write()
         self._actions.close()
-        for watch in (self._slurm, self._kube):
-            if watch is not None:
-                watch.close()
-        self._state.close()
-        if self._memory is not None:
-            self._memory.close()
+        for part in (self._slurm, self._kube, self._state, self._memory):
+            if part is not None:
+                part.close()
         self._earlier.write(self.clock.wall())
         for conductor in self.probes:
             conductor.close()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.events import Event, InputEvent
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -18,6 +19,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from gpuwatch.clock import SYSTEM, SessionClock
+from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.chrome.key_hints import KeysLine
@@ -35,6 +37,7 @@ from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Delivering
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
+from gpuwatch.tui.toolkit.frame_slices import FrameSlices
 from gpuwatch.tui.toolkit.lines.live_screen import LiveScreen, leave_hidden_part
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
@@ -64,6 +67,7 @@ class GpuwatchApp(FaultRecovery):
         self.state_folder: Path | None = None
         self.delivery: Delivering | None = None
         self.overview = Overview()
+        self.slices = FrameSlices(self._read)
         self.preferences = preferences or Preferences()
         self.pace = RefreshRate(hz or self.preferences.refresh)
         self.asked_hz = self.pace.hz
@@ -132,13 +136,13 @@ class GpuwatchApp(FaultRecovery):
         self.set_keymap(dict(self.preferences.keys))
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self.app_resume_signal.subscribe(self, lambda _app: self._repaint_all())
-        self._look_at_fleet()
+        complete(self._look_at_fleet())
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
         self.view_state.session.start()
         self.started = True
-        self._timer = self.set_interval(1 / self.pace.hz, self.pump)
+        self._timer = self.set_interval(1 / self.pace.hz, self._pump_in_slices)
         self.pump()
         self.state_settings_problems()
 
@@ -150,11 +154,23 @@ class GpuwatchApp(FaultRecovery):
 
     def pump(self) -> None:
         """Run one frame: poll the session, deliver and announce incidents, repaint what has changed."""
-        if not self.screen_stack:  # closing
-            return
-        self.attempt("reading the nodes", self.view_state.session.poll)
+        if self.screen_stack:  # else it is closing
+            self.slices.run()
+            self._show()
+
+    async def _pump_in_slices(self) -> None:
+        """Run one frame; keys are handled between its slices."""
+        if self.screen_stack:
+            await self.slices.run_between_keys()
+        if self.screen_stack:
+            self._show()
+
+    def _read(self) -> Steps[None]:
+        yield from self.attempting("reading the nodes", self.view_state.session.polling)
         self.attempt("delivering incidents", self._deliver)
-        self.attempt("summing up the fleet", self._look_at_fleet)
+        yield from self.attempting("summing up the fleet", self._look_at_fleet)
+
+    def _show(self) -> None:
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
         leave_hidden_part(self.screen)
@@ -162,16 +178,23 @@ class GpuwatchApp(FaultRecovery):
             screen.pull()  # also under a dialog
         for line in self.screen.query(KeysLine):
             line.make_room()
-        if self.pace.frame(time.monotonic(), time.thread_time()):
+        if self.pace.frame(time.monotonic(), time.thread_time() - self.slices.cpu_s):
             self._retime()
+
+    async def on_event(self, event: Event) -> None:
+        """Note when a key or the mouse was used, which precedes the work of the frames."""
+        if isinstance(event, InputEvent):
+            self.slices.note_input()
+        await super().on_event(event)
 
     def _deliver(self) -> None:
         if self.delivery is not None:
             self.delivery.update(self.view_state.session.book.incidents)
 
-    def _look_at_fleet(self) -> None:
+    def _look_at_fleet(self) -> Steps[None]:
         self.view_state.tick()
-        if self.overview.refresh(self.view_state.fleet, self.view_state.now):
+        moved = yield from self.overview.refreshing(self.view_state.fleet, self.view_state.now)
+        if moved:
             self.totals = self.overview.totals()
         self.view_state.take_conditions(self.totals.worst)
 
@@ -220,7 +243,7 @@ class GpuwatchApp(FaultRecovery):
     def _retime(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-            self._timer = self.set_interval(1 / self.pace.hz, self.pump)
+            self._timer = self.set_interval(1 / self.pace.hz, self._pump_in_slices)
 
     def action_command_palette(self) -> None:
         """Open the command palette."""
@@ -230,20 +253,6 @@ class GpuwatchApp(FaultRecovery):
     def search_themes(self) -> None:
         """Open the palette with the themes."""
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
-
-    def action_retry(self) -> None:
-        """Reconnect the lost node under the cursor now, instead of at its next retry."""
-        if self.is_not_in_logs("no node is connected"):
-            return
-        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
-        node = self.view_state.fleet.nodes.get(name or "")
-        if node is None:
-            return
-        if node.link.phase == "lost":
-            self.view_state.session.retry(node.name)
-            self.notify(f"reconnecting to {node.name}", timeout=2, markup=False)
-        else:
-            self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
 
     # ---- the view itself
 
@@ -310,21 +319,6 @@ class GpuwatchApp(FaultRecovery):
 
     def _report_evidence(self, words: str, is_warning: bool) -> None:
         self.notify(words, severity="warning" if is_warning else "information", timeout=8)
-
-    def write_note(self, ident: str) -> None:
-        """Open the dialog for a note on the incident with the id `ident`; does nothing if there is none."""
-        from gpuwatch.tui.chrome.dialogs.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
-
-        incident = self.view_state.snapshot.incident(ident)
-        if incident is None or self.is_refused("write_note"):
-            return
-
-        def take(text: str) -> None:
-            trouble = self.view_state.session.note(ident, text)
-            words = f"noted on incident {incident.number}" + (f", here alone: {trouble}" if trouble else "")
-            self.notify(words, severity="warning" if trouble else "information", timeout=5)
-
-        self.push_screen(NoteScreen(f"Note on incident {incident.number}", take))
 
     def action_save_screen(self) -> None:
         """Save the screen as SVG and as text, and show the path."""

@@ -11,6 +11,7 @@ from textual.message_pump import MessagePump
 from textual.notifications import Notification, Notify
 from textual.widget import AwaitMount, Widget
 
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.operator_actions import OperatorActions
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -56,6 +57,13 @@ class FaultRecovery(ErrorBoundary, OperatorActions):
         """Run one step of a frame; an exception in it is reported, and the other steps still run."""
         try:
             step()
+        except Exception as error:
+            self.report_fault(part, error)
+
+    def attempting(self, part: str, steps: Callable[[], Steps[object]]) -> Steps[None]:
+        """Run one part of a frame in steps; an exception in it is reported, and ends this part."""
+        try:
+            yield from steps()
         except Exception as error:
             self.report_fault(part, error)
 

@@ -1,4 +1,4 @@
-"""The keys that act on what is under the cursor: confirmed actions, and the profile of a rank."""
+"""The keys that act on what is under the cursor: confirmed actions, notes, reconnects, profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS_NOTICE_S = 30.0
 
 
 class OperatorActions(ReplayControl):
-    """An app that profiles ranks, and runs commands with side effects, each confirmed by typing a name."""
+    """An app that runs commands, each confirmed by typing a name, profiles ranks and writes notes."""
 
     preferences: Preferences
     settings_problems: Sequence[str] = ()
@@ -70,6 +70,35 @@ class OperatorActions(ReplayControl):
                 self._confirm(action, target)
 
         self.push_screen(ActionsScreen(title, actions), confirm)
+
+    def action_retry(self) -> None:
+        """Reconnect the lost node under the cursor now, instead of at its next retry."""
+        if self.is_not_in_logs("no node is connected"):
+            return
+        name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
+        node = self.view_state.fleet.nodes.get(name or "")
+        if node is None:
+            return
+        if node.link.phase == "lost":
+            self.view_state.session.retry(node.name)
+            self.notify(f"reconnecting to {node.name}", timeout=2, markup=False)
+        else:
+            self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
+
+    def write_note(self, ident: str) -> None:
+        """Open the dialog for a note on the incident with the id `ident`; does nothing if there is none."""
+        from gpuwatch.tui.chrome.dialogs.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
+
+        incident = self.view_state.snapshot.incident(ident)
+        if incident is None or self.is_refused("write_note"):
+            return
+
+        def take(text: str) -> None:
+            trouble = self.view_state.session.note(ident, text)
+            words = f"noted on incident {incident.number}" + (f", here alone: {trouble}" if trouble else "")
+            self.notify(words, severity="warning" if trouble else "information", timeout=5)
+
+        self.push_screen(NoteScreen(f"Note on incident {incident.number}", take))
 
     def _target(self) -> ActionTarget | None:
         """Return the action target under the cursor; None if there is none."""

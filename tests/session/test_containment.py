@@ -13,6 +13,7 @@ from gpuwatch.fleet.fleet import MAX_CHARACTERS, Fleet
 from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
 from gpuwatch.fleet.node_limits import MAX_GPUS_PER_NODE, MAX_PROCESSES_PER_NODE
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
@@ -114,12 +115,13 @@ def test_an_exception_while_a_frame_is_applied_costs_its_own_node_the_link(
 
 
 def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_self: object, fleet: Fleet, *_arguments: object) -> bool:
+    def fails(_self: object, fleet: Fleet, *_arguments: object) -> Steps[bool]:
+        yield
         if len(fleet.nodes) > 1:
             raise ZeroDivisionError
         return False
 
-    monkeypatch.setattr(sweep.HealthSweep, "go", fails)
+    monkeypatch.setattr(sweep.HealthSweep, "going", fails)
     with pytest.raises(ZeroDivisionError):
         session.poll()
 

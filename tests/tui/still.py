@@ -21,6 +21,7 @@ from gpuwatch.diagnose.model.incident import IncidentNote
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
@@ -164,6 +165,11 @@ class StillSession:
         for arrival in waiting:
             self.fleet.apply(arrival)
         return bool(waiting)
+
+    def polling(self) -> Steps[bool]:
+        """Deliver it in one step."""
+        yield
+        return self.poll()
 
 
 def demo_session(second: float, plan: Plan | None = None, book: Book | None = None) -> StillSession:

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node, NodeState
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuSlow
 
@@ -37,8 +38,8 @@ class HealthSweep:
         self._troubled: set[str] = set()
         self._slow: dict[str, tuple[GpuSlow, list[Condition]]] = {}
 
-    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Check the nodes that are due since the last call.
+    def going(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
+        """Check the nodes that are due since the last call, a step for each.
 
         Return True if an alert fired, changed or ended. `wall`: unix seconds.
         """
@@ -48,6 +49,7 @@ class HealthSweep:
             mark = (node.version, state)
             if self._seen.get(node.name) == mark and node.name not in self._troubled:
                 continue
+            yield
             self._seen[node.name] = mark
             found = list(self._conditions(node, now))
             (self._troubled.add if found else self._troubled.discard)(node.name)

@@ -10,6 +10,7 @@ from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.model.alert import Silence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
 from gpuwatch.rules.load import Packs
@@ -100,6 +101,11 @@ class FolderSession(LineRequester):
                 moved = True
                 self._deliver(data)
         return moved
+
+    def polling(self) -> Steps[bool]:
+        """Do what `poll` does, in one step."""
+        yield from ()
+        return self.poll()
 
     @property
     def unnamed_node(self) -> str:

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.session.recording.book_records import BookChange, RecordedIncident
 
 
@@ -78,11 +79,12 @@ class RecordedBook(AlertBook):
         self._checks[id] = hang_check
         self._dirty = True
 
-    def update(self, fleet: Fleet, now: float, wall: float) -> bool:  # noqa: ARG002 - as in the book
+    def updating(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:  # noqa: ARG002 - as in the book
         """Show the state of the applied records, with the operator's marks; return True if anything changed.
 
         `wall`: unix seconds.
         """
+        yield from ()  # one step
         self._wall = wall
         self._dirty |= self._marks.expire(wall)
         if self._dirty:

@@ -12,6 +12,7 @@ from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import Links
 from gpuwatch.link.recording.parts import Inflater
@@ -77,8 +78,9 @@ class ViewerSession(Session):
         """Process the past data that the relay has already sent."""
         self.poll()
 
-    def poll(self) -> bool:
+    def polling(self) -> Steps[bool]:
         """Process what has arrived, for at most one time slice; return True if there was anything."""
+        yield from ()  # one step
         until = time.perf_counter() + (SLICE_S if self._caught_up else FIRST_SLICE_S)
         moved = False
         while time.perf_counter() < until:

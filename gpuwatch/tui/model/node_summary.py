@@ -11,6 +11,7 @@ from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node, NodeState
+from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.tui.model.severity import Severity
 
@@ -200,20 +201,26 @@ class Overview:
 
     def refresh(self, fleet: Fleet, now: float) -> bool:
         """Summarise the nodes that have changed and some with an old summary; return True if any were."""
+        return complete(self.refreshing(fleet, now))
+
+    def refreshing(self, fleet: Fleet, now: float) -> Steps[bool]:
+        """Do what `refresh` does, in steps of one node."""
         if fleet is not self._fleet:
             self._fleet, self.views, self._versions = fleet, {}, {}
         thresholds, views, versions = fleet.plan.thresholds, self.views, self._versions
         moved, waiting = False, []
-        for name, node in fleet.nodes.items():
+        for name, node in list(fleet.nodes.items()):
             view = views.get(name)
             if view is None or versions[name] != node.version:
                 versions[name], moved = node.version, True
                 views[name] = summarise(node, thresholds, now)
+                yield
             elif now > view.until:
                 waiting.append(view)
         waiting.sort(key=lambda view: view.until)
         for view in waiting[: max(16, len(views) // WAITING_SHARE)]:
             views[view.name] = summarise(view.node, thresholds, now)
+            yield
         moved = moved or bool(waiting)
         self.version += moved
         return moved

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.actions.action import Action, ActionOutcome, ActionTarget
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.session.line_queries import LineReads
 from gpuwatch.tui.model.alert_snapshot import Book
@@ -154,6 +155,10 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
 
     def poll(self) -> bool:
         """Move what was received into the fleet; return True if there was anything."""
+        ...
+
+    def polling(self) -> Steps[bool]:
+        """Do what `poll` does, in short steps."""
         ...
 
     def take_trouble(self) -> str | None:

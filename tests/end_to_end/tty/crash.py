@@ -9,17 +9,18 @@ import sys
 from itertools import count
 
 from gpuwatch.cli.main import main
+from gpuwatch.fleet.stepwise import Steps
 from gpuwatch.session import Session
 from gpuwatch.tui.fleet.screen import FleetScreen
 
-_healthy_poll = Session.poll
+_healthy_polling = Session.polling
 _calls = count()
 
 
-def _poll(session: Session) -> bool:
+def _polling(session: Session) -> Steps[bool]:
     if next(_calls) % 20 == 19:
         raise RuntimeError("planted-fault")
-    return _healthy_poll(session)
+    return (yield from _healthy_polling(session))
 
 
 def _compose(_screen: FleetScreen) -> None:
@@ -28,7 +29,7 @@ def _compose(_screen: FleetScreen) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "poll":
-        Session.poll = _poll  # type: ignore[method-assign,assignment]
+        Session.polling = _polling  # type: ignore[method-assign,assignment]
     else:
         FleetScreen.compose = _compose  # type: ignore[method-assign,assignment]
     sys.argv = ["gpuwatch", "--demo"]
