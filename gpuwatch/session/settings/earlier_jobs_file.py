@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -13,17 +12,14 @@ from msgspec import structs
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures, without_numbers
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.own_folders import make_own
+from gpuwatch.session.settings.ran_jobs import RanJobs
 from gpuwatch.whole_file import lock_beside, read_own, write_whole
 
 MAX_JOBS = 64
-MAX_LOGS = 64
-"""Most paths of log files per job."""
-MAX_COMMANDS = 8
-"""Most commands per job: ranks differ in numbers only."""
 MAX_ALERTS = 16
 """Most alerts per job."""
 MAX_FILE_BYTES = 8 << 20
@@ -50,21 +46,6 @@ def _with_culprit(incident: Incident) -> list[Alert]:
     return [placed if each.id == cause.id else each for each in incident.alerts]
 
 
-class RanJob(NamedTuple):
-    """A job of which this session has seen ranks."""
-
-    nodes: frozenset[str]
-    users: frozenset[str]
-    logs: frozenset[str]
-    """Log files of its ranks."""
-    commands: frozenset[str]
-    """Their commands, without numbers."""
-
-    def joined(self, other: RanJob) -> RanJob:
-        """Return the union of both."""
-        return RanJob(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
-
-
 class EarlierJobsFile:
     """The file of failed jobs: read at the start, written when a watched job has failed.
 
@@ -73,8 +54,7 @@ class EarlierJobsFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ran: dict[str, RanJob] = {}
-        """Jobs that had ranks in this session."""
+        self.ran = RanJobs()
         self._failed: dict[str, EarlierJob] = {}
         self._changed = False
         self._note_at = self._write_at = 0.0
@@ -97,14 +77,13 @@ class EarlierJobsFile:
         if now < self._note_at:
             return
         self._note_at = now + NOTE_EVERY_S
-        running = _running(fleet)
-        for job, ran in running.items():
-            before = self._ran.get(job)
-            self._ran[job] = ran if before is None else before.joined(ran)
-            self._changed |= self._failed.pop(job, None) is not None
+        self.ran.update(fleet)
+        for job in self.ran.running.intersection(self._failed):
+            del self._failed[job]
+            self._changed = True
         for incident in incidents:
             seen = incident.over or incident.acknowledged
-            ended = incident.job in self._ran and incident.job not in running
+            ended = incident.job in self.ran and incident.job not in self.ran.running
             if incident.job is not None and ended and not seen and incident.severity in GRAVE:
                 self._keep(incident.job, incident, wall)
         if self._changed and now >= self._write_at:
@@ -116,7 +95,7 @@ class EarlierJobsFile:
         alerts = {each.id: each for each in (known.alerts if known is not None else ())}
         placed = _with_culprit(incident)
         alerts.update((each.id, each) for each in failures(placed, MAX_ALERTS, _inferred(incident)))
-        ran = self._ran[job]
+        ran = self.ran[job]
         kept = tuple(list(alerts.values())[:MAX_ALERTS])
         new = EarlierJob(
             job,
@@ -125,8 +104,8 @@ class EarlierJobsFile:
             wall if known is None else known.ended,
             kept,
             incident.checkpoint,
-            tuple(sorted(ran.logs)[:MAX_LOGS]),
-            tuple(sorted(ran.commands)[:MAX_COMMANDS]),
+            tuple(sorted(ran.logs)),
+            tuple(sorted(ran.commands)),
         )
         if kept and new != known:
             self._failed[job], self._changed = new, True
@@ -142,21 +121,6 @@ class EarlierJobsFile:
         with suppress(OSError):
             make_own(self._path.parent)
             with lock_beside(self._path):
-                others = [each for each in self.read(wall) if each.job not in self._ran]
+                others = [each for each in self.read(wall) if each.job not in self.ran]
                 newest = sorted([*others, *self._failed.values()], key=lambda each: each.ended)[-MAX_JOBS:]
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")
-
-
-def _running(fleet: Fleet) -> dict[str, RanJob]:
-    """Return job -> nodes, users, log files and commands of its ranks, for each job with a running rank."""
-    found: dict[str, tuple[set[str], ...]] = {}
-    for node in fleet.nodes.values():
-        for process in node.processes if node.spec.link != "demo" else ():
-            if process.rank is not None and process.job is not None and process.state != "Z":
-                none: tuple[set[str], ...] = (set(), set(), set(), set())
-                nodes, users, logs, commands = found.setdefault(process.job, none)
-                nodes.add(node.name)
-                users.update([process.user] if process.user else ())
-                logs.update(process.logs)
-                commands.update([without_numbers(process.command)] if process.command else ())
-    return {job: RanJob(*map(frozenset, parts)) for job, parts in found.items()}

@@ -11,6 +11,7 @@ from gpuwatch import wire
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.checkpoint_lines import SAVED
 from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
+from gpuwatch.session.settings.ran_jobs import MAX_COMMANDS, MAX_LOGS, MAX_NODE_JOBS
 from tests.diagnose.incidents.alert_cluster import Watched
 
 PACKS = load_packs()
@@ -161,3 +162,25 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     assert EarlierJobsFile(path).read(0.0) == []
+
+
+def test_what_one_node_reports_of_its_jobs_is_bounded_and_displaces_no_job_of_another(tmp_path: Path) -> None:
+    cluster = Watched(packs=PACKS)
+    file = EarlierJobsFile(tmp_path / "failed_jobs.json")
+    watched(file, cluster, 3)
+    (rank,) = cluster.fleet.nodes["gpu-001"].processes[:1]
+    for tick in range(40):
+        many = [
+            structs.replace(
+                rank, pid=10_000 + index, job=f"job-{tick}-{index}", logs=[f"/logs/{tick}-{index}"] * 9
+            )
+            for index in range(20)
+        ]
+        long = structs.replace(
+            rank, logs=[f"/long/{tick}-{n}" for n in range(9)], command=f"python {'x' * tick}"
+        )
+        cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=100 + tick, processes=[long, *many]))
+        watched(file, cluster, 2)
+    ran = file.ran
+    assert len(ran) <= MAX_NODE_JOBS + 20 + 1 and JOB in ran
+    assert len(ran[JOB].logs) <= MAX_LOGS and len(ran[JOB].commands) <= MAX_COMMANDS
