@@ -77,7 +77,10 @@ def slow_rank(samples: Sequence[JobStacks], at: float) -> LaggingRank | None:
     if min(others) < MIN_OTHERS_SHARE or fmean(others) < MEAN_OTHERS_SHARE:
         return None
     (rank,) = few
-    what, count = next(each for each in places[rank].most_common() if each[0] not in waits)
+    elsewhere = [each for each in places[rank].most_common() if each[0] not in waits]
+    if not elsewhere:  # it answered in few samples, and waited in all of these
+        return None
+    what, count = elsewhere[0]
     usual = max(waits, key=lambda each: total[each])
     stack = stacks[rank]
     return LaggingRank(rank, stack.node, stack.gpu, count, len(seen), what, usual, at)

@@ -49,3 +49,8 @@ def test_the_only_rank_that_seldom_waits_is_named(samples: list[set[int]], rank:
     found = slow_rank([sample(each) for each in samples], AT)
     assert (None if found is None else found.rank) == rank
     assert found is None or "read_shard" in found.text
+
+
+def test_a_rank_that_answered_once_and_waited_is_not_named() -> None:
+    samples = [sample(set(), world=4), *(sample(set(), world=3) for _ in range(7))]
+    assert slow_rank(samples, AT) is None
