@@ -73,7 +73,7 @@ class SamplingPace:
             self._set_interval(name, self._fleet.interval_s)
 
     def _judge(self, share: float) -> None:
-        """Change the interval if needed.
+        """Double the interval of a busy session; halve it again after QUIET_CHECKS quiet checks.
 
         `share`: share of a core that this process used since the last check.
         """

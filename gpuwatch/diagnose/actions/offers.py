@@ -139,7 +139,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
 def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) -> Iterator[Action]:
     """Yield the actions that end a rank by SIGTERM and, with `also_kill`, by SIGKILL.
 
-    None if commands cannot be run on the node.
+    Nothing if commands cannot be run on the node, or its pid or rank is not valid.
     """
     pid, rank = value("pid", process.pid), value("rank", process.rank)
     if pid is None or rank is None or not _carries_commands(node):

@@ -117,7 +117,7 @@ class Hysteresis:
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
         """Record all conditions that hold on a node now; forget the others unless their alert fires.
 
-        `wall`: unix seconds.
+        Those in NEVER_ALERTED are ignored. `wall`: unix seconds.
         """
         names = self._by_node.setdefault(node, set())
         gone = set(names)

@@ -36,7 +36,7 @@ class HangAnswer(Struct, frozen=True):
 
 
 def answer_of(hang_report: HangReport, at: float) -> HangAnswer | None:
-    """Return the answer for the incident of this job; None: no rank was asked.
+    """Return the answer for the incident of this job; None: the report has no verdict.
 
     Args:
         hang_report: The result of the query.

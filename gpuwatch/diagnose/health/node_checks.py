@@ -118,7 +118,7 @@ def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Cond
 def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """Yield a condition for host memory and disks that are almost full, and for fabric ports down.
 
-    None if the host's values are too old.
+    Nothing if the host's values are missing or too old.
     """
     if (
         node.host is None

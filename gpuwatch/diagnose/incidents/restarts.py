@@ -18,7 +18,7 @@ MAX_JOBS = 4096
 
 
 class RestartCounts:
-    """Stores the number of restarts of each job, also after its ranks ended."""
+    """Stores the number of restarts of at most MAX_JOBS jobs, also after their ranks ended."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

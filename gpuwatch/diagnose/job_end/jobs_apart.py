@@ -31,10 +31,10 @@ SAME_STEP_S, ZONE_S = 10.0, 1800.0
 
 
 class NamedEnd(NamedTuple):
-    """How one of several jobs ended, with the name of its folder and its steps."""
+    """How one of several jobs ended, with its name and its steps."""
 
     name: str
-    """Name of its folder."""
+    """Name of its folder; of its file if several jobs share a folder."""
     end: JobEnd
     tracks: Sequence[StepTrack]
 

@@ -18,7 +18,7 @@ Running: TypeAlias = dict[RankKey, dict[str, Member]]
 
 
 def living(nodes: Iterable[Node]) -> Running:
-    """Return (job, rank) -> node -> the living process, as the nodes list them."""
+    """Return (job, rank) -> node name -> the node and its living process, as the nodes list them."""
     found: Running = defaultdict(dict)
     for node in nodes:
         for process in node.processes:
@@ -44,7 +44,7 @@ class ListedRanks:
     def update(self, nodes: Iterable[Node]) -> Running:
         """Store the nodes' current process lists.
 
-        Return (job, rank) -> node -> process, for the nodes that are trusted.
+        Return (job, rank) -> node name -> node and process, for the nodes that are trusted.
         """
         listed = living(nodes)
         jobs = {job for job, _ in listed}

@@ -185,7 +185,10 @@ def _is_of_others(alert: Alert, before: Alert) -> bool:
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:
-    """Return the seconds for which a writer stepped since `since` (monotonic); a pause counts as one gap."""
+    """Return the seconds for which a writer stepped since `since` (monotonic).
+
+    A longer gap counts as PAUSE_FACTOR usual ones.
+    """
     gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in writer.steps)]
     pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)

@@ -253,7 +253,7 @@ def condition_facts(finding: PlacedCondition) -> Facts:
 def values_of(
     kind: type[msgspec.Struct], struct: msgspec.Struct | None, without: frozenset[str] = frozenset()
 ) -> Facts:
-    """Return every field of a struct by name.
+    """Return every field of a struct by name, except those in `without`.
 
     None for each if there is no struct, so that keys are always present.
     """

@@ -32,7 +32,7 @@ def gb_per_s(bytes_per_s: float | None) -> float | None:
 
 
 def backend_text(results: Results) -> str:
-    """Return the back end that ran, with version and transports; empty while unknown."""
+    """Return the backend, else the planned or requested one, with version and transports; empty: unknown."""
     backend = results.backend or (results.estimate.backend if results.estimate else results.request.backend)
     if backend is None:
         return ""

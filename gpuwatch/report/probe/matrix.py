@@ -77,7 +77,7 @@ def node_matrix(
 
 
 def cell_of(link: MeasuredLink, marks: Marks) -> Cell:
-    """Return a matrix cell with the bandwidth and mark of a link."""
+    """Return a matrix cell with the bandwidth of a link and the mark of its grade; `FAILED` if it is dead."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
     return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)

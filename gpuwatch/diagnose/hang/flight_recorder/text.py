@@ -27,7 +27,7 @@ def nothing_verdict() -> Verdict:
 
 
 def healthy_verdict(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> Verdict:
-    """Return the verdict on dumps without a problem; its evidence is the last collective of each group."""
+    """Return the verdict on dumps without a problem; evidence: the last collective of the first groups."""
     if not process_groups:
         return _no_entries(dumps)
     blind = not any(

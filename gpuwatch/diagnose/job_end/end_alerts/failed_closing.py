@@ -88,7 +88,7 @@ def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: Jo
 
 
 def _has_worked(file: LogScan) -> bool:
-    """Return True if a log has steps, or if some of its last lines differ only in their numbers."""
+    """Return True if lines follow a log's last step, or MIN_STEPS of its last ones differ in numbers only."""
     lines = {line for line in file.last_lines[:-1] if REQUEST.search(line) is None}
     forms = Counter(form(line) for line in lines if NUMBER.search(line))
     return bool(below_last_step(file)) or max(forms.values(), default=0) >= MIN_STEPS

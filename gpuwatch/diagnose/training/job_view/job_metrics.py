@@ -18,7 +18,7 @@ from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
 def fill_size(made: JobFacts, fleet: Fleet, members: Iterable[PlacedRank]) -> None:
-    """Set the job's number of ranks, nodes and GPUs, from placement and rows."""
+    """Set the job's numbers of ranks, nodes and GPUs (0: unknown), and its GPU model if it has only one."""
     ranked = [placed for placed in members if placed.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})
     made.ranks_alive = len({row.rank for row in made.rows if row.alive and row.rank is not None})

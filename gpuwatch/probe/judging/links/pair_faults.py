@@ -12,7 +12,9 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 
 
 def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> list[Attribution]:
-    """Return one attribution for two groups of nodes that are slow to each other, else one per pair.
+    """Return an attribution for any two groups of nodes that are slow to each other, else for each pair.
+
+    Pairs of ranks on one node are added in both cases.
 
     Args:
         links: The links that no component explains.
