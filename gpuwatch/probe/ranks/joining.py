@@ -88,6 +88,7 @@ def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callab
 
     Raises:
         CannotJoinError: with the reason; absent ranks are named by number.
+        StoreLostError, RuntimeError: over gloo, the store was lost after all ranks had arrived.
     """
     address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
 

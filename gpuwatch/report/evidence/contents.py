@@ -126,7 +126,7 @@ def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
 
 
 def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
-    """Yield the fetched logs; those with evidence or of the first failed ranks are described in the index."""
+    """Yield the fetched logs that have lines; the index describes those with evidence or of culprit ranks."""
     taken: set[str] = set()
     first = {incident.rank for incident in found.subject.incidents} - {None}
     for log in found.logs:

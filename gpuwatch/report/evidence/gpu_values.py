@@ -46,6 +46,8 @@ def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall:
 def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> Iterator[str]:
     """Yield the text of the CSV: its header, then a piece per node; a row for each interval with a value.
 
+    The intervals are so long that there are at most MAX_ROWS rows.
+
     Args:
         fleet: Contains the histories.
         nodes: The nodes whose GPUs are listed.

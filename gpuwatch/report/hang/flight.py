@@ -32,7 +32,7 @@ def print_flight(read: FoundDumps, analysis: FlightAnalysis, out: TextIO) -> Non
 
 
 def flight_lines(read: FoundDumps, analysis: FlightAnalysis) -> Iterator[Line]:
-    """Yield report lines with the verdict, its evidence, and the dumps that were read."""
+    """Yield report lines with the verdict, its evidence, files that were not used, and a summary."""
     yield from verdict_lines(analysis.verdict)
     yield Line("")
     for each in read.skipped:

@@ -113,7 +113,7 @@ def incident_sentences(stands: Standing) -> list[Line]:
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
-    """Return lines with the alerts outside of incidents; equal ones of several places are merged."""
+    """Return lines with the alerts outside of incidents, equal ones merged: NAMED_ALERTS, then a count."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)

@@ -116,7 +116,7 @@ def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
 
 
 def busy_lines(results: Results) -> list[Line]:
-    """Return the processes on GPUs, a line per node."""
+    """Return the processes on GPUs, at most SHOWN_USERS by name, a line per node."""
     lines: list[Line] = []
     for node, users in results.busy.items():
         shown = [

@@ -36,7 +36,10 @@ class TableColumn(Struct, Generic[T], frozen=True):
 def table_lines(
     columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], Style]
 ) -> list[Line]:
-    """Return aligned columns under their titles, as many as fit into `width` cells; empty without rows."""
+    """Return aligned columns under their titles; empty without rows.
+
+    If they do not fit into `width` cells, the least important ones are dropped, but none of rank 0.
+    """
     if not rows:
         return []
     cells = [[plain(column.text(row)) for column in columns] for row in rows]

@@ -86,7 +86,7 @@ def kernel_facts(kernels: ProcessKernels) -> Facts:
 
 
 def thread_facts(tree: ThreadTree) -> Facts:
-    """Return one thread as data: frames by own time, and stacks."""
+    """Return one thread as data: MAX_FRAMES frames by own time, and MAX_STACKS stacks by samples, at most."""
     stacks = sorted(
         ((call.own_samples, (*above, call.code)) for call, above in tree.walk() if call.own_samples),
         key=lambda each: -each[0],

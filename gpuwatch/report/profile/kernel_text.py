@@ -39,7 +39,7 @@ def print_kernels(profile: ProfiledRank, console: Console) -> None:
 
 
 def kernels_text(rank: int, kernels: ProcessKernels) -> str:
-    """Return a sentence with the time that the GPU of a rank was busy, and with which kernels."""
+    """Return a sentence with the time that a rank's GPU was busy, and with which kernels; or why unknown."""
     if kernels.why is not None:
         return f"Kernels of rank {rank}: {kernels.why}"
     span = "" if kernels.span_s is None else f" in {kernels.span_s:.2f} s"

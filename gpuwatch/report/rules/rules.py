@@ -26,7 +26,7 @@ def rules_json(rules: Sequence[Rule | Dialect]) -> str:
 
 
 def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:
-    """Write a table with a rule per line."""
+    """Write a table with a rule per line, then the number of rules."""
     table = Table(box=None, pad_edge=False)
     for heading in ("severity", "role", "id", "title"):
         table.add_column(heading, overflow="fold", no_wrap=heading != "title")

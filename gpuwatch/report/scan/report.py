@@ -108,7 +108,7 @@ def judged(
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
-    """Return (file, byte offset) -> line number of the proofs; each file is read once."""
+    """Return (file, byte offset) -> line number of the proofs in the scanned files; each is read once."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for proof in proofs:
         if proof.file is not None and proof.offset is not None:

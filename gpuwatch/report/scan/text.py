@@ -115,7 +115,7 @@ def found_text(report: ScanReport) -> str:
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:
-    """Return the skipped files as text: `12 skipped (9 data, 3 picture)`."""
+    """Return the skipped files as text, with at most four kinds: `12 skipped (9 data, 3 picture)`."""
     kinds = Counter(each.why for each in skipped)
     return (
         f"{kinds.total()} skipped ({', '.join(f'{number} {kind}' for kind, number in kinds.most_common(4))})"

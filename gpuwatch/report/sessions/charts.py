@@ -32,7 +32,7 @@ OF_JOB = tuple(name for name in CURVE_NAMES if name not in PER_WRITER)
 
 
 def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Plot]:
-    """Return a chart for each of these metrics that a session has.
+    """Return a chart for each of these metrics that a session has, with at most MAX_SERIES lines.
 
     The x axis is the step if every point has one, else the seconds since the start.
     """

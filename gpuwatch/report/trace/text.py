@@ -150,7 +150,7 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
 
 
 def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Line]:
-    """Yield lines with the spread of the ranks, and the straggler, or why none is named."""
+    """Yield lines with older traces, the spread of the ranks, and the straggler, or why none is named."""
     yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield Line(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json lists them all", "muted")
@@ -210,7 +210,10 @@ def spread_text(spread: RankSpread) -> str:
 
 
 def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
-    """Yield the heading and the table of each part of one rank's profile."""
+    """Yield the heading and the table of each part of one rank's profile.
+
+    At most MAX_SHOWN_SECTIONS sections, and as many modules.
+    """
     label, tables = plain(profile.label), profile.tables
     collectives = _table("collective", "calls", "total ms", "exposed ms", "MB a call")
     for each in profile.breakdown.collectives:

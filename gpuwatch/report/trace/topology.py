@@ -38,7 +38,10 @@ def topology_facts(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Facts:
 
 
 def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[Line]:
-    """Yield lines with the problems first, then the graphs."""
+    """Yield lines with the problems and their remedies first, then the graphs.
+
+    At most MAX_SHOWN_CHANNELS channels of each, cut after MAX_SHOWN_STOPS stops.
+    """
     for flag in flags:
         yield Line(plain(flag.text), "warning", hang=2)
     for action in flags[0].actions if flags else ():
@@ -55,7 +58,7 @@ def topology_lines(dump: NcclDump, flags: Sequence[TopologyFlag]) -> Iterator[Li
 
 
 def topology_table(dump: NcclDump) -> Table:
-    """Return a table of the GPUs with the NICs that serve them."""
+    """Return a table of the GPUs, each with up to three of the NICs that serve it."""
     table = Table(box=None, pad_edge=False)
     for heading in ("GPU", "rank", "NUMA", "NVLinks", "PCIe GB/s", "NIC", "distance", "NIC Gb/s"):
         table.add_column(heading, justify="left" if heading in ("NIC", "distance") else "right", no_wrap=True)

@@ -33,6 +33,8 @@ MAX_FINDINGS = 20_000
 def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFrame]]:
     """Return node -> frames (hello, ranks, log files, findings), nodes by name, the unnamed one last.
 
+    At most MAX_FINDINGS findings in all, and MAX_FILES log files of a node.
+
     Args:
         scan: The files, as far as they are read.
         job: Name of the job.

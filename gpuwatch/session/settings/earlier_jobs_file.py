@@ -113,7 +113,7 @@ class EarlierJobsFile:
     def write(self, wall: float) -> None:
         """Write the jobs for later sessions if they have changed; a write error is ignored.
 
-        `wall`: unix seconds.
+        The file keeps the newest MAX_JOBS of all sessions. `wall`: unix seconds.
         """
         if not self._changed:
             return

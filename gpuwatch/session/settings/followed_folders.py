@@ -77,7 +77,10 @@ class FollowedFolders:
             self.write()
 
     def write(self) -> None:
-        """Write the folders for later sessions if they have changed; a write error is ignored."""
+        """Write the folders for later sessions if they have changed; a write error is ignored.
+
+        The file keeps MAX_NODES nodes, with those of other sessions.
+        """
         if self._changed:
             self._changed, stored = False, self._stored()
             merged = {

@@ -41,7 +41,7 @@ class CollectiveStage:
         self._bad = 0
 
     def measure(self) -> None:
-        """Measure all collectives and add them to `results.collectives`.
+        """Measure all collectives, as far as time allows, and add them to `results.collectives`.
 
         Raises:
             FailedError: a rank hangs or died, a node was lost, or nothing works any more.

@@ -14,7 +14,7 @@ COPY_BYTES = 256 << 20
 
 
 def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
-    """Test each GPU alone and add the results to `results.gpus`.
+    """Make the planned tests of each GPU, as far as time allows, and add the results to `results.gpus`.
 
     Raises:
         FailedError: a rank died, or a node was lost.

@@ -55,7 +55,7 @@ class Pairs:
         self._contacts = Contacts(run)
 
     def measure(self) -> None:
-        """Measure all pairs and add them to `results.pairs`.
+        """Measure the planned rounds of pairs, as far as time allows, and add them to `results.pairs`.
 
         Raises:
             FailedError: a rank died, or the ranks cannot go on.
@@ -82,7 +82,7 @@ class Pairs:
         self._testing(())
 
     def retest(self, suspects: Sequence[Pair], *, anew: bool = False) -> None:
-        """Measure these pairs again, one at a time, with nothing else running.
+        """Measure these pairs again, one at a time, with nothing else running, as far as time allows.
 
         Args:
             suspects: (source, destination) of each.

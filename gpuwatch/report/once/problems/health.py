@@ -92,7 +92,10 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def without_log(fleet: Fleet) -> dict[str, str]:
-    """Return each `--log` pattern that matches no file on any node -> the most specific reason of a node."""
+    """Return each `--log` pattern that matches no file -> the most specific reason of a node.
+
+    Only nodes that have listed their logs count; without any, no pattern matches.
+    """
     nodes = [node for node in fleet.nodes.values() if node.logs_complete]
     found = {}
     for option in fleet.plan.log_options:
