@@ -139,7 +139,7 @@ class Session(RequestSender):
 
     def take_trouble(self) -> str | None:
         """Return why state cannot be stored for later sessions, or events not be read; None: nothing new."""
-        sources = (self._memory, self._earlier_history, self._state, self._kube)
+        sources = (self._memory, self._earlier, self._earlier_history, self._state, self._kube)
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:

@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.own_folders import make_own
+from gpuwatch.session.settings.kept_jobs import kept_jobs
 from gpuwatch.session.settings.ran_jobs import RanJobs
 from gpuwatch.whole_file import lock_beside, read_own, write_whole
+from gpuwatch.wire.codec import decode_strictly
 
-MAX_JOBS = 64
 MAX_ALERTS = 16
 """Most alerts per job."""
 MAX_FILE_BYTES = 8 << 20
@@ -27,6 +27,10 @@ NOTE_EVERY_S = 2.0
 WRITE_EVERY_S = 10.0
 GRAVE = ("error", "critical")
 _decoder = msgspec.json.Decoder(list[EarlierJob])
+
+
+class DamagedJobsError(ValueError):
+    """Raised if the file does not contain failed jobs."""
 
 
 def _inferred(incident: Incident) -> int | None:
@@ -57,17 +61,35 @@ class EarlierJobsFile:
         self.ran = RanJobs()
         self._failed: dict[str, EarlierJob] = {}
         self._changed = False
+        self._trouble: str | None = None
+        """Why the file cannot be read; it is not overwritten then."""
+        self._reported: str | None = None
         self._note_at = self._write_at = 0.0
 
     def read(self, wall: float) -> list[EarlierJob]:
         """Return the recently ended jobs in the file; empty if the file is missing or unusable.
 
-        `wall`: unix seconds.
+        `wall`: unix seconds. An unusable file is left unchanged, and `take_trouble` returns the reason.
         """
-        with suppress(OSError, *DECODE_ERRORS):
-            stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
-            return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
-        return []
+        self._trouble = None
+        try:
+            stored = decode_strictly(read_own(self._path, MAX_FILE_BYTES), _decoder, DamagedJobsError)
+        except FileNotFoundError:
+            stored = []
+        except OSError as error:
+            self._trouble = f"failed jobs cannot be read from {self._path}: {error.strerror}"
+            stored = []
+        except DamagedJobsError as error:
+            self._trouble = f"{self._path} is not a file of failed jobs ({error}); move it away"
+            stored = []
+        return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
+
+    def take_trouble(self) -> str | None:
+        """Return why the file cannot be read, with the remedy; None: it can, or that was returned before."""
+        if self._trouble == self._reported:
+            return None
+        self._reported = self._trouble
+        return self._trouble
 
     def note(self, fleet: Fleet, incidents: Iterable[Incident], now: float, wall: float) -> None:
         """Record the running jobs, and the unacknowledged grave incidents of those that have ended.
@@ -122,5 +144,6 @@ class EarlierJobsFile:
             make_own(self._path.parent)
             with lock_beside(self._path):
                 others = [each for each in self.read(wall) if each.job not in self.ran]
-                newest = sorted([*others, *self._failed.values()], key=lambda each: each.ended)[-MAX_JOBS:]
-                write_whole(self._path, msgspec.json.encode(newest) + b"\n")
+                if self._trouble is None:
+                    kept = kept_jobs([*others, *self._failed.values()])
+                    write_whole(self._path, msgspec.json.encode(kept) + b"\n")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.checkpoint_lines import SAVED
-from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
+from gpuwatch.session.settings.earlier_jobs_file import MAX_FILE_BYTES, EarlierJobsFile
+from gpuwatch.session.settings.kept_jobs import MAX_JOBS, kept_jobs
 from gpuwatch.session.settings.ran_jobs import MAX_COMMANDS, MAX_LOGS, MAX_NODE_JOBS
 from tests.diagnose.incidents.alert_cluster import Watched
 
@@ -157,11 +159,21 @@ def test_a_job_that_is_found_by_its_logs_is_not_reported_twice(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b'[{"job":1}]', b"\xff", b"[" * 100_000])
-def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "failed_jobs.json"
     path.write_bytes(content)
     path.chmod(0o600)
-    assert EarlierJobsFile(path).read(0.0) == []
+    file = EarlierJobsFile(path)
+    assert file.read(0.0) == []
+    assert str(path) in (file.take_trouble() or "") and file.take_trouble() is None
+    cluster = Watched(packs=PACKS)
+    watched(file, cluster, 4)
+    killed(cluster)
+    watched(file, cluster, 4)
+    end_all(cluster)
+    watched(file, cluster, 4)
+    file.write(wall(cluster))
+    assert path.read_bytes() == content
 
 
 def test_what_one_node_reports_of_its_jobs_is_bounded_and_displaces_no_job_of_another(tmp_path: Path) -> None:
@@ -184,3 +196,22 @@ def test_what_one_node_reports_of_its_jobs_is_bounded_and_displaces_no_job_of_an
     ran = file.ran
     assert len(ran) <= MAX_NODE_JOBS + 20 + 1 and JOB in ran
     assert len(ran[JOB].logs) <= MAX_LOGS and len(ran[JOB].commands) <= MAX_COMMANDS
+
+
+def test_no_node_makes_the_file_too_large_or_displaces_the_jobs_of_another(tmp_path: Path) -> None:
+    (job,) = EarlierJobsFile(failed_before(tmp_path)).read(wall(Watched()))
+    long = [
+        structs.replace(
+            job,
+            job=f"long-{index}",
+            nodes=("gpu-666",),
+            ended=job.ended + 1 + index,
+            logs=tuple(f"/{'x' * 3_900}/{index}-{n}" for n in range(MAX_LOGS)),
+            commands=tuple("y" * 8_000 + str(n) for n in range(MAX_COMMANDS)),
+        )
+        for index in range(200)
+    ]
+    kept = kept_jobs([job, *long])
+    assert job in kept and long[-1].job in {each.job for each in kept} and len(kept) == MAX_JOBS
+    assert all(each.alerts == job.alerts for each in kept)
+    assert len(msgspec.json.encode(kept)) < MAX_FILE_BYTES
