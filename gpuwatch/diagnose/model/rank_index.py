@@ -156,8 +156,17 @@ class RankIndex:
         return None if rank is None or len(ranks) > 1 else self.of(rank, job) or RankPlace(rank, "", job)
 
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
-        """Return the only rank of a job with this local rank (a single-node job); else None."""
+        """Return the only rank of a job with this local rank, if all of its ranks are known; else None."""
+        if len({place.rank for place in self.ranks(job)}) < self.size(job):
+            return None
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
+
+    def writes_elsewhere(self, place: RankPlace, node: str, file: str) -> bool:
+        """Return True if a rank that runs on `node` prints into other files, as the log of its launcher."""
+        if place.until is not None or place.node != node:
+            return False
+        launcher = self.places.outputs.get((node, place.launcher or -1), frozenset())
+        return bool(launcher) and file not in launcher and file not in place.logs
 
     def of_one_node(self, node: str | None, local_rank: int, job: str | None = None) -> RankPlace | None:
         """Return the rank with a local rank that a launcher logs, if an ended job has one node; else None.

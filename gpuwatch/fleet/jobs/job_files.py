@@ -12,6 +12,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.jobs.ended_files import LAUNCHER_S, below, ended_job_names, project_of
 from gpuwatch.fleet.jobs.same_path import SamePath
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 KEPT_FILES = 50_000
@@ -256,3 +257,13 @@ def is_of_others(file: LogFile, members: Collection[int | None]) -> bool:
     Such as the launcher of a job whose ranks are not listed yet, or that never starts one.
     """
     return file.identity is None and bool(file.pids) and not set(file.pids).intersection(members)
+
+
+def outputs(nodes: Iterable[Node]) -> dict[tuple[str, int], frozenset[str]]:
+    """Return (node, pid) -> the log files that the process has open for writing."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for node in nodes:
+        for file in node.logs:
+            for pid in file.pids:
+                found.setdefault((node.name, pid), set()).add(file.path)
+    return {process: frozenset(paths) for process, paths in found.items()}

@@ -77,5 +77,7 @@ class Places(Struct, frozen=True):
     """(job, rank, node) of ranks that two connected nodes listed as running at once, now or before."""
     names: Mapping[str, int] = field(default_factory=dict)
     """For an ended job: names of its processes (pods, containers, actors, files) -> rank."""
+    outputs: Mapping[tuple[str, int], frozenset[str]] = {}
+    """(node, pid of a rank or of a launcher of ranks) -> the log files that it has open for writing."""
     task_jobs: frozenset[str] = frozenset()
     """Jobs of a live fleet whose Slurm task numbers are their ranks."""

@@ -17,7 +17,7 @@ from gpuwatch.fleet.jobs.contested_ranks import (
 )
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
-from gpuwatch.fleet.jobs.job_files import is_of_others
+from gpuwatch.fleet.jobs.job_files import is_of_others, outputs
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LOCALHOST, Process
@@ -87,6 +87,7 @@ def places_of(
         kernel_logs=frozenset(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
         ),
+        outputs=outputs(nodes),
         task_jobs=_task_jobs(nodes) | (tasks or {}).keys(),
     )
 

@@ -36,6 +36,35 @@ def test_no_rank_of_a_running_job_is_blamed_for_a_job_that_nobody_saw(host: str)
     assert [(alert.node, alert.job, alert.doubt) for alert in ends] == [("n1", None, "")]
 
 
+@pytest.mark.parametrize(
+    ("path", "shared", "named"),
+    [
+        ("launcher-b.log", False, None),
+        ("launcher-b.log", True, None),
+        ("launcher-a.log", False, 0),
+    ],
+)
+def test_local_ranks_in_a_launcher_s_log_are_those_of_its_own_node(
+    path: str, shared: bool, named: int | None
+) -> None:
+    """Ranks 0 and 1 run on n1; the launcher of n2 has ended, and its log is seen on n1, too."""
+    reported = Watched(2)
+    running = [rank(each, 900 + each, 4, start=WALL - 90, launcher=899, logs=[]) for each in (0, 1)]
+    reported.run("n1", *running)
+    files = [
+        wire.LogFile("/srv/jobs/im/launcher-a.log", pids=[899]),
+        wire.LogFile(
+            "/srv/jobs/im/launcher-b.log", source="found", identity="7:1" if shared else None, grown_at=WALL
+        ),
+    ]
+    reported.list_files("n1", *files)
+    reported.look(2.0)
+    reported.find("n1", f"/srv/jobs/im/{path}", "oom.cuda", 100.0, local_rank=0)
+    for second in range(4):
+        reported.look(102.0 + second)
+    assert {alert.rank for alert in reported.book.alerts.values() if alert.code == "oom.cuda"} == {named}
+
+
 def test_an_incident_without_a_job_takes_no_gpu_from_the_rank_of_another_job() -> None:
     """Torchrun on n1 failed within seconds; then a job that holds the GPUs of n1 is started there."""
     reported = Watched()

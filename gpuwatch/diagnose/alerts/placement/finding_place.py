@@ -292,6 +292,8 @@ def _local_place(
     """Return the rank with a local rank or torch.multiprocessing index (None: unknown), and its source."""
     finding, job = found.finding, found.finding.job
     place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+    if place is not None and where.writes_elsewhere(place, found.node, finding.file):
+        return None, "path"
     if place is None and local == finding.fields.get("proc_index"):
         return where.spawned(node, local, finding.file, job), "index"
     if place is None and local == finding.fields.get("local_rank"):
