@@ -239,7 +239,7 @@ class Fleet:
         host = node.own_host or node.name
         machine = None if node.hello is None else node.hello.boot_id
         changed, renamed = self.jobs.take(node.name, host, processes, machine)
-        node.processes = self.jobs.named(node.name, processes)
+        node.take_processes(self.jobs.named(node.name, processes))
         self._last_ranks.take(node)
         self._task_ranks.take(node.processes)
         if changed:

@@ -82,12 +82,22 @@ def test_nodes_go_live_and_nothing_stays_behind(sshd: Sshd, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_killed_session_is_noticed_and_dialled_again(sshd: Sshd, way: str) -> None:
+def test_a_killed_session_or_agent_is_noticed_and_dialled_again(
+    sshd: Sshd, way: str, sentences: Sentences
+) -> None:
+    """Only over its own connection gpuwatch can tell which of them was killed."""
     with _watching(sshd, way) as watcher:
         first = watcher.next(Hello).pid
         sshd.kill_sessions()
-        assert watcher.lost().reason
-        assert watcher.next(Hello).pid != first
+        session = watcher.lost().reason
+        second = watcher.next(Hello).pid
+        assert second != first
+        os.kill(second, signal.SIGKILL)
+        agent = watcher.lost().reason
+        if way == "paramiko":
+            assert agent != session
+            sentences([session, agent])
+        assert watcher.next(Hello).pid != second
 
 
 @pytest.mark.parametrize("way", WAYS)

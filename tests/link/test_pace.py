@@ -167,6 +167,9 @@ class _UnreadAir(_DeadAir):
         self.closed.wait()
         take(b"")
 
+    def ended_alone(self) -> bool:
+        return False
+
     def waiting(self) -> bool:
         return self.unread
 

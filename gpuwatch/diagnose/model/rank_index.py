@@ -161,11 +161,11 @@ class RankIndex:
             return None
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
-    def writes_elsewhere(self, place: RankPlace, node: str, file: str) -> bool:
+    def writes_elsewhere(self, place: RankPlace, node: str | None, file: str) -> bool:
         """Return True if a rank that runs on `node` prints into other files, as the log of its launcher."""
         if place.until is not None or place.node != node:
             return False
-        launcher = self.places.outputs.get((node, place.launcher or -1), frozenset())
+        launcher = self.places.outputs.get((place.node, place.launcher or -1), frozenset())
         return bool(launcher) and file not in launcher and file not in place.logs
 
     def of_one_node(self, node: str | None, local_rank: int, job: str | None = None) -> RankPlace | None:

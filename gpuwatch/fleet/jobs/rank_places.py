@@ -19,6 +19,7 @@ from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.ended_places import Began, Ranks, ended_ranks
 from gpuwatch.fleet.jobs.job_files import is_of_others, outputs
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
+from gpuwatch.fleet.jobs.slurm_tasks import jobs_of_tasks
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LOCALHOST, Process
 
@@ -75,7 +76,7 @@ def places_of(
     }
     if before is not None:
         valid = [each for each in earlier if each.how != BY_SRUN or each.job in (tasks or {})]
-        _keep_ended(ranks, valid, wall)
+        _keep_ended(ranks, [*valid, *_left(nodes)], wall)
         addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
     return Places(
         (*ranks.values(), *rivals, *ended_rivals(earlier, ranks, rivals, contested, wall)),
@@ -88,7 +89,7 @@ def places_of(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
         ),
         outputs=outputs(nodes),
-        task_jobs=_task_jobs(nodes) | (tasks or {}).keys(),
+        task_jobs=jobs_of_tasks(nodes) | (tasks or {}).keys(),
     )
 
 
@@ -191,6 +192,15 @@ def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) 
             ranks[key] = place
 
 
+def _left(nodes: Iterable[Node]) -> Iterable[RankPlace]:
+    """Yield the places of ranks that ended just now, perhaps within the time between two placements."""
+    for node in nodes:
+        for _, process in node.left:
+            place = _place(process, node)
+            if place is not None:
+                yield place
+
+
 def _loose(
     nodes: Collection[Node],
     ranks: Collection[RankPlace],
@@ -285,21 +295,6 @@ def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, 
                 yield RankPlace(
                     task, node_name, job, world_size=len(tasks[job]), until=ended[job], how=BY_SRUN
                 )
-
-
-def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
-    """Return the jobs in which the rank of every running process equals its Slurm task number.
-
-    Their world size then equals SLURM_NTASKS.
-    """
-    alike: dict[str, bool] = {}
-    for node in nodes:
-        for process in node.processes:
-            if process.rank is not None and process.job is not None:
-                same = process.variables.get("SLURM_PROCID") == str(process.rank)
-                size = process.variables.get("SLURM_NTASKS") == str(process.world_size)
-                alike[process.job] = alike.get(process.job, True) and same and size
-    return frozenset(job for job, same in alike.items() if same)
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import SLURM_TASK, Finding, Process
 
 MAX_TASKS = 100_000
@@ -134,3 +135,18 @@ class SlurmTasks:
     def ranks(self) -> Mapping[str, Mapping[int, str | None]]:
         """Return job -> rank -> host by `srun` (None: unknown), for jobs whose tasks are their ranks."""
         return {name: job.nodes for name, job in self._jobs.items() if job.are_ranks()}
+
+
+def jobs_of_tasks(nodes: Collection[Node]) -> frozenset[str]:
+    """Return the jobs in which the rank of every running process equals its Slurm task number.
+
+    Their world size then equals SLURM_NTASKS.
+    """
+    alike: dict[str, bool] = {}
+    for node in nodes:
+        for process in node.processes:
+            if process.rank is not None and process.job is not None:
+                same = process.variables.get("SLURM_PROCID") == str(process.rank)
+                size = process.variables.get("SLURM_NTASKS") == str(process.world_size)
+                alike[process.job] = alike.get(process.job, True) and same and size
+    return frozenset(job for job, same in alike.items() if same)

@@ -33,6 +33,9 @@ STALE_TICKS = 3.0
 MEDIUM_FRESH_S, SLOW_FRESH_S = 15.0, 90.0
 """Seconds for three rounds of the 5 s tier and of the 30 s tier."""
 KEPT_EVENTS = 200
+LEFT_S = 10.0
+"""Seconds for which a rank that is no longer listed is kept in `Node.left`; it has a place by then."""
+MAX_LEFT = 256
 STARTING = "nvml_starting"
 """The notice of a driver that has not answered yet: its number of GPUs is unknown."""
 
@@ -126,6 +129,8 @@ class Node:
     cost: AgentCost | None = None
     processes: list[Process] = field(default_factory=list)
     processes_at: float | None = None
+    left: list[tuple[float, Process]] = field(default_factory=list)
+    """When ranks were first missing from the list of processes (our monotonic clock), of the last LEFT_S."""
     processes_partial: str | None = None
     crowded_ranks: dict[int, int] = field(default_factory=dict)
     """Rank -> number of the node's processes that claim the rank for one job, if too many to distinguish."""
@@ -229,6 +234,13 @@ class Node:
         """Return the ranks of a node's processes and log files."""
         ranks = {each.rank for each in self.processes if each.rank is not None}
         return ranks.union(*(file.ranks for file in self.logs))
+
+    def take_processes(self, processes: list[Process]) -> None:
+        """Replace the list of processes by one that was received at `processes_at`, and update `left`."""
+        now, pids = self.processes_at or 0.0, {each.pid for each in processes}
+        kept = [each for each in self.left if now - each[0] < LEFT_S]
+        gone = [(now, each) for each in self.processes if each.rank is not None and each.pid not in pids]
+        self.left, self.processes = [*kept, *gone][-MAX_LEFT:], processes
 
     def follows(self, path: str) -> bool:
         """Return True if the node's agent follows the log file at `path` now."""

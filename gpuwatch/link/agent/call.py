@@ -87,7 +87,8 @@ class Call:
             return self._verdict
         stderr = self._carrier.stderr()
         if self._stream.started:
-            return failure_reasons.after_start(self._bye, stderr)
+            alone = isinstance(self._carrier, DirectCarrier) and self._carrier.ended_alone()
+            return failure_reasons.after_start(self._bye, stderr, alone=alone)
         return failure_reasons.before_start(self._stream.noise, stderr, python)
 
     def live_s(self) -> float:

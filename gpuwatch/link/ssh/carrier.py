@@ -61,6 +61,10 @@ class SshCarrier:
         if self._pipe.error is not None:
             raise self._pipe.error
 
+    def ended_alone(self) -> bool:
+        """Return True if sshd reported the end of the command's output: the connection outlived it."""
+        return bool(self._channel.eof_received)
+
     def waiting(self) -> bool:
         """Return True if bytes wait in the connection's socket; False also behind a jump host."""
         sock, poll = self._connection.stream.sock, select.poll()

@@ -64,14 +64,26 @@ def _no_python(python: str | None, *, smi: bool) -> Ending:
     return Ending(reason, final=True, no_python=True)
 
 
-def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
-    """Return why the agent (or `what`) ended after its start; `bye` is its last message, if any."""
+def after_start(bye: str | None, stderr: str, what: str = "agent", *, alone: bool = False) -> Ending:
+    """Return why the agent (or `what`) ended after its start.
+
+    Args:
+        bye: Its last message, if any.
+        stderr: Its last lines on stderr.
+        what: What was started.
+        alone: Whether it ended while the connection stood.
+    """
     if _is_traceback(stderr):
         return Ending(_failed(stderr, what))
     if bye is not None:
         return Ending(f"the {what} ended: {bye}")
     stated = shown_lines(stderr, 1)
     received = f' ("{_quote(stated)}")' if stated else ""
+    if alone:
+        return Ending(
+            f"the {what} was killed on the node while the connection stood{received}; "
+            "look for the out-of-memory killer, a limit of the account, or a person"
+        )
     return Ending(
         f"the connection was closed from the other side{received}; the session or the node went down"
     )

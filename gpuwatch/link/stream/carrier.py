@@ -57,6 +57,10 @@ class DirectCarrier(Protocol):
         """
         ...
 
+    def ended_alone(self) -> bool:
+        """Return True if the command ended while the connection to its node stood."""
+        ...
+
     def waiting(self) -> bool:
         """Return True if bytes have arrived on this machine that nobody has read yet."""
         ...

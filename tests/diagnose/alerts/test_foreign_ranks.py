@@ -149,3 +149,17 @@ def test_a_launchers_word_is_not_of_the_only_rank_that_logged_steps() -> None:
     for second in range(4):
         reported.look(102.0 + 3 * second)
     assert [alert.rank for alert in reported.book.alerts.values() if alert.code == "rank.killed"] == [None]
+
+
+def test_ranks_that_were_listed_only_between_two_placements_have_a_place() -> None:
+    """They end within PLACES_S; else the first end on another node would be taken for the cause."""
+    job = Watched(2)
+    job.run("n1", rank(0, 900, 4), at=1.0)
+    job.look(1.0)
+    job.run("n2", rank(2, 700, 4, launcher=900), at=1.5)
+    job.run("n2", at=2.0)
+    for at in (2.5, 4.0):
+        job.run("n1", rank(0, 900, 4), at=at)
+        job.look(at)
+    found = {(each.rank, each.node, each.until is None) for each in job.book.places.ranks}
+    assert found == {(0, "n1", True), (2, "n2", False)}
