@@ -105,7 +105,7 @@ def scanned(folder: Path) -> ScanReport:
     began = time.monotonic()
     with progress(sum(log.size for log in found.files), len(found.files), StopRequest()) as watch:
         result = scan_files(found, rules.all, None, watch)
-    dumps = dumps_beside(found)
+    result, dumps = dumps_beside(found, result)
     return judged(result, rules, time.time(), time.monotonic() - began, dumps)
 
 

@@ -147,7 +147,7 @@ def scan_and_print(
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
         result = scan_files(found, packs.all, engine, watch)
-        dumps = [] if result.stopped else dumps_beside(found)
+        result, dumps = (result, []) if result.stopped else dumps_beside(found, result)
         seconds = time.monotonic() - began
     if result.bytes == 0 and not result.stopped:
         raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])

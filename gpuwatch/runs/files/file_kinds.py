@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuwatch.agent.logs.discovery.walk import SAVED_SCREEN_NAME
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_prefilter import is_table_name
-from gpuwatch.runs.files.byte_samples import is_text, looked_into
+from gpuwatch.runs.files.byte_samples import is_text, is_utf8, looked_into
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.json_documents import holds_records
 from gpuwatch.runs.files.opening import beginning, open_file
@@ -135,12 +135,3 @@ def is_plain_text(head: bytes) -> bool:
     """Return True if the bytes begin with lines of UTF-8."""
     lines = head[: head.rfind(b"\n") + 1]
     return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
-
-
-def is_utf8(data: bytes) -> bool:
-    """Return True if the bytes are UTF-8."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from gpuwatch.agent.logs.files.regular_file import modified_at
 from gpuwatch.plain import plain
-from gpuwatch.runs.files.byte_samples import DAY_S, is_flight_dump, is_text, last_year_time, looked_into
+from gpuwatch.runs.files.byte_samples import (
+    DAY_S,
+    has_lines,
+    is_flight_dump,
+    is_text,
+    last_year_time,
+    looked_into,
+)
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.file_kinds import (
     LOG_SUFFIXES,
@@ -276,7 +283,7 @@ def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -
         gathered.dumps.append(path)
         gathered.skipped.append(Skipped(name, FLIGHT_DUMP))
         return
-    log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
+    log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES) or has_lines(sample)
     gathered.skipped.append(Skipped(name, "binary", unreadable=log))
 
 

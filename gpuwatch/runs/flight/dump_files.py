@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.files.regular_file import modified_at
 from gpuwatch.plain import plain
@@ -20,6 +21,7 @@ from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_j
 from gpuwatch.runs.flight.dumps import read_dump
 from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, UnreadableDumpError
 from gpuwatch.runs.flight.rank_dump import RankDump
+from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import usable_cores
 from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 
@@ -123,9 +125,17 @@ def gather_dumps(
     return found
 
 
-def dumps_beside(logs: Gathered) -> list[RankDump]:
-    """Return the dumps in the folders of the logs; if there are none, no process is started."""
-    return gather_dumps(logs.dumps).dumps if logs.dumps else []
+def dumps_beside(logs: Gathered, scan: Scan) -> tuple[Scan, list[RankDump]]:
+    """Return the scan of the logs, which then names the unreadable dumps beside them, and the other dumps.
+
+    If there are none, no process is started.
+    """
+    if not logs.dumps:
+        return scan, []
+    found = gather_dumps(logs.dumps)
+    unreadable = {each.name: each for each in found.skipped if each.unreadable}
+    skipped = (each for each in scan.skipped if each.name not in unreadable)
+    return replace(scan, skipped=(*skipped, *unreadable.values())), found.dumps
 
 
 def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:

@@ -116,8 +116,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
         share = min(0.99, done / total)
         pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
         due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
-    scan = running.result()
-    dumps = dumps_beside(found)
+    scan, dumps = dumps_beside(found, running.result())
     pipe.send(report_of(found, scan, task.job, judge_folder(scan, task.packs, time.time(), dumps)))
 
 

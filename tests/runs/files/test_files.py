@@ -307,6 +307,33 @@ def test_damaged_data_are_reported(tmp_path: Path, sentences: Sentences) -> None
     sentences(str(contents.damage))
 
 
+CONTROLS = b"\1\2\3" * 500
+
+
+@pytest.mark.parametrize("name", ["rank0", "std", "output.txt", "rank0.log", "rank0.txt.gz"])
+@pytest.mark.parametrize("size", [1, 25, 800])
+def test_binary_data_before_the_lines_of_a_log_hides_it_from_no_report(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    """It is read, or named as not readable."""
+    data = CONTROLS * size + TEXT[:1500]
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    found = gather([tmp_path])
+    assert len(found.files) + sum(each.unreadable for each in found.skipped) == 1
+    (tmp_path / name).write_bytes(CONTROLS + TEXT[:4000])
+    assert len(gather([tmp_path]).files) == 1
+
+
+def test_a_log_that_begins_like_a_dump_is_read(tmp_path: Path) -> None:
+    begin = b"\x80\x04 pg_config nccl_version"
+    (tmp_path / "rank_0.log").write_bytes(begin + b"\n" + TEXT[:4000])
+    assert len(gather([tmp_path]).files) == 1
+    (tmp_path / "rank_1.txt").write_bytes(begin + CONTROLS * 2 + TEXT[:1500])
+    (tmp_path / "rank_2.log").write_bytes(TEXT[:4000])
+    ran = CliRunner().invoke(scan, [str(tmp_path), "--json"])
+    assert [each["unreadable"] for each in json.loads(ran.stdout)["skipped"]] == [True]
+
+
 @pytest.mark.parametrize("name", ["out.bin", "x.pt", "x.png", "x.so", "x.ckpt"])
 def test_text_under_the_name_of_a_binary_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(TEXT)

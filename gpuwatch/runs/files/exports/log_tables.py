@@ -109,20 +109,30 @@ def _is_of_a_rank(row: list[str], heading: Mapping[str, int]) -> bool:
 
 
 def table_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the rows as log lines: time, rank, host, level, message; a message may have several lines."""
-    rows = iter(lines)
-    first = next(rows, "").lstrip("\ufeff")
+    """Yield the rows as log lines: time, rank, host, level, message; a message may have several lines.
+
+    Lines that are no rows of the table are yielded unchanged: a traceback below it, or a log that only begins
+    like a table.
+    """
+    given = iter(lines)
+    first = next(given, "").lstrip("\ufeff")
     separator = _separator(first)
-    heading = _columns(next(csv.reader([first], delimiter=separator), []))
+    names = next(csv.reader([first], delimiter=separator), [])
+    heading = _columns(names)
     time, message = _first(TIME_COLUMNS, heading), _message_of(heading)
     level, host = _first(LEVEL_COLUMNS, heading), _first(HOST_COLUMNS, heading)
     rank = _first(RANK_COLUMNS, heading)
     yield "\n"
     if message is None:
+        yield from given
         return
-    for row in _rows(rows, separator):
-        if max(time or 0, message) >= len(row):
-            yield separator.join(row) + "\n"  # a traceback below the rows, for example
+    for row, raw in _rows(given, separator):
+        if message == len(names) - 1:
+            row[message:] = [separator.join(row[message:])] if len(row) > message else []
+        others = row[:message] + row[message + 1 :]
+        is_row = len(row) == len(names) and not any("\n" in cell for cell in others)
+        if not is_row or not (_is_of_a_rank(row, heading) if time is None else _stamp(row[time])):
+            yield raw
             continue
         words = [] if time is None else [_stamp(row[time])]
         if rank is not None and rank < len(row) and _RANK.fullmatch(row[rank].strip()):
@@ -134,18 +144,49 @@ def table_lines(lines: Iterable[str]) -> Iterator[str]:
         yield " ".join([*(word for word in words if word), row[message].rstrip("\r\n")]) + "\n"
 
 
-def _rows(lines: Iterator[str], separator: str) -> Iterator[list[str]]:
-    """Yield the rows of a table; one that cannot be read, such as a quote without an end, is empty."""
+class _Lines:
+    """The lines of a table for a reader of CSV, and those that it has taken for the current row."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self._taken: list[str] = []
+        self._size = 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        if self._size > MAX_FIELD:
+            raise csv.Error  # quotes that close and open again join lines without an end
+        line = next(self._lines)
+        self._taken.append(line)
+        self._size += len(line)
+        return line.replace("\0", "")
+
+    def take(self) -> str:
+        """Return the lines of the row that was read last."""
+        taken, self._taken, self._size = "".join(self._taken), [], 0
+        return taken
+
+
+def _rows(lines: Iterator[str], separator: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the rows of a table, each with its lines.
+
+    One that cannot be read, such as a quote without an end, is empty.
+    """
     csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=separator)
+    source = _Lines(lines)
+    reader = csv.reader(source, delimiter=separator)
     while True:
         try:
             row = next(reader, None)
         except csv.Error:
             row = []
+        raw = source.take()
+        if row is not None or raw:
+            yield row or [], raw
         if row is None:
             return
-        yield row
 
 
 def _columns(row: list[str]) -> dict[str, int]:

@@ -27,6 +27,8 @@ _BEGIN = re.compile(r"(?m)^[ \t]{0,8}(?=[{\[])")
 _YAML = re.compile(r"(?:---\s*\n)?(?:apiVersion|kind|items): ?")
 _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
 """Matches the heading of pretty-printed containers, which are read line by line."""
+_FIELD = re.compile(r"[a-z][A-Za-z]{1,40}")
+"""Matches the names of fields of Kubernetes objects."""
 _STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
 _MESSAGES = frozenset(("message", "msg", "log", "textpayload", "jsonpayload", "body", "event"))
 _LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", "priority"))
@@ -52,13 +54,18 @@ def is_status_document(data: bytes, *, log: bool = False) -> bool:
 
 
 def status_lines(data: bytes) -> bytes:
-    """Return the lines of a file: text outside of documents unchanged, a sentence per failure, else blank."""
+    """Return the lines of a file: those of status documents blank but for a sentence per failure.
+
+    All other text is returned unchanged.
+    """
     text = data.decode("utf-8", "replace")
     made: list[str] = []
     at = 0
     for begin, end, document in _parsed(text):
-        made += [text[at:begin], _rendered(text[begin:end], reports(document))]
-        at = end
+        found = reports(document)
+        if found or _is_of_kubernetes(document):
+            made += [text[at:begin], _rendered(text[begin:end], found)]
+            at = end
     return "".join([*made, text[at:], "\n"]).encode("utf-8", "replace")
 
 
@@ -74,6 +81,8 @@ def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
     """Return True for an object that kubectl prints, or a list of them, other than events."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         return False
+    if document.keys().isdisjoint(("metadata", "items")) or not all(map(_FIELD.fullmatch, document)):
+        return False  # YAML is also what a log is whose lines are a word, a colon and a text
     items = document.get("items")
     kinds = [each.get("kind") for each in items if isinstance(each, dict)] if isinstance(items, list) else []
     return "apiVersion" in document and "Event" not in [document["kind"], *kinds]

@@ -11,6 +11,7 @@ from gpuwatch.runs.files.exports.failures import MAX_REPORTS, reports
 from gpuwatch.runs.files.exports.finding import export_packing
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE, table_lines
 from gpuwatch.runs.files.exports.status_lines import is_status_document, status_lines
+from gpuwatch.runs.files.opening import beginning
 from gpuwatch.runs.files.packing import Contents
 from tests.rules.compiling.costs import at_most
 
@@ -102,9 +103,50 @@ def test_a_line_below_a_table_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_a_document_as_a_whole_is_a_log() -> None:
-    text = b"kind: x\napiVersion: y\nstatus: z\ntrace: RuntimeError\n"
+    text = b"kind: x\napiVersion: y\nmetadata: z\ntrace: RuntimeError\n"
     assert is_status_document(text)
     assert not is_status_document(text, log=True)
+    assert not is_status_document(text + b"RuntimeError: CUDA out of memory\n")
+
+
+def test_records_beside_a_document_stay_as_they_are() -> None:
+    record = b'{"message": "RuntimeError: CUDA out of memory"}\n'
+    document = b'{"kind": "Pod", "apiVersion": "v1", "metadata": {}}\n'
+    assert is_status_document(document + record)
+    assert status_lines(document + record).split() == record.split()
+
+
+ERROR = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB, GPU 0 has a total capacity of 79"
+    " GiB, of which 1 GiB is free, including memory of others, this process has 70 GiB, of it 3 by PyTorch"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "x,y,z,level,message\n1,2,3,INFO,hi\n",
+        "level,a,b,c,message\nINFO,1,2,3,hi\n",
+        "a,b,rank,message\n1,2,3,hi\n",
+        "timestamp,message\n2024-05-03T08:00:00Z,hi\n",
+        "timestamp,message,a,b,c,d\n2024-05-03T08:00:00Z,hi,1,2,3,4\n",
+        'timestamp,message\n2024-05-03T08:00:00Z,hi\n"',
+        'timestamp,host,message\n2024-05-03T08:00:00Z,a,hi\n2024-05-03T08:00:00Z,"',
+    ],
+)
+@pytest.mark.parametrize("end", ["", 'a "quoted" word\n', '",x\n'])
+def test_a_log_that_begins_like_a_table_is_read_to_its_end(head: str, end: str, tmp_path: Path) -> None:
+    """Two printed lines must not hide those below them."""
+    path = tmp_path / "rank0.log"
+    path.write_text(f"{head}step 2\n{ERROR}\n{end}")
+    assert export_packing(path.read_bytes(), beginning(path)) == LOG_TABLE
+    assert ERROR.encode() in b"".join(Contents(path, LOG_TABLE).pieces()).splitlines()
+
+
+def test_rows_that_quotes_join_without_an_end_fill_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.log"
+    path.write_text(HEADING + '2024-05-03T08:00:00Z,hello\n"' + f'{"b" * 60}\n","' * 100_000)
+    assert max(map(len, Contents(path, LOG_TABLE).pieces())) < 2 << 20
 
 
 def test_a_number_of_any_length_hides_no_failure() -> None:
