@@ -33,7 +33,8 @@ class Announcements:
     def codes(self, incidents: Sequence[Incident], preferences: Preferences) -> str:
         """Return the escape codes that announce these new incidents together, as the preferences allow.
 
-        The text is that of the last incident; "" if the user wants neither notification nor title.
+        The text is the last incident's headline with the number of the others; "" if the user wants neither
+        notification nor title. `incidents` must not be empty.
         """
         last = incidents[-1]
         others = f" (and {len(incidents) - 1} more)" if len(incidents) > 1 else ""

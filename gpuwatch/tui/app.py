@@ -257,14 +257,14 @@ class GpuwatchApp(FaultRecovery):
     # ---- the view itself
 
     def action_faster(self) -> None:
-        """Double the repaint rate."""
+        """Double the repaint rate, to at most `MAX_HZ`, and save it."""
         self.pace.faster()
         self.prefer("refresh", self.pace.hz)
         self._retime()
         self.pump()
 
     def action_slower(self) -> None:
-        """Halve the repaint rate."""
+        """Halve the repaint rate, to at least `MIN_HZ`, and save it."""
         self.pace.slower()
         self.prefer("refresh", self.pace.hz)
         self._retime()

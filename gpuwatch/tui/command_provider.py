@@ -116,7 +116,7 @@ class PlaceProvider(Provider):
             yield DiscoveryHit(Content(name), go, text=name, help=note)
 
     async def search(self, query: str) -> Hits:
-        """Yield the best matches first: fuzzy as for Textual's own commands, or all words in any order."""
+        """Yield the `MAX_HITS` best matches, best first: fuzzy as in Textual, or all words in any order."""
         matcher, words = self.matcher(query), query.lower().split()
         places = chain(
             self._incidents(),
@@ -159,7 +159,7 @@ class NodesAtFirst(PlaceProvider):
 
 
 def action_commands(app: App[None], screen: Screen[object]) -> Iterator[SystemCommand]:
-    """Yield a command for every action of a screen except cursor moves, with its keys and effect."""
+    """Yield a command for every enabled action of a screen except cursor moves, with its keys and effect."""
     shown_keys: dict[str, list[str]] = {}
     for active in screen.active_bindings.values():
         if active.enabled and (active.binding.id or "move.").partition(".")[0] != "move":
@@ -176,7 +176,8 @@ def action_commands(app: App[None], screen: Screen[object]) -> Iterator[SystemCo
 def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, Sequence[int]]:
     """Return how well a name matches the query (0: not at all), and the positions of the matching letters.
 
-    Textual's matcher tries all ways to match the letters; if there are more than `MAX_WAYS`, it is not used.
+    Textual's matcher tries all ways to match the letters. If there are more than `MAX_WAYS` and the name does
+    not contain the query, it is not used, and the score is `WORDS_SCORE`.
     """
     lower, typed = name.lower(), "".join(words)
     places = [found for word in words if (found := lower.find(word)) >= 0]

@@ -32,12 +32,12 @@ class LastingNotification(Notification):
 
     @property
     def time_left(self) -> float:
-        """Return the seconds until it is taken away."""
+        """The seconds until it is removed, at least `LEAST_LEFT_S`."""
         return max(LEAST_LEFT_S, super().time_left)
 
     @property
     def has_expired(self) -> bool:
-        """Return True once its time is over."""
+        """True once its time is over."""
         return super().time_left <= 0.0
 
 

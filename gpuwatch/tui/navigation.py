@@ -129,7 +129,10 @@ class Navigation(App[None]):
         self.push_screen(IncidentsScreen(ident))
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert, else its rank's log at that time, else its GPU or node."""
+        """Open the log line of an alert; without one, of an exit its rank's log, else its GPU or node.
+
+        If none of them is known, a notice states so.
+        """
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)

@@ -86,7 +86,10 @@ class OperatorActions(ReplayControl):
             self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
 
     def write_note(self, ident: str) -> None:
-        """Open the dialog for a note on the incident with the id `ident`; does nothing if there is none."""
+        """Open the dialog for a note on the incident with the id `ident`.
+
+        Does nothing if there is no such incident; a shared view that may not change anything refuses it.
+        """
         from gpuwatch.tui.chrome.dialogs.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
 
         incident = self.view_state.snapshot.incident(ident)
@@ -133,7 +136,11 @@ class OperatorActions(ReplayControl):
         self.push_screen(ConfirmScreen(action, target, begin, renew, noted))
 
     def action_profile(self) -> None:
-        """Show the cost of profiling the rank under the cursor; on the profile screen, start it."""
+        """Show the cost of profiling the rank under the cursor; on the profile screen, start it.
+
+        On the screen of a finished profile, begin another. The median rank of the job is profiled for
+        comparison, if there is one.
+        """
         from gpuwatch.tui.profile.screen import ProfileScreen  # noqa: PLC0415 - loaded when it is first opened
 
         if self.is_not_in_logs("a profile samples a running rank"):

@@ -40,7 +40,10 @@ def about_place(
 
 
 def about_incident(incident: Incident) -> ActionTarget:
-    """Return the target for an incident's culprit: its rank, GPU and node, as far as known, and its job."""
+    """Return the target for an incident's culprit: its rank, GPU and node, as far as known, and its job.
+
+    If the incident has no rank, the rank is the only culprit of its hang check, if there is exactly one.
+    """
     rank = incident.rank
     check = incident.hang_check
     if rank is None and check is not None and len(check.verdict.culprits) == 1:

@@ -9,7 +9,10 @@ MAX_HITS = 12
 
 
 def described(action: Action) -> str:
-    """Return one string, safe for a terminal: the action's command, place, effects and undo, a line each."""
+    """Return one string, safe for a terminal: the action's command, place, effects and undo, a line each.
+
+    At most `MAX_HITS` effects are listed; a last line counts the others.
+    """
     hits = [clean(each) for each in action.hits[:MAX_HITS]]
     if len(action.hits) > MAX_HITS:
         hits.append(f"and {len(action.hits) - MAX_HITS} more")
@@ -20,7 +23,10 @@ def described(action: Action) -> str:
 
 
 def title_of(target: ActionTarget) -> str:
-    """Return the title of a target, such as `gpu-003 GPU 5, rank 29`; `this place` for an empty one."""
+    """Return the title of a target, such as `gpu-003 GPU 5, rank 29`; `this place` for an empty one.
+
+    The job is named only if the target has neither node nor rank.
+    """
     node = target.node or ""
     place = node if target.gpu is None else f"{node} GPU {target.gpu}"
     rank = "" if target.rank is None else f"rank {target.rank}"

@@ -48,7 +48,7 @@ class ConfirmScreen(Dialog[None]):
         Args:
             action: The action to run.
             target: Its target.
-            begin: Runs it; returns a sentence if it must not run.
+            begin: Runs it and returns the running action; returns a sentence if it must not run.
             renew: Builds the same action for a target with the user's own reason.
             noted: Where the result is recorded, as text for the user.
         """
@@ -84,7 +84,7 @@ class ConfirmScreen(Dialog[None]):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        """Put the typed reason into the action, and show the new command."""
+        """Put the typed reason into the action and show the new command; an empty one restores the first."""
         if event.input is self.reason and self._run is None:
             self._target = replace(self._first, about=event.value.strip() or self._first.about)
             self._action = self._renew(self._target)

@@ -26,9 +26,9 @@ from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100
+"""From this width, the first line has whole sentences."""
 NOTED_BEHIND_S = 3.0
 """From this many seconds on, the line states how much the demo's clock is behind."""
-"""From this width, the first line has whole sentences."""
 _DATE = re.compile(r" at or after [\d :.,T-]+$")
 """Matches the time at the end of a headline if it is only a lower bound: ` at or after 12:03:11`."""
 WHOLE = 1000
@@ -42,7 +42,7 @@ def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
 
 
 def _cut(segments: list[Segment], width: int) -> list[Segment]:
-    """Return the first segments of a line, as far as they fit into `width` cells."""
+    """Return the first segments of a line that fit into `width` cells; the last of them may be shortened."""
     kept: list[Segment] = []
     for segment in segments:
         room = width - width_of(kept)
@@ -76,7 +76,10 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
 
 
 def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
-    """Return the segments for healthy nodes and GPUs: the worst alert, error lines, or "no problems"."""
+    """Return the segments for healthy nodes and GPUs: the worst alert, error lines, or "no problems".
+
+    Below 12 columns, alert and error lines are left out (empty).
+    """
     alert = reported.loudest
     if alert is None and reported.error_lines:
         text = f"{look.glyph('info')} {reported.error_words} "
@@ -146,7 +149,11 @@ class StatusLine(RebuiltPage, can_focus=False):
         return lines
 
     def _about_source(self, width: int) -> list[Segment]:
-        """Return the segments with the time left to a Slurm job, or Prometheus's scrape interval."""
+        """Return the segments about the pace of the source; empty if there is nothing to say.
+
+        They are the time left to a Slurm job (on a wide screen), Prometheus's scrape interval, and the longer
+        interval of a busy machine.
+        """
         look, view_state, left = self.look, self.view_state, []
         allocation = view_state.fleet.scheduler.allocation(view_state.scope.job)
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:

@@ -31,7 +31,7 @@ def _count(
 
 
 def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
-    """Return the segments with the number of nodes in each state; states other than live only if not 0."""
+    """Return the segments with the number of nodes in each state; other than live only if not 0."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
     wanted: tuple[tuple[str, Severity], ...] = (
         ("connecting", "unknown"),
@@ -70,7 +70,7 @@ def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
 
 
 def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
-    """Return the segments with the numbers of alert codes that are active, critical ones and warnings.
+    """Return the segments with the numbers of active alert codes: critical ones, errors and warnings.
 
     Empty if none is active.
     """

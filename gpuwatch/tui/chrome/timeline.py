@@ -31,7 +31,7 @@ class Timeline:
         self._marks: dict[int, str] = {}
 
     def row(self, look: StyleSet, width: int) -> Row:
-        """Return the line, `width` columns wide."""
+        """Return the line, `width` columns wide; on a narrow screen only sign, speed and start."""
         replay = self._replay
         first, last = replay.extent
         sign = _SIGNS[not look.glyphs.braille][

@@ -72,7 +72,8 @@ class CellPainter:
     def node_cell(self, view: NodeView, now: float) -> Cell:
         """Return the cell of a whole node: the mean or largest value of its GPUs that answer, or a sign.
 
-        A live node with a GPU that does not answer has the sign of its severity in place of the number.
+        A live node has the sign of its severity in place of the number if one of its GPUs is lost or stuck,
+        or if none has answered yet.
         """
         kept = self._of_nodes.get(view.name)
         if kept is None or kept[0] is not view or self._metric.name == "age":
@@ -122,7 +123,7 @@ class CellPainter:
         return sign.center(width), self._look.badge[severity]
 
     def _old(self, gpu: Gpu, now: float) -> Cell:
-        """Return the cell of a GPU whose node is not live: its last value, marked as stale."""
+        """Return the cell of a GPU whose node is not live: its last value or sign, marked as stale."""
         if gpu.state != "ok":
             glyphs = self._look.glyphs
             sign = {"lost": glyphs.lost, "stuck": glyphs.stuck}.get(gpu.state, glyphs.missing)

@@ -127,9 +127,11 @@ def arrange(
     zoom: int | None = None,
     spare: int = 0,
 ) -> HeatLayout:
-    """Return the layout that fills the width best and fits the height; else the densest one, which scrolls.
+    """Return the layout that fits the height and uses the width best; else the densest one, which scrolls.
 
-    Its lines become two or three screen lines high if that uses at most `spare` lines.
+    Layouts whose cells hold whole numbers compete by `score`; if none of them fits the height, the widest
+    cells that do are taken. Its lines become two or three screen lines high if that needs at most `spare`
+    lines in all.
 
     Args:
         names: The nodes' names, in order.
@@ -137,7 +139,7 @@ def arrange(
         width: Columns of the map.
         height: Available lines.
         zoom: An index into `CELL_WIDTHS` to use regardless of the height.
-        spare: Lines that may be used for taller cells.
+        spare: Lines that the map may use with taller cells.
     """
     if zoom is not None:
         return _build(names, counts, width, *CELL_WIDTHS[zoom])

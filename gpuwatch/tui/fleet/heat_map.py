@@ -250,9 +250,9 @@ class HeatMap(SelectableLines):
     # ---- the cursor
 
     def chosen(self) -> tuple[NodeView, Gpu | None] | None:
-        """Return the node and GPU under the cursor; the GPU is None if it never appeared.
+        """Return the node and GPU under the cursor; None without nodes.
 
-        None without nodes.
+        The GPU is None if it never appeared, and in a folded fleet, where a cell is a node.
         """
         self._clamp()
         return self.rows.at(self.place) if self.shown.views else None

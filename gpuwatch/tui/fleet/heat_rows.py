@@ -31,7 +31,7 @@ class HeatRows(Protocol):
         ...
 
     def label(self, row: int) -> tuple[Severity, bool]:
-        """Return a row's severity, and whether its values are old."""
+        """Return a row's severity, and True if its node (each node of its group) is stale or connecting."""
         ...
 
     def words(self, row: int) -> str:
@@ -39,7 +39,7 @@ class HeatRows(Protocol):
         ...
 
     def cells(self, row: int, start: int, stop: int, painter: CellPainter, now: float) -> list[Cell]:
-        """Return some cells of a row."""
+        """Return the cells `start` to `stop` - 1 of a row."""
         ...
 
     def at(self, place: Place) -> tuple[NodeView, Gpu | None]:

@@ -231,9 +231,10 @@ WIDTHS_OF_GROUPS = {"gpus": 9, "state": 12}
 def choose(
     width: int, name_width: int, wanted: Sequence[str] = (), *, groups: bool = False
 ) -> list[tuple[NodeColumn, int]]:
-    """Return the columns that fit `width` cells, with their widths, in screen order.
+    """Return the columns that fit `width` cells, with their widths, in screen order; at least one.
 
-    One cell separates two columns.
+    One cell separates two columns. Columns with a low `keep` are left out first; the problem column takes the
+    remaining width.
 
     Args:
         width: Of the table.

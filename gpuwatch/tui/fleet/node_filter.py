@@ -71,7 +71,7 @@ class Shown:
         self.version += 1
 
     def counts_text(self, nodes: int, gpus: int) -> str:
-        """Return how many of all nodes and GPUs are shown, in words."""
+        """Return how much is shown, such as `3 of 16 nodes, 9 of 128 GPUs, unhealthy only`."""
         shown = sum(len(view.gpus) for view in self.views) if self.gpus is None else len(self.gpus)
         text = f"{len(self.views)} of {nodes} nodes, {shown} of {gpus} GPUs"
         return f"{text}, unhealthy only" if self.unhealthy else text

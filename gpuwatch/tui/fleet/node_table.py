@@ -26,8 +26,9 @@ INDENT = " "
 class NodeTable(SortableTable):
     """The table with a line per node. The cursor stays on its node when the order changes.
 
-    In a folded fleet it has a line per group, the groups with problems first, and under it the nodes with
-    problems or, if it is unfolded, all its nodes. A table that a column sorts is not folded.
+    In a folded fleet it has a line per group, the groups with problems first, and under it at most
+    `MAX_LISTED` nodes with problems or, if it is unfolded, all its nodes. A table that a column sorts is not
+    folded.
     """
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
@@ -171,7 +172,7 @@ class NodeTable(SortableTable):
         return tuple(parts)
 
     def chosen(self) -> NodeView | None:
-        """Return the node under the cursor; None on a group."""
+        """Return the node under the cursor; None on a group, or in an empty table."""
         line = self.lines[self.at] if self.at < len(self.lines) else None
         return None if isinstance(line, NodeGroup) else line
 

@@ -193,7 +193,7 @@ class FleetScreen(LiveScreen):
             self.note.update(text, layout=True)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing now: sorting one node, "unhealthy" for a healthy fleet."""
+        """Return the actions that do nothing now, such as sorting one node, or "unhealthy" if all is well."""
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
         idle |= {"folding"} if not self.folds.ways else set()
@@ -262,7 +262,7 @@ class FleetScreen(LiveScreen):
         self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
 
     def action_next_mode(self, step: int) -> None:
-        """Show the metric `step` places further on the map."""
+        """Show the metric `step` places further on the map, and save it as a preference."""
         self.heat.cycle_metric(step)
         self.show_metric(self.heat.metric.name)
 

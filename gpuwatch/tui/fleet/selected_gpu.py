@@ -107,7 +107,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
 
 
 class CellLine(RebuiltPage, can_focus=False):
-    """The line with the values of the GPU under the cursor of a heat map."""
+    """The line with the values of the GPU, or in a folded fleet of the node, under the heat map's cursor."""
 
     DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"
 

@@ -118,7 +118,7 @@ class HangReportPage(ItemPage):
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
 
     def may_write(self) -> bool:
-        """Return True if ranks can be made to write dumps now."""
+        """Return True if ranks can be made to write dumps now: the query is over, and it is not a replay."""
         found = self.question.hang_report
         dumps = None if found is None else found.dumps
         live = self.view_state.replay is None and self.question.asking.over
@@ -172,7 +172,10 @@ class HangReportPage(ItemPage):
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
     def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
-        """Yield the ranks that did not answer, by node and reason, and why NCCL RAS did not answer."""
+        """Yield the ranks that did not answer, by node and reason, and why NCCL RAS did not answer.
+
+        At most `MAX_SPOTS` reasons; no ranks while answers are still awaited.
+        """
         look = self.look
         unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:

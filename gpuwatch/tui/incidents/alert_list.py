@@ -31,7 +31,7 @@ WIDE_COLUMNS, DATED_COLUMNS = 100, 130
 
 
 class Widths(Struct, frozen=True):
-    """The widths of the columns of a wide list: as wide as their longest value, up to a maximum."""
+    """The widths of the columns of a wide list: that of the longest value, between two limits."""
 
     state: int
     place: int
@@ -174,7 +174,10 @@ class AlertList(ItemPage):
             yield note(f"none firing; {self._all_key()} shows all" if hidden else "none", look)
 
     def _lines(self, shown: Iterable[Bundle], wall: float) -> Iterator[tuple[Hashable, Cells, Alert, str]]:
-        """Yield the lines of folded and single alerts: key, cells, an alert, and the text to copy."""
+        """Yield the lines of folded and single alerts: key, cells, an alert, and the text to copy.
+
+        The text of a folded line is "".
+        """
         for bundle in shown:
             if bundle.folded:
                 yield bundle.key, bundle_cells(bundle, wall), bundle.alerts[0], ""
@@ -222,7 +225,7 @@ class AlertList(ItemPage):
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:
-        """Unfold the line under the cursor, or fold it again; return False if it is a single alert."""
+        """Unfold the line under the cursor, or fold it again; return False if it does not fold alerts."""
         item = self.chosen()
         if item is None or not isinstance(item.key, tuple):
             return False

@@ -20,7 +20,7 @@ class CulpritPlots(GpuPlotsPage):
         """Id of the shown incident; None: there is none."""
 
     def selected(self) -> tuple[NodeView, Gpu] | None:
-        """Return the GPU of the incident with its node; None if the incident names none."""
+        """Return the GPU of the incident with its node; None if the incident names none, or it is unknown."""
         incident = self.view_state.snapshot.incident(self.ident)
         if incident is None or incident.node is None or incident.gpu is None:
             return None
@@ -30,7 +30,7 @@ class CulpritPlots(GpuPlotsPage):
         return None if view is None or gpu is None else (view, gpu)
 
     def window(self) -> tuple[float, str]:
-        """Return the shortest window that contains the start of the incident, else the longest."""
+        """Return the shortest window (seconds, name) that contains the incident's start, else the longest."""
         incident = self.view_state.snapshot.incident(self.ident)
         age = self.view_state.wall() - incident.first if incident else 0.0
         return next((each for each in WINDOWS if age < each[0]), WINDOWS[-1])

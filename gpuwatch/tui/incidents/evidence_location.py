@@ -34,8 +34,8 @@ def location_of(alert: Alert) -> LogLocation | None:
 def alert_with_line(incident: Incident) -> Alert | None:
     """Return the alert whose log line proves an incident: its cause, else another one about its rank.
 
-    An exit status proves that a rank ended, and the line of its exception why. The cause if no alert has a
-    line.
+    An exit status proves that a rank ended, and the line of its exception why. If no alert has a line, the
+    cause; None without a cause.
     """
     about = [each for each in incident.alerts if each.rank in (None, incident.rank) and each.role != "echo"]
     cause = incident.cause
@@ -73,7 +73,10 @@ def spots_by_rank(incident: Incident) -> list[LogLocation]:
 
 
 def location_after(incident: Incident, rank: int | None) -> LogLocation | None:
-    """Return the location of the line of the rank after `rank`, wrapping around; None without any line."""
+    """Return the location of the line of the rank after `rank`, wrapping around; None without any line.
+
+    If `rank` has no line, that of the first rank.
+    """
     spots = spots_by_rank(incident)
     if not spots:
         return None

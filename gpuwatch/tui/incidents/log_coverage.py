@@ -23,7 +23,7 @@ class Watching(Struct, frozen=True):
     files: int
     """Number of followed log files, without kernel logs."""
     nodes: int
-    """Number of nodes with at least one of them."""
+    """Number of nodes with at least one log file that is followed, there or on another node."""
     all_nodes: int
     kernels: int
     """Number of nodes whose kernel log is read."""
@@ -31,7 +31,7 @@ class Watching(Struct, frozen=True):
     backlog: int
     """Number of files whose existing content is still being read."""
     silent: tuple[str, ...]
-    """Connected nodes without any known log file."""
+    """Nodes that have connected and of which no log file is followed."""
     unlogged: tuple[str, ...]
     """Ranks whose logs are not followed, by job."""
     unranked: tuple[str, ...]

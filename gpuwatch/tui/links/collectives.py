@@ -18,7 +18,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 LABEL = 15
 NARROWEST, WIDEST = 7, 11
 LOW_RATIO = 0.9
-"""A GPU below this fraction of the median of all GPUs is listed."""
+"""The slowest GPU is named if it is below this fraction of the median of all GPUs."""
 CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] = (
     ("matmul", "TFLOP/s", 1e12, lambda gpu: gpu.matmul_flops),
     ("D2D", "GB/s", 1e9, lambda gpu: gpu.copy_bps),

@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 WIDTHS = (6, 5, 4, 3, 2, 1)
 """Cell widths, from roomy to dense."""
 LEGIBLE_COLUMNS = 3
-"""A cell of this width holds a number; smaller ones are used only if scrolling would hide most."""
+"""A cell this wide holds a number. If no width fits, it is used unless scrolling would hide most columns."""
 MAX_LABEL_WIDTH = 18
 MAX_HEADER_HEIGHT = 5
 MIN_LABEL_COLUMNS = 8
@@ -47,7 +47,7 @@ class MatrixGeometry(Struct, frozen=True):
 
 
 def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> MatrixGeometry:
-    """Return the geometry with the widest cells with which the whole matrix fits, else one that scrolls.
+    """Return the geometry with the widest cells with which all columns fit, else one that scrolls sideways.
 
     Args:
         size: Number of rows and columns.
@@ -302,7 +302,10 @@ class LinkMatrix(SelectableLines):
 
 
 def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
-    """Return (row names, column names); those of the columns are without the beginning that all share."""
+    """Return (row names, column names) of the nodes or ranks.
+
+    The columns of nodes are named without the beginning that all names share; those of ranks by number.
+    """
     board = view.board
     if view.view == "ranks":
         labels = [f"{slot.node} {slot.local}" for slot in board.slots]

@@ -81,7 +81,7 @@ class LinkCells:
         return cell
 
     def _valued(self, kind: int, place: int) -> Cell:
-        """Return a cell with the rate or the latency; without a value, with the sign of its kind."""
+        """Return a cell with the rate or latency ("-" if unknown), or the sign of a link without any."""
         if place < 0 or kind_of(kind)[0] == "dead":
             return self._made.get(kind) or self._make(kind)
         grade, ratio = kind_of(kind)

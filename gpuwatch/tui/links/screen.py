@@ -130,7 +130,10 @@ class LinksScreen(LiveScreen):
         self.pull()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for actions of no use now: cancel without a probe, new during one, zoom of a node."""
+        """Return False for actions of no use now: cancel without a probe, new during one, zoom with one node.
+
+        Other actions are decided as Textual does.
+        """
         if action == "cancel_probe":
             return self.running() is not None
         if action == "new_probe":
@@ -140,7 +143,10 @@ class LinksScreen(LiveScreen):
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing now: those of the matrix before the results."""
+        """Return the actions that do nothing now, such as those of the matrix before the results.
+
+        With results, this is only `choose` on a link that cannot be retested.
+        """
         stage, idle = self.stage(), {"next_mode", "pane", "zoom"}
         if stage == "results":
             results = self.view.results
@@ -249,7 +255,7 @@ class LinksScreen(LiveScreen):
         self.cell.pull()
 
     def action_next_item(self, step: int) -> None:
-        """Show the probe `step` places further in the session's list."""
+        """Show the probe `step` places further in the session's list, at most the last or first."""
         probes = self.cockpit.view_state.session.probes
         if probes:
             at = len(probes) if self.view.at is None else self.view.at

@@ -40,7 +40,10 @@ class LinkEvidence(LinkPage):
 
 
 def evidence_blocks(results: Results) -> Iterator[TextBlock]:
-    """Yield blocks with the evidence of the verdict, next steps, lost ranks, changed counters and notes."""
+    """Yield blocks with the evidence of the verdict, next steps, lost ranks and notes.
+
+    Without a verdict, there are the changed counters (at most `MAX_COUNTERS`) in place of its alerts.
+    """
     verdict = results.verdict
     yield Heading(EVIDENCE)
     if verdict is None:
@@ -78,6 +81,6 @@ def _gone(results: Results) -> Iterator[Item]:
 
 
 def _moved(results: Results) -> list[CounterChange]:
-    """Return the counters that increased, with the increase."""
+    """Return the counters that increased, the largest increase first; none whose name begins with `=`."""
     moved = [each for each in results.counters if not each.name.startswith("=") and each.after > each.before]
     return sorted(moved, key=lambda each: each.before - each.after)

@@ -66,7 +66,7 @@ class NodeView(Struct, frozen=True):
     unanswered: int
     """Number of GPUs that the driver lists without values so far."""
     lost: int
-    """Number of lost GPUs and of those that never appeared."""
+    """Number of lost GPUs and of those that never appeared; 0 while no GPU is known."""
     expected: int
     util_mean: float | None
     util_min: float | None
@@ -186,7 +186,7 @@ class Totals(Struct, frozen=True):
 
 
 WAITING_SHARE = 8
-"""At most one in this many nodes is judged again per frame only because time has passed."""
+"""At most one in this many nodes, or 16 nodes, are judged again per frame only because time has passed."""
 
 
 class Overview:

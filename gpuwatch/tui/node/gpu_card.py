@@ -46,7 +46,10 @@ def shape_for(gpus: int, columns: int, width: int, height: int) -> tuple[Shape, 
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
-    """Return the text that precedes the numbers (trouble, age or throttling), and its severity."""
+    """Return the text that precedes the numbers, and its severity; ("", None) if there is nothing to state.
+
+    The first of: trouble, age of old values, recovery action that the driver requests, throttle reasons.
+    """
     if trouble := trouble_of(subject.gpu, subject.now):
         return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":
@@ -70,7 +73,7 @@ def line_heading(columns: Sequence[GpuValue], width: int, look: StyleSet) -> Row
 
 
 def as_line(subject: Subject, columns: Sequence[GpuValue], width: int, look: StyleSet) -> Row:
-    """Return a GPU as one line: bars and numbers."""
+    """Return a GPU as one line: bars and numbers, or its trouble if it does not answer."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
     running = ranks_on(subject.node, subject.gpu.info.uuid)

@@ -145,7 +145,10 @@ def _age(at: float | None, now: float) -> str:
 
 
 def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
-    """Return the lines with all values of a GPU, grouped by how often they are read."""
+    """Return the lines with all values of a GPU, grouped by how often they are read.
+
+    Below them the values that cannot be read are named, with the reason.
+    """
     gpu, now = subject.gpu, subject.now
     groups = (
         ("Now", _now_facts(subject), _age(gpu.fast_at, now)),

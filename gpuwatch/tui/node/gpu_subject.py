@@ -25,7 +25,7 @@ THROTTLE_WORDS = {
     "power_brake": "power brake",
     "display": "display clock",
 }
-"""The throttle reasons that are shown; idle and application clocks are normal and left out."""
+"""Throttle reason -> its text; others are shown by name, but idle and application clocks are normal."""
 
 
 class IncidentStart(Struct, frozen=True):
@@ -41,7 +41,7 @@ class IncidentStart(Struct, frozen=True):
 
 
 def incident_marks(node: Node, incidents: Iterable[Incident], wall: float) -> tuple[IncidentStart, ...]:
-    """Return the incidents of a node and of the jobs that run there, the worst first.
+    """Return the incidents of a node and of the jobs that run there: active ones first, then by severity.
 
     `wall`: now, unix seconds.
     """

@@ -43,7 +43,10 @@ def _process_style(column: str, process: Process, look: StyleSet) -> Style:
 def processes(
     view: NodeView, width: int, look: StyleSet, now: float, wanted: Sequence[str] = ()
 ) -> list[Row]:
-    """Return the lines of the processes on the node's GPUs, by rank; `wanted` names the columns."""
+    """Return the lines of the processes on the node's GPUs, by rank.
+
+    `wanted` names the columns; empty: all.
+    """
     node, columns = view.node, choose(width, wanted)
     titles = " ".join(fit(column.title, cells, ">" if column.right else "<") for column, cells in columns)
     rows: list[Row] = [(Segment(fit(f" {titles}", width), look.dim),)]

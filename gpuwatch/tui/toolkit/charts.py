@@ -22,9 +22,10 @@ _ASCII_LINE = ".-'"
 def bar(
     level: float | None, width: int, look: StyleSet, style: Style, mark: float | None = None
 ) -> list[Segment]:
-    """Return a bar of `width` cells filled to `level` (0 to 1), with a limit mark at `mark` (0 to 1).
+    """Return a bar of `width` cells filled to `level` (0 to 1).
 
-    An unknown level (None) is a row of dots.
+    A limit mark is drawn at `mark` (0 to 1) if that is beyond the filled part. An unknown level (None) is a
+    row of dots.
     """
     full, half, empty = look.glyphs.bar
     if level is None:

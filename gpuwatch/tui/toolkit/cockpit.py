@@ -115,7 +115,7 @@ class Cockpit(Protocol):
         ...
 
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
-        """Open the log line of an alert; if it has none, its GPU or node."""
+        """Open the log line of an alert; without one, of an exit its rank's log, else its GPU or node."""
         ...
 
     def show_rank_of(self, incident: Incident) -> None:

@@ -62,7 +62,7 @@ class FrameSlices:
         return self._steps
 
     def _advance(self, steps: Steps[None], seconds: float) -> bool:
-        """Run steps for so long; return True if none is left."""
+        """Run steps for `seconds`, or until none is left; return True in that case."""
         until, cpu = monotonic() + seconds, thread_time()
         try:
             for _ in steps:

@@ -53,7 +53,7 @@ def fit(text: str, width: int, align: Literal["<", ">"] = "<") -> str:
 
 
 def short_path(path: str, room: int, most: int = 3) -> str:
-    """Return the last parts of a path, at most `most` and as many as fit `room` cells."""
+    """Return the last parts of a path, at most `most` and as many as fit `room` cells, but at least one."""
     names = PurePosixPath(clean(path)).parts
     if len(names) <= most and len(path) <= room:
         return clean(path)

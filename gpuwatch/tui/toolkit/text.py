@@ -92,7 +92,7 @@ def event_title(event: Event) -> str:
 def event_detail(event: Event) -> str:
     """Return what an event's detail adds to its title: `pid 10` of `pid 10 ended by signal 15`, or "".
 
-    Words at its end with which the title ends, too, are left out.
+    If detail and title end with the same words, two or more, these are left out.
     """
     title, detail = event.title.split(), (event.detail or "").split()
     same = 0

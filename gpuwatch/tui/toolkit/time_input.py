@@ -22,7 +22,7 @@ def time_typed(text: str, at: float, now: float) -> float:
     Args:
         text: The typed text.
         at: The cursor's time: `-30s` is relative to it.
-        now: A time of day means the last one before this.
+        now: A time of day is the last one before this, or up to 60 s after it.
 
     Raises:
         TimeError: The text is not a time.

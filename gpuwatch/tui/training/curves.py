@@ -62,7 +62,10 @@ def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None
 
 
 def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
-    """Return the values, or the means of `count` buckets if there are more; None for an empty bucket."""
+    """Return the values, or the means of `count` buckets if there are more.
+
+    NaN and infinity are left out of a mean; a bucket without finite values is None.
+    """
     if len(values) <= count:
         return list(values)
     points: list[float | None] = []

@@ -33,7 +33,7 @@ class TrainingView:
         self.jobs: list[Job] = []
         self.facts: JobFacts | None = None
         self.alerts: list[Alert] = []
-        """The firing alerts of this job, the most severe first."""
+        """The active alerts (firing or acknowledged) about this job's progress, the most severe first."""
         self.version = 0
         """Increases with every change of the above."""
         self._chosen: Job = None

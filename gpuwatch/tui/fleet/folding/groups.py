@@ -125,6 +125,6 @@ _CELLS: dict[str, Callable[[NodeGroup, float], Cell]] = {
 
 
 def cell_of(group: NodeGroup, column: str, now: float) -> Cell:
-    """Return the cell (text, severity) of a group in a column of the node table; "" without a value."""
+    """Return the cell (text, severity) of a group in a column of the node table; "" if groups have none."""
     make = _CELLS.get(column)
     return ("", None) if make is None else make(group, now)

@@ -52,7 +52,7 @@ class ActiveProblems(MultiLinePage):
     # ---- what is listed
 
     def incidents(self) -> Iterator[ProblemItem]:
-        """Yield items for the active incidents: unacknowledged ones first, then the newest."""
+        """Yield items for the active incidents: the unacknowledged ones first, and each kind newest first."""
         wall = self.view_state.wall()
         for incident in sorted(self.view_state.snapshot.incidents, key=lambda each: each.acknowledged):
             if not incident.over:
@@ -67,7 +67,8 @@ class ActiveProblems(MultiLinePage):
     def conditions(self) -> Iterator[ProblemItem]:
         """Yield items for the nodes' conditions, the worst first, then for failed links that reconnect.
 
-        Nodes that were never reached for the same reason are one item.
+        Stragglers precede the first condition of lower severity than `GRAVE`. Nodes that were never reached
+        for the same reason are one item. At most `MAX_LISTED` of each kind.
         """
         overview, now = self.cockpit.overview, self.view_state.now
         unreached, stragglers = self._unreached(), list(self._stragglers())
@@ -100,7 +101,7 @@ class ActiveProblems(MultiLinePage):
         yield from self._failing()
 
     def _stragglers(self) -> Iterator[ProblemItem]:
-        """Yield items for the ranks that slow their job, with the figures that prove it."""
+        """Yield items for at most `MAX_LISTED` ranks that slow their job, with the figures that prove it."""
         views = self.cockpit.overview.views
         for alert in islice(self.view_state.snapshot.stragglers, MAX_LISTED):
             view = None if alert.node is None else views.get(alert.node)
@@ -121,7 +122,7 @@ class ActiveProblems(MultiLinePage):
         return found
 
     def _failing(self) -> Iterator[ProblemItem]:
-        """Yield an item for each node whose link failed and is connecting again."""
+        """Yield an item for each node (at most `MAX_LISTED`) whose link failed and is connecting again."""
         overview, now = self.cockpit.overview, self.view_state.now
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MAX_LISTED):
@@ -132,7 +133,10 @@ class ActiveProblems(MultiLinePage):
             )  # fmt: skip
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
-        """Yield items for jobs that ended before gpuwatch connected: how each ended, what failed first."""
+        """Yield items for jobs that ended before gpuwatch connected: how each ended, what failed first.
+
+        At most `MAX_LISTED`.
+        """
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
         for job in islice(reported.ended, MAX_LISTED):
@@ -321,7 +325,7 @@ class ActiveProblems(MultiLinePage):
 
 
 def first_step(incident: Incident) -> str:
-    """Return the text of the first step: that of the hang query, else that of the failure class."""
+    """Return the text of the first step: that of the hang query, else that of the failure class, else ""."""
     for what, command in incident.hang_check.do if incident.hang_check is not None else ():
         return f"{what}: {command}"
     return next(iter(incident.do), "").replace("`", "")

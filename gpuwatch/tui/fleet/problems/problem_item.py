@@ -26,7 +26,7 @@ class ProblemItem(Struct, frozen=True):
     remedy: str
     clock: str = ""
     incident: str = ""
-    """The id of the incident, if it is one."""
+    """The id of the incident, or of the ended job's active incident; "": none."""
     nodes: str = ""
     """Names of several nodes that share it, folded; `node` is the first of them."""
     opens: str = ""

@@ -71,7 +71,10 @@ def _head(entry: ProblemItem, place: int, look: StyleSet) -> Row:
 
 
 def _line(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
-    """Return the line of an entry: severity, time, place (`place` cells), text, and details if they fit."""
+    """Return the line of an entry: severity, time, place (`place` cells), text, and details if there is room.
+
+    Text and details are cut to `width`.
+    """
     style, head = look.severity[entry.severity], _head(entry, place, look)
     room = width - sum(part.cell_length for part in head)
     text, detail = clean(entry.text), clean(entry.detail)

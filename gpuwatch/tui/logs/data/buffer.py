@@ -98,7 +98,10 @@ class Buffer(Window):
     # ---- gestures
 
     def follow(self, lines: int = 200) -> None:
-        """Load the last `lines` lines of the file, and follow it."""
+        """Load the last `lines` lines of the file, and follow it.
+
+        If the end has been requested before, the lines received since are used, and `lines` has no effect.
+        """
         self.held = False
         self._forget_read()
         if self._tail is None:
@@ -120,7 +123,10 @@ class Buffer(Window):
             self._read.time = None  # no view goes to a line of it
 
     def earlier(self) -> None:
-        """Request the page before the loaded lines, unless one is being read or there is none."""
+        """Request the page before the loaded lines, unless one is being read or there is none.
+
+        After the file was replaced or truncated (`torn`), nothing is requested.
+        """
         if self._read or self.at_start or not self.lines or self.torn:
             return
         first = self.lines[0].offset

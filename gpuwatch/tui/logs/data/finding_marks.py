@@ -34,7 +34,7 @@ class Marked:
                 self._dated.setdefault(key, (finding.at, finding.key))
 
     def at(self, node: str, file: str, offset: int) -> Severity | None:
-        """Return the severity of the finding at a byte offset of a file; None if there is none."""
+        """Return the highest severity of the findings at a byte offset of a file; None if there is none."""
         return self._known.get((node, file, offset))
 
     def dated(self, node: str, file: str, offset: int) -> tuple[float, int] | None:

@@ -257,7 +257,10 @@ def _is_of_another(trace: _Trace, text: str) -> bool:
 
 
 def _in_trace(trace: _Trace, text: str) -> bool:
-    """Return True if a line belongs to the traceback, which ends with its exception unless one is chained."""
+    """Return True if a line belongs to the traceback, which ends with its exception unless one is chained.
+
+    The state of the traceback (`ended`, `chained`) is updated.
+    """
     body = text[trace.indent :] if len(text) > trace.indent else text.strip()
     if not body.strip() or _FRAME.search(body):
         return True

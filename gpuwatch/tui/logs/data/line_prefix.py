@@ -17,7 +17,7 @@ MAX_PARTS = 10
 PREFIX_CHARS = 240
 """Number of characters of a line in which its prefix is searched."""
 MIN_MESSAGE_WIDTH = 16
-"""If the text after the prefix is narrower than this, the bracketed text in the prefix is the message."""
+"""If the text after the prefix is shorter than this, the whole line is the message."""
 
 
 def message_at(text: str) -> int:

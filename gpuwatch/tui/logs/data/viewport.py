@@ -144,7 +144,7 @@ class View:
         return self.shown(self.index) if self.sheet.rows else None
 
     def shown(self, index: int) -> LogLine:
-        """Return the displayed line of a row: the newest of repeated ones, the exception of a traceback."""
+        """Return the displayed line of a row (`Fold.key`), such as the exception of a traceback."""
         return self.feed.line(self.sheet.rows[index].key)
 
     def land(self, number: int, *, mark: bool = True) -> None:

@@ -16,7 +16,7 @@ from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 MAX_FOLLOWERS = 2
 """Number of affected ranks whose logs are shown: the first to report, or the silent ones of a hang."""
 MAX_FILES = 8
-"""Maximum number of files with evidence."""
+"""Maximum number of log lines whose files are selected as evidence."""
 _NAME = "incident-"
 
 
@@ -36,8 +36,8 @@ def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
 def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogSource]:
     """Return the files to read first, each once: the cause's evidence, the culprit's own, affected ranks'.
 
-    Kernel and launcher logs are included if they contain the evidence, even if their node no longer lists
-    them.
+    The logs are those of at most 1 + `MAX_FOLLOWERS` ranks. Kernel and launcher logs are included if they
+    contain the evidence, even if their node no longer lists them.
     """
     found: dict[LogSource, None] = {}
     for spot in islice(_evidence(incident), MAX_FILES):
@@ -79,11 +79,11 @@ class Course(Struct, frozen=True):
 
     cause: LogLocation
     echo: LogLocation | None
-    """The first line of an affected rank; None: there is none yet."""
+    """The first line of an affected rank after the cause; None: there is none yet."""
 
 
 def course_of(incident: Incident) -> Course | None:
-    """Return the places of the cause and of the first affected rank; None: the cause has no log line."""
+    """Return the places of the cause and of the first affected rank; None: no log line proves the cause."""
     proving = alert_with_line(incident)
     cause = location_of(proving) if proving else None
     if cause is None:

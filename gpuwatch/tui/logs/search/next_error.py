@@ -54,7 +54,7 @@ def nearest(offsets: Iterable[int], buffer: Buffer, step: int) -> int | None:
 
 
 def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int]:
-    """Return the byte offsets of findings in the buffer's file: errors, with `warnings` warnings, too."""
+    """Return the byte offsets of findings in the buffer's file: errors, and with `warnings` also warnings."""
     bad = ("error", "critical", "warning") if warnings else ("error", "critical")
     place = (buffer.source.node, buffer.source.file)
     found = (reported.finding for reported in fleet.findings.values() if reported.node == place[0])

@@ -46,7 +46,8 @@ def first_choice(view_state: ViewState) -> tuple[str, list[LogSource], bool]:
     the last of a large one.
 
     Returns:
-        The selection as a user would type it, the sources, and False if no rank or incident led to them.
+        The selection as a user would type it, the sources (all if there is no rank), and False if no rank or
+    incident led to them.
     """
     sources = all_sources(view_state.fleet)
     if incident := view_state.snapshot.leading:

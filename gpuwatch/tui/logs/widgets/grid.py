@@ -12,7 +12,10 @@ MIN_WIDTH, MIN_HEIGHT = 48, 7
 
 
 def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
-    """Return (columns, rows) for `wanted` panes, or for as many as have the minimum size in this space."""
+    """Return (columns, rows) for `wanted` panes, or for as many as have the minimum size in this space.
+
+    At most `MAX_PANES`.
+    """
     most_columns, most_rows = max(1, width // MIN_WIDTH), max(1, height // MIN_HEIGHT)
     wanted = max(1, min(wanted, most_columns * most_rows, MAX_PANES))
     return min(
@@ -36,7 +39,7 @@ class LogGrid(Grid):
         self.shown = 0
         """Number of logs with a pane."""
         self.room = 1
-        """Number of panes that fit."""
+        """Number of panes in the grid of the last layout."""
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
         """Assign each selected log to a pane, as many as fit; if zoomed, show only the focused pane."""

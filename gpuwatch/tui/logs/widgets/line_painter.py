@@ -84,16 +84,17 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
 def fold_tail(
     row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
 ) -> list[Segment]:
-    """Return the text after the message of a row of several ranks.
+    """Return the text after the message of a row of several ranks; empty for other rows.
 
-    It names missing ranks, and the first and last rank with their times. Empty for other rows.
+    It names the missing ranks, unless most are missing. Then, for a row after the incident's cause, it names
+    the first and last rank with their times, else all ranks of the row if the list is short.
 
     Args:
         row: The row.
         everyone: All ranks of the view.
         cause_at: Time of the incident's cause on our clock (unix seconds); None: no incident is shown.
         look: The styles.
-        room: Cells; the last parts that do not fit are dropped.
+        room: Cells; the parts that do not fit are dropped.
     """
     if not of_ranks(row):
         return []
@@ -156,9 +157,9 @@ def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
 
 
 def _parts(spans: Sequence[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int, bool]]:
-    """Return (start, end, True if matched) for each piece of the text from `begin` to `end`.
+    """Return (start, end, True if matched) for each piece of the text up to `end`.
 
-    A piece always ends where the message begins.
+    A piece always ends at `begin`, where the message begins.
     """
     edges = sorted({0, begin, end, *(edge for span in spans for edge in span)})
     return [(left, right, any(a <= left < b for a, b in spans)) for left, right in pairwise(edges)]

@@ -286,7 +286,7 @@ class LogPane(LineView, can_focus=True):
         self._reported()
 
     def action_choose(self) -> None:
-        """Unfold the row under the cursor; if it cannot be unfolded, post `Chosen`."""
+        """Unfold the row under the cursor; if it cannot be unfolded, post `LineChosen`."""
         if self.view is not None and self.view.unfold():
             self.pull()
         else:

@@ -26,7 +26,7 @@ class LogBar(RebuiltPage, can_focus=False):
         super().__init__(id="log-bar")
         self.workspace = workspace
         self.shown = 0
-        """Number of panes that fit."""
+        """Number of logs that have a pane."""
 
     def build(self, width: int) -> list[Row]:
         """Return the line: note, selection, mode, time, filter, search; what does not fit is left out."""

@@ -248,8 +248,8 @@ class OpenLogs:
     def set_filter(self, text: str) -> None:
         """Show only lines that match a pattern, or with a leading `!` those that do not; "" shows all.
 
-        A pattern without capital letters ignores case. `filter_note`: it sees only the beginning of a
-        line.
+        A pattern without capital letters ignores case. If the pattern is searched only in the first
+        characters of a line, `filter_note` states so.
 
         Raises:
             PatternError: It is not a regular expression, or could take too long.

@@ -103,7 +103,7 @@ class LogWorkspace:
         self.show(found)
 
     def show(self, sources: Iterable[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
-        """Show these files, in panes or merged.
+        """Show these files, in panes or merged, at most `MAX_FILES`.
 
         `lead` is one of them and the byte offset of a line to jump to.
         """

@@ -26,7 +26,7 @@ class SelectableLines(LineView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """Posted by Enter, or a click on the item already under the cursor."""
+        """Posted by Enter, or a double click on the item already under the cursor."""
 
         picker: SelectableLines
 
