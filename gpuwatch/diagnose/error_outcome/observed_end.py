@@ -46,7 +46,7 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
     alerts = [alert for alert in every if alert.id not in announcing]
     stated: dict[int | None, list[float]] = {}
     for alert in alerts:
-        if alert in EXITS and not is_observed(alert):
+        if alert in EXITS and not (alert.refuted or is_observed(alert)):
             stated.setdefault(alert.rank, []).append(alert.first)
     return [
         alert

@@ -11,13 +11,13 @@ from msgspec import structs
 from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey
 from gpuwatch.diagnose.missing_ranks.vanished import (
-    CODE,
     EVERY_S,
     names_ranks,
     vanished_alert,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.failure_classes import VANISHED
 from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.number_text import duration
@@ -117,7 +117,7 @@ def _alert(job: str, first: list[ListedRank], others: list[ListedRank], wall: fl
     ranks = sorted(each.rank for each in first)
     order = f"gone by {clock(gone_by, wall)}, the others at least {duration(later_s)} later"
     proof = Proof("value", f"{ranks_text(ranks)} ({node}): {order}", gone_by, node=node)
-    name = f"{CODE}@{job}:end:{first[0].pid}"
+    name = f"{VANISHED}@{job}:end:{first[0].pid}"
     text = f"{order}; exit status unknown, last listed"
     if len(ranks) > 1:
         text = f"{ranks_text(ranks)} {text}"

@@ -8,7 +8,6 @@ from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, R
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.missing_ranks.unreaped import has_failed, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import (
-    CODE,
     EVERY_S,
     SIBLINGS_S,
     how_ended,
@@ -17,6 +16,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.failure_classes import VANISHED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
 
@@ -66,7 +66,7 @@ class MissingWatch(PeriodicWatch):
 
 
 def _name(key: RankKey) -> str:
-    return f"{CODE}@{key[0]}:{key[1]}:"
+    return f"{VANISHED}@{key[0]}:{key[1]}:"
 
 
 def _alert(name: str, one: MissingRank, since: float, running: Running) -> Alert:

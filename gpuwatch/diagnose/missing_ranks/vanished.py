@@ -12,12 +12,12 @@ from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.failure_classes import VANISHED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import plural
 from gpuwatch.wire import Process
 
-CODE = "rank.vanished"
 EVERY_S = 2.0
 SIBLINGS_S = 30.0
 """Seconds within which siblings are also gone at a normal end, or when a launcher ends all ranks."""
@@ -84,7 +84,7 @@ class VanishedWatch(PeriodicWatch):
     def _judge(self, running: Running, fleet: Fleet, now: float, wall: float) -> bool:
         changed, training = False, None
         for ((job, rank), _), seen in self._seen.items():
-            name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
+            name = f"{VANISHED}@{job}:{rank}:{seen.process.pid}"
             known = self.alerts.get(name)
             resolved = known is not None and known.state != "firing"
             if known is not None and resolved and seen.missing and not is_back(known, self._listed, running):
@@ -188,7 +188,7 @@ def vanished_alert(
     job, rank = key
     return Alert(
         id=name,
-        code=CODE,
+        code=VANISHED,
         severity="error",
         title="Rank vanished",
         text=text,

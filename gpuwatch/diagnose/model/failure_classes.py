@@ -29,8 +29,10 @@ REBOOTED = "node_rebooted"
 """Code of the condition that the boot id of a node changed: its ranks are gone."""
 LAUNCHER_KILLED = "launcher_killed"
 """Code of the condition that a signal ended a launcher of ranks; its store and pipes ended with it."""
+VANISHED = "rank.vanished"
+"""Code of the condition that a rank is gone while its siblings run, without an exit status."""
 CONDITIONS: Mapping[str, FailureClass] = {
-    "rank.vanished": FailureClass(("sudden_end",), explains=("job.hang",)),
+    VANISHED: FailureClass(("sudden_end",), explains=("job.hang",)),
     "job.unwatched_end": FailureClass(("sudden_end",), explains=("job.hang",)),
     "node_lost": FailureClass(
         ("reported_end",),

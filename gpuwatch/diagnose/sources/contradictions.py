@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, of_kinds
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, VANISHED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
@@ -110,10 +110,10 @@ def contradiction(
         return Doubt(text, refuted=True)
     senders = {proof.node for proof in alert.proof if proof.node is not None}
     if not senders or any(proof.kind != "line" for proof in alert.proof):
-        listed_twice = senders and alert.code == "rank.vanished"
+        listed_twice = senders and alert.code == VANISHED
         return _claimed_twice(alert, senders, where) if listed_twice else UNDISPUTED
     if alert in NODE_FAILURES and alert.node is not None and alert.node not in senders:
-        doubt = _about_failed_node(alert, alert.node, where, reports)
+        doubt = _about_failed_node(alert, alert.node, senders, where, reports)
         if doubt.text:
             return doubt
     if place is not None and _came_later(alert, place):
@@ -152,11 +152,14 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     return Doubt(text, refuted=outweighed)
 
 
-def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
+def _about_failed_node(
+    alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
+) -> Doubt:
     """Return the doubt on a line that a node failed, if that node responds and was not rebooted since.
 
     The node's own report outweighs the line, even a line from a node of the same job: ranks that started
-    before the line and still run refute it. A node that merely responds may have been cut off for a while.
+    before the line and still run refute it. A node that merely responds may have been cut off for a while;
+    that is refuted only if the senders run no job together with the node.
     """
     own = reports.get(node, NodeReport())
     if not own.is_live or (own.booted_at is not None and own.booted_at > alert.first):
@@ -167,7 +170,8 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
             f"{node} responds, and {len(running)} ranks started before this alert are still running there",
             True,
         )
-    return Doubt(f"{node} responds now and has not been rebooted since")
+    is_outside = not any(_shares(job, node, senders, where, reports) for job in _jobs(node, where, reports))
+    return Doubt(f"{node} responds now and has not been rebooted since", refuted=is_outside)
 
 
 def _about_node_of_job(

@@ -25,7 +25,7 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
 
     Refuted lines are excluded if any other alert is left. An unconfirmed kernel line in a job's log (any
     process can print it) is excluded if its rank reports an error that such a fault does not cause, and a
-    doubtful line about another node's rank if a node that did not send it reports a failure of its own.
+    doubtful line about another node, or none, if a node that did not send it reports a failure of its own.
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
     own = [alert for alert in believed if _is_own_error(alert)]
@@ -45,10 +45,9 @@ def _is_reported_by_its_node(alert: Alert) -> bool:
 
 
 def _is_less_than(claim: Alert, error: Alert) -> bool:
-    """Return True if a doubtful claim about a node's rank yields to a report of another node."""
+    """Return True if a doubtful claim, unless about its own node, yields to a report of another node."""
     senders = _senders(claim)
-    about_another = claim.rank is not None and claim.node is not None and claim.node not in senders
-    return about_another and not senders & _senders(error)
+    return claim.node not in senders and not senders & _senders(error)
 
 
 def _senders(alert: Alert) -> set[str | None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, VANISHED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.contradictions import ended_first
@@ -37,7 +38,10 @@ def with_unconfirmed_node(
     sees_the_file = bool(shared_files(cause, reports) & set(own.shared.values()))
     if not own.is_live or booted or sees_the_file or not _runs_on(incident, cause, node, where):
         return incident
-    who = "its ranks ran on" if incident.rank is None else f"rank {incident.rank} ran on there"
+    if not where.on(node, incident.job):
+        who = "it runs no rank of that job"
+    else:
+        who = "its ranks ran on" if incident.rank is None else f"rank {incident.rank} ran on there"
     because = (
         f"{incident.because}; but only {min(filter(None, senders))} reports it: {node} answers, and {who}"
     )
@@ -51,11 +55,15 @@ def _node_of_rank(incident: Incident, where: RankIndex) -> str | None:
 
 
 def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
-    """Return True if the node itself reports an error, or several others report the same as the cause."""
+    """Return True if the node itself reports an error, or several others report the same as the cause.
+
+    That a process is gone confirms only a line about its end: all ranks of a job end when one fails.
+    """
     own = any(
         alert.severity in ("error", "critical")
         and alert.role in ("root", "first")
         and not alert.refuted
+        and (alert.code != VANISHED or cause in EXITS)
         and incident.rank in (None, alert.rank)
         and any(proof.node == node for proof in alert.proof)
         for alert in incident.alerts
@@ -65,10 +73,14 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
 
 
 def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:
-    """Return True if the culprit, or every rank of its node, kept running: no restart, no earlier end."""
-    there = where.on(node, incident.job)
-    named = [place for place in there if incident.rank in (None, place.rank)]
-    return bool(named) and not any(
+    """Return True if the culprit, or every rank of its node, kept running: no restart, no earlier end.
+
+    Of a rank or job that the node does not run it is True if the node runs ranks of another job.
+    """
+    named = [place for place in where.on(node, incident.job) if incident.rank in (None, place.rank)]
+    if not named:
+        return any(place.job != incident.job for place in where.on(node))
+    return not any(
         (place.until is not None and ended_first(place, where)) or started_anew(place, cause.first)
         for place in named
     )

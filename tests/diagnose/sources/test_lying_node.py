@@ -36,3 +36,22 @@ def test_a_node_of_the_job_gets_no_honest_node_named(seed: int) -> None:
         cluster = lying_cluster(name, seed, member=True, lies=LIES)
         assert is_named(cluster) or seed in LED_AWAY, name
         assert accused(cluster) == [], name
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "lies", "member"),
+    [
+        ("xid", 9048, 3, True),  # of a job that no rank has
+        ("xid", 9026, 7, True),  # all ranks end after another one's fault
+        ("xid", 9057, 7, True),
+        ("xid", 9014, 7, True),
+        ("xid", 9023, 3, True),  # a doubtful claim without a node, against the kernel of another one
+        ("xid", 9078, 7, False),  # a node of a job was out of reach, says one outside of it
+        ("killed", 9010, 7, False),  # the same end as its own node reports
+        ("killed", 9015, 7, False),
+    ],
+)
+def test_a_lie_that_named_another_rank_once_names_none(name: str, seed: int, lies: int, member: bool) -> None:
+    cluster = lying_cluster(name, seed, member=member, lies=lies)
+    assert is_named(cluster) or (name, seed) == ("xid", 9026)  # a node of the job leads with its claim
+    assert accused(cluster) == []

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gpuwatch.diagnose.incidents.causes.alert_job import GAP_S
 from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup
 from gpuwatch.diagnose.incidents.causes.root_cause import root_cause_of
-from gpuwatch.diagnose.missing_ranks.vanished import CODE
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import FINISHED, PEER_CONNECTION_ERRORS, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import FINISHED, PEER_CONNECTION_ERRORS, TIMEOUTS, VANISHED
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
@@ -39,7 +38,7 @@ def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
 
     False if a rank timed out, or if an alert of its own reports a rank that vanished.
     """
-    if any(each in TIMEOUTS or each.code == CODE for each in alerts):
+    if any(each in TIMEOUTS or each.code == VANISHED for each in alerts):
         return False
     cause = root_cause_of(alerts).cause
     return cause is None or cause in PEER_CONNECTION_ERRORS

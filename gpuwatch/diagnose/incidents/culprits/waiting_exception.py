@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
-from gpuwatch.diagnose.missing_ranks.vanished import CODE as VANISHED
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, REBOOTED
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, REBOOTED, VANISHED
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
 NODE_GONE = frozenset(("node_lost", REBOOTED))

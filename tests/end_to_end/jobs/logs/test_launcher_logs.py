@@ -9,6 +9,7 @@ import pytest
 
 from gpuwatch.diagnose.missing_ranks import missing, vanished
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
+from gpuwatch.diagnose.model.failure_classes import VANISHED
 from gpuwatch.report.once.problems.health import placed_conditions
 from gpuwatch.report.once.problems.pending import pending
 from tests.end_to_end.cluster import watch
@@ -45,7 +46,7 @@ def test_a_rank_that_vanishes_beside_its_siblings_is_reported_with_a_cause_only_
     ):
         pause(session, vanished.EVERY_S)  # it looks at the ranks that often
         job.kill(1)
-        ends = ([(vanished.CODE, 1)], [(KILLED, 1)])  # the status is read on Linux 5.3 and later
+        ends = ([(VANISHED, 1)], [(KILLED, 1)])  # the status is read on Linux 5.3 and later
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] in ends)
         (incident,) = job.incidents()
         assert ("killed" in incident.headline) == (incident.code == KILLED)
@@ -88,7 +89,7 @@ def test_ranks_that_end_at_the_announced_last_step_or_all_together_are_no_incide
         for rank in (0, 1):
             stopped.kill(rank)
         pause(session, 8.0)
-        assert [one.code for one in ends.incidents() + stopped.incidents() if one.code == vanished.CODE] == []
+        assert [one.code for one in ends.incidents() + stopped.incidents() if one.code == VANISHED] == []
 
 
 def test_ranks_whose_output_goes_nowhere_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
