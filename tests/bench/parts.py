@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = {
     "startup": "tests.bench.screens.startup",
     "screen": "tests.bench.screens.screen",
+    "many_nodes": "tests.bench.screens.many_nodes",
     "links": "tests.bench.screens.links",
     "memory": "tests.bench.live.memory",
     "agent": "tests.bench.live.agent_cost",
