@@ -2,6 +2,7 @@
 
 import time
 
+from .base.precision import rounded
 from .gpu_status import GpuWatch
 from .hello import describe
 from .kernel.xid_join import XidJoin, placed
@@ -38,11 +39,33 @@ class Composer(object):
         self._watch = GpuWatch(node, events, settings)
         self._cost = Cost()
         self._xids = XidJoin()
+        self._static_info: dict[int, dict[str, Any]] = {}
+        self._hello: dict[str, Any] = {}
+        self._made_of_before: list[Any] = []
 
     def hello(self) -> "dict[str, Any]":
-        """Return the part of the hello that the node determines: keys of `wire.Hello`."""
-        hello = describe(self._driver, self._node, self._driver.static_info())
-        return dict(hello, notices=hello["notices"] + self._logs.notices)
+        """Return the part of the hello that the node determines: keys of `wire.Hello`.
+
+        It is built again only if something that it is made of was replaced.
+        """
+        made_of = self._made_of()
+        if made_of != self._made_of_before or not self._driver.opened:
+            self._made_of_before = made_of
+            hello = describe(self._driver, self._node, self._static_info)
+            self._hello = dict(hello, notices=hello["notices"] + self._logs.notices)
+        return dict(self._hello)
+
+    def _made_of(self) -> "list[Any]":
+        """Return the facts of the hello; none is changed in place, so that the comparison is quick."""
+        driver, node = self._driver, self._node
+        found: list[Any] = [
+            driver.listed, driver.opened, driver.version, driver.cuda, driver.nvml_version, driver.notice,
+            node.addresses, node.kernel_source, node.kernel_notice, node.processes_notice,
+            self._static_info, self._logs.notices,
+        ]  # fmt: skip
+        for gpu in driver.gpus:
+            found += [gpu.index, gpu.info, gpu.topology, gpu.lost is None]
+        return found
 
     def tick(self, now: float, dropped: int) -> "list[dict[str, Any]]":
         """Return the frames of a tick: the sample and, if there is one, the process list.
@@ -51,6 +74,7 @@ class Composer(object):
         """
         frames: list[dict[str, Any]] = []
         gpus, static_info = self._driver.gpus, self._driver.static_info()
+        self._static_info = static_info
         host = self._take_node(frames, static_info, now)
         samples = [self._watch.sample(gpu, self._driver.describe(gpu, static_info)) for gpu in gpus]
         samples += [
@@ -62,11 +86,13 @@ class Composer(object):
         if samples:
             sample["gpus"] = samples
         if host is not None:
-            sample["host"] = host
+            sample["host"] = rounded(host)
         if self._xids.held:
             sample["events_held"] = self._xids.held
-        calls = sum(gpu.asker.slot.calls for gpu in gpus)
-        sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
+        monotonic = time.monotonic()
+        if self._cost.is_due(monotonic, dropped):
+            calls = sum(gpu.asker.slot.calls for gpu in gpus)
+            sample["agent"] = self._cost.read(monotonic, calls, len(gpus), dropped, self._logs.cost())
         return [sample] + frames
 
     def _take_node(

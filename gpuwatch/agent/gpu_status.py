@@ -3,6 +3,7 @@
 import time
 
 from .base.nvml_codes import words
+from .base.precision import rounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class GpuWatch(object):
             if kind == "processes":
                 self._node.holders.report(gpu.index, uuid, value)
             else:
-                sample[kind] = _rounded(value)
+                sample[kind] = rounded(value)
         unified = gpu.info is not None and gpu.info.get("unified_memory")
         if unified and "fast" in sample and self._node.memory is not None:
             used, total = self._node.memory
@@ -109,8 +110,3 @@ class GpuWatch(object):
             facts["remedy"] = remedy
         facts["gpu"] = known["uuid"]
         self._events.append(facts)
-
-
-def _rounded(values: "dict[str, Any]") -> "dict[str, Any]":
-    """Return the values, floats rounded to three decimals: precise enough and shorter to send."""
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}

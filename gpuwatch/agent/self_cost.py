@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _WINDOW_S = 10.0
+EVERY_S = 5.0
+"""Seconds between two measurements, each of which reads three files in /proc."""
 
 
 class Cost(object):
@@ -16,7 +18,13 @@ class Cost(object):
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, float, int]] = deque()
+        self._due = 0.0
+        self._dropped = 0
         self._page = os.sysconf("SC_PAGE_SIZE")
+
+    def is_due(self, now: float, dropped: int) -> bool:
+        """Return True if the cost is to be measured: every 5 s, and when frames were dropped."""
+        return now >= self._due or dropped != self._dropped
 
     def read(
         self, now: float, calls: int, gpus: int, dropped: int, reader: "tuple[float, int]" = (0.0, 0)
@@ -27,6 +35,7 @@ class Cost(object):
         of the log reader; both run the same interpreter, whose shared pages are counted once. The use of
         ended readers is in the agent's own times, as of reaped children.
         """
+        self._due, self._dropped = now + EVERY_S, dropped
         times = os.times()
         self._marks.append((now, times[0] + times[1] + times[2] + times[3] + reader[0], calls))
         while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_S:

@@ -203,6 +203,11 @@ def newest(frames: Sequence[AnyFrame], kind: type[F], fits: Callable[[F], bool])
     return next((f for f in reversed(frames) if isinstance(f, kind) and fits(f)), None)
 
 
+def lists(count: int) -> Callable[[Hello], bool]:
+    """Whether a hello lists so many GPUs, all identified; on a busy machine the first has indices only."""
+    return lambda hello: len(hello.gpus) == count and all(gpu.identified for gpu in hello.gpus)
+
+
 def uuid_of(index: int) -> str:
     """The UUID that the fake library gives this GPU."""
     return f"GPU-fake0000-0000-0000-0000-{index:012d}"

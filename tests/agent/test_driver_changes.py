@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import Start
-from tests.agent.running import uuid_of
+from tests.agent.running import lists, uuid_of
 from tests.fake_nvml.build import SONAME, FakeNvml, build
 from tests.sentences import Sentences
 
@@ -21,7 +21,7 @@ def test_a_driver_that_was_repaired_is_used_without_a_new_start(
     agent = start()
     assert agent.hello(lambda h: bool(h.notices)).gpus == []
     fake.set()
-    after = agent.hello(lambda h: len(h.gpus) == 8)
+    after = agent.hello(lists(8))
     assert not {"driver_mismatch", "driver_not_loaded", "no_gpu"} & {n.code for n in after.notices}
     assert agent.gpu(0, lambda g: g.fast is not None).state == "ok"
 
@@ -58,11 +58,9 @@ def test_a_library_that_was_replaced_needs_a_new_process(
 def test_gpus_that_are_added_and_taken_away(start: Start, fake: FakeNvml) -> None:
     fake.set("gpus 3")
     agent = start()
-    agent.hello(lambda h: len(h.gpus) == 3)
+    agent.hello(lists(3))
     fake.set("gpus 4")
-    assert [gpu.uuid for gpu in agent.hello(lambda h: len(h.gpus) == 4).gpus] == [
-        uuid_of(i) for i in range(4)
-    ]
+    assert [gpu.uuid for gpu in agent.hello(lists(4)).gpus] == [uuid_of(i) for i in range(4)]
     agent.gpu(3, lambda g: g.fast is not None)
     seen = len(agent.frames)
     agent.gpu(0, lambda g: g.fast is not None, seen)  # who was there before goes on
@@ -83,7 +81,7 @@ def test_a_node_whose_first_gpu_comes_later(start: Start, fake: FakeNvml) -> Non
     agent = start()
     agent.hello(lambda h: any(n.code == "no_gpu" for n in h.notices))
     fake.set("gpus 1")
-    after = agent.hello(lambda h: len(h.gpus) == 1)
+    after = agent.hello(lists(1))
     assert not any(n.code == "no_gpu" for n in after.notices)
     agent.gpu(0, lambda g: g.fast is not None)
 

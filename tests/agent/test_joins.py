@@ -12,7 +12,7 @@ from gpuwatch.agent.gpu.proc_driver import read, unmet
 from gpuwatch.agent.processes.gpu_holders import Holders
 from gpuwatch.wire import ProcessGpu, Sample
 from tests.agent.conftest import Start
-from tests.agent.running import uuid_of
+from tests.agent.running import lists, uuid_of
 from tests.agent.trees import Kmsg, process, write
 from tests.fake_nvml.build import FakeNvml
 from tests.parts import need
@@ -43,7 +43,7 @@ def test_an_xid_goes_to_the_gpu_in_its_pci_domain(start: Start, fake: FakeNvml, 
     fake.set("gpus 2", "set * bus 1", "set 0 domain 8", "set 1 domain 9")
     kmsg = Kmsg(tmp_path / "kmsg")
     agent = start(kmsg=kmsg.path)
-    assert [gpu.bus_id for gpu in agent.hello(lambda h: len(h.gpus) == 2).gpus] == [
+    assert [gpu.bus_id for gpu in agent.hello(lists(2)).gpus] == [
         "00000008:01:00.0",
         "00000009:01:00.0",
     ]
@@ -57,7 +57,7 @@ def test_an_xid_goes_to_the_gpu_in_its_pci_domain(start: Start, fake: FakeNvml, 
 
 def test_an_xid_comes_with_the_next_tick_where_only_nvml_tells(start: Start, fake: FakeNvml) -> None:
     agent = start(kmsg="/none")
-    if agent.hello(lambda h: len(h.gpus) == 8).kernel_log is None:
+    if agent.hello(lists(8)).kernel_log is None:
         agent.until(lambda _: 5 in fake.calls().get("nvmlDeviceRegisterEvents", {}), "registration")
         fake.add("xid 5 79 1")
     event = agent.event("xid")
@@ -80,7 +80,7 @@ def test_a_gpu_that_never_answered_is_named_by_the_drivers_files(
 ) -> None:
     fake.set("error 7 15 *", "hang 4 nvmlDeviceGetUUID")
     agent = start(proc=str(tree(tmp_path / "proc")))
-    hello = agent.hello(lambda h: len(h.gpus) == 8)
+    hello = agent.hello(lists(8))
     gone = hello.gpus[7]
     assert (gone.uuid, gone.index, gone.bus_id) == (uuid_of(7), 7, "00000000:17:00.0")
     assert gone.name == "NVIDIA H100 80GB HBM3" and gone.memory_total_bytes is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import Start
+from tests.agent.running import lists
 from tests.fake_nvml.build import FakeNvml
 
 
@@ -59,14 +60,14 @@ def test_an_init_that_hangs_holds_up_nothing_but_the_gpus(start: Start, fake: Fa
     assert hello.gpus == [] and any("nvmlInitWithFlags" in n.text for n in hello.notices)
     assert agent.sample(lambda s: s.host is not None and s.host.cpu_pct is not None).host is not None
     fake.set()
-    after = agent.hello(lambda h: len(h.gpus) == 8)
+    after = agent.hello(lists(8))
     assert not any(n.code == "nvml_starting" for n in after.notices)
 
 
 def test_mig_instances_have_their_own_memory(start: Start, fake: FakeNvml) -> None:
     fake.set("gpus 2", "mig 1 3")
     agent = start()
-    assert [gpu.mig_enabled for gpu in agent.hello(lambda h: len(h.gpus) == 2).gpus] == [False, True]
+    assert [gpu.mig_enabled for gpu in agent.hello(lists(2)).gpus] == [False, True]
     slow = agent.gpu(1, lambda g: g.slow is not None).slow
     assert slow is not None and slow.mig is not None
     assert [(one.index, one.profile) for one in slow.mig] == [(0, "1g.10gb"), (1, "1g.10gb"), (2, "1g.10gb")]
@@ -80,7 +81,7 @@ def test_mig_instances_have_their_own_memory(start: Start, fake: FakeNvml) -> No
 def test_unified_memory_is_the_hosts(start: Start, fake: FakeNvml, mode: int) -> None:
     fake.set("gpus 1", f"unified {mode}", "no_gpm 1")
     agent = start()
-    gpu = agent.hello(lambda h: len(h.gpus) == 1).gpus[0]
+    gpu = agent.hello(lists(1)).gpus[0]
     assert (gpu.name, gpu.unified_memory, gpu.memory_total_bytes, gpu.gpm) == (
         "NVIDIA GB10",
         True,
@@ -103,7 +104,7 @@ def test_an_old_driver_without_the_newer_symbols(start: Start, old_library: Path
     assert fast is not None and fast.throttle == ["power_cap"]  # by the older name of the call
     assert fast.memory_used_bytes == 2 << 30  # the older query counts the reserved part as used
     assert fast.memory_reserved_bytes is None and fast.sm_activity_pct is None
-    assert agent.hello(lambda h: len(h.gpus) == 2).gpus[0].gpm is False
+    assert agent.hello(lists(2)).gpus[0].gpm is False
     ranks = agent.ranks(lambda r: any(p.gpus for p in r.processes))
     hold = next(p for p in ranks.processes if p.pid == os.getpid()).gpus[0]
     assert (hold.memory_bytes, hold.sm_pct) == (4096, 12)

@@ -49,10 +49,10 @@ def test_the_fast_tier_has_every_value_in_its_unit(start: Start, fake: FakeNvml)
         80 * GIB,
         GIB,
     )
-    assert fast.power_w == pytest.approx(512.345)
+    assert fast.power_w == 512.3  # noise is left out
     assert fast.sm_clock_mhz == 1755
     assert fast.throttle == ["power_cap", "hw_thermal"]
-    assert fast.energy_j is not None and fast.energy_j > 0
+    assert fast.energy_j is not None and fast.energy_j > 0 and fast.energy_j.is_integer()
     assert (fast.sm_activity_pct, fast.sm_occupancy_pct, fast.tensor_activity_pct) == (82, 42, 32)
     assert (fast.dram_activity_pct, fast.fp32_activity_pct) == (52, 12)
 
@@ -65,8 +65,8 @@ def test_counters_become_rates_even_when_the_driver_is_slow(start: Start, fake: 
     assert fast is not None
     assert fast.nvlink_tx_bps == pytest.approx(18 * 3000 * 1024, rel=0.01)
     assert fast.nvlink_rx_bps == pytest.approx(18 * 6000 * 1024, rel=0.01)
-    assert fast.pcie_tx_bps == pytest.approx(9e6, rel=0.001)
-    assert fast.pcie_rx_bps == pytest.approx(15e6, rel=0.001)
+    assert fast.pcie_tx_bps == pytest.approx(9e6, rel=0.005)
+    assert fast.pcie_rx_bps == pytest.approx(15e6, rel=0.005)
     assert fast.throttle_pct is not None
     assert fast.throttle_pct["power_cap"] == pytest.approx(25.0, abs=0.1)
     assert fast.throttle_pct["hw_thermal"] == 0.0
@@ -84,7 +84,7 @@ def test_gpm_fills_in_the_rates_that_no_counter_gives(start: Start, fake: FakeNv
     fake.set("gpus 1", "field 0 197 3", "field 0 198 3")
     agent = start()
     sample = agent.gpu(0, lambda g: g.fast is not None and g.fast.pcie_tx_bps is not None)
-    assert sample.fast is not None and sample.fast.pcie_tx_bps == pytest.approx(100 * 1048576, rel=0.001)
+    assert sample.fast is not None and sample.fast.pcie_tx_bps == pytest.approx(100 * 1048576, rel=0.005)
 
 
 def test_activity_is_there_at_the_second_tick(start: Start) -> None:

@@ -15,9 +15,15 @@ class Background(object):
     while it is blocked, no second one is started.
     """
 
-    def __init__(self, call: "Callable[[], object]", name: str) -> None:
+    def __init__(self, call: "Callable[[], object]", name: str, lasting: bool = False) -> None:
+        """Create it; no thread runs yet.
+
+        `lasting`: keep the thread for the next call, which is cheaper for a call at every tick.
+        """
         self._call = call
         self._name = name
+        self._lasting = lasting
+        self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
         self._answer: object = None
         self._answered = threading.Event()
@@ -29,9 +35,11 @@ class Background(object):
             return False
         self._running = True
         self._answered.clear()
-        self._thread = threading.Thread(target=self._run, name=self._name)
-        self._thread.daemon = True
-        self._thread.start()
+        self._wanted.set()
+        if self._thread is None or not self._lasting:
+            self._thread = threading.Thread(target=self._run, name=self._name)
+            self._thread.daemon = True
+            self._thread.start()
         return True
 
     def wait(self, deadline: float) -> bool:
@@ -46,13 +54,18 @@ class Background(object):
         return self._answer if self._answered.is_set() else None
 
     def _run(self) -> None:
-        try:
-            self._answer = self._call()
-        except OSError:
-            self._answer = None
-        finally:
-            self._running = False
-            self._answered.set()
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            try:
+                self._answer = self._call()
+            except OSError:
+                self._answer = None
+            finally:
+                self._running = False
+                self._answered.set()
+            if not self._lasting:
+                return
 
 
 class Round(object):

@@ -6,8 +6,8 @@ _COUNTER_MARGIN = 1 << 48
 
 
 def short(value: float) -> float:
-    """Return a measured value with four significant digits (error at most 0.05 %)."""
-    return float("%.4g" % value)
+    """Return a measured value with three significant digits (error at most 0.5 %)."""
+    return float("%.3g" % value)
 
 
 class Rate(object):

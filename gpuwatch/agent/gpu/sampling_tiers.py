@@ -125,7 +125,7 @@ class FastTier(object):
         for reason in field_values.THROTTLE:
             share = self._rate("throttle_pct." + reason, read)
             if share is not None:
-                throttle[reason] = round(min(100.0, share), 3)
+                throttle[reason] = round(min(100.0, share), 1)
         if throttle:
             found["throttle_pct"] = throttle
         for name in ("pcie_rx_bps", "pcie_tx_bps", "nvlink_rx_bps", "nvlink_tx_bps"):

@@ -36,7 +36,7 @@ class HostReader(object):
         self._proc = proc
         self._times: list[int] | None = None
         self._nics = NicReader(sys, monotonic)
-        self._ports = Background(PortReader(sys, monotonic).read, "infiniband")
+        self._ports = Background(PortReader(sys, monotonic).read, "infiniband", lasting=True)
         self._disks = DiskReader(proc)
         self._disks_due = monotonic()
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 MAX_NICS = 64
 SPEED_EVERY_S = 30.0
-"""Seconds between readings of the speed, which takes the kernel's network lock."""
+"""Seconds between readings of an interface's nature and speed; the speed takes the kernel's network lock."""
+FAILURES_EVERY_S = 5.0
+"""Seconds between readings of errors and dropped packets."""
 
 _PLUMBING = re.compile(
     r"(veth|docker|br-|virbr|cni|flannel|cali|cilium|lxc|ifb|dummy|tunl|sit|gre|vxlan|nodelocal|kube)"
@@ -30,18 +32,27 @@ class NicReader(object):
     def __init__(self, sys: str = "/sys", monotonic: "Callable[[], float]" = time.monotonic) -> None:
         self._root = os.path.join(sys, "class/net")
         self._monotonic = monotonic
+        self._found: list[str] = []
+        self._chosen: list[str] = []
+        self._chosen_at = 0.0
         self._counters: dict[str, tuple[float, int | None, int | None]] = {}
+        self._failures: dict[str, tuple[float, int | None, int | None]] = {}
+        """Interface -> when they were read, its errors, its drops."""
         self._speeds: dict[str, tuple[float, str | None, float | None]] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
         """Return one dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
-        found = [name for name in names(self._root) if os.path.isdir(os.path.join(self._root, name))]
-        if not found:
-            return None
-        chosen = self._worth_showing([name for name in found if name != "lo"])
-        self._counters = {name: self._counters[name] for name in chosen if name in self._counters}
-        self._speeds = {name: self._speeds[name] for name in chosen if name in self._speeds}
-        return [self._nic(name) for name in chosen]
+        found, now = names(self._root), self._monotonic()
+        if found != self._found or now - self._chosen_at >= SPEED_EVERY_S:
+            self._found, self._chosen_at = found, now
+            folders = [name for name in found if os.path.isdir(os.path.join(self._root, name))]
+            self._chosen = self._worth_showing([name for name in folders if name != "lo"])
+            for known in (self._counters, self._failures, self._speeds):
+                for name in set(known).difference(self._chosen):
+                    del known[name]
+            if not folders:
+                self._found = []
+        return [self._nic(name) for name in self._chosen] if self._found else None
 
     def _worth_showing(self, found: "list[str]") -> "list[str]":
         """Return the names of the physical network cards among the interfaces `found`.
@@ -61,25 +72,37 @@ class NicReader(object):
 
     def _nic(self, name: str) -> "dict[str, object]":
         folder = os.path.join(self._root, name)
-        count = {
-            key: read_int(os.path.join(folder, "statistics", key))
-            for key in ("rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
-        }
+        received, sent = (
+            read_int(os.path.join(folder, "statistics", key)) for key in ("rx_bytes", "tx_bytes")
+        )
         now = self._monotonic()
         before = self._counters.get(name)
-        self._counters[name] = (now, count["rx_bytes"], count["tx_bytes"])
+        self._counters[name] = (now, received, sent)
+        errors, drops = self._failures_of(name, now)
         state = read_text(os.path.join(folder, "operstate"), 64)
         facts: dict[str, object] = {
             "name": name,
             "state": state,
             "speed_bps": self._speed(name, state, now),
-            "errors": _total(count["rx_errors"], count["tx_errors"]),
-            "drops": _total(count["rx_dropped"], count["tx_dropped"]),
+            "errors": errors,
+            "drops": drops,
         }
         if before is not None:
-            facts["rx_bps"] = rate(before[1], count["rx_bytes"], now - before[0])
-            facts["tx_bps"] = rate(before[2], count["tx_bytes"], now - before[0])
+            facts["rx_bps"] = rate(before[1], received, now - before[0])
+            facts["tx_bps"] = rate(before[2], sent, now - before[0])
         return {key: value for key, value in facts.items() if value is not None}
+
+    def _failures_of(self, name: str, now: float) -> "tuple[int | None, int | None]":
+        """Return an interface's errors and dropped packets, which are read again after FAILURES_EVERY_S."""
+        known = self._failures.get(name)
+        if known is None or now - known[0] >= FAILURES_EVERY_S:
+            folder = os.path.join(self._root, name, "statistics")
+            errors, drops = (
+                _total(*(read_int(os.path.join(folder, side + what)) for side in ("rx_", "tx_")))
+                for what in ("errors", "dropped")
+            )
+            known = self._failures[name] = (now, errors, drops)
+        return known[1:]
 
     def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
         """Return an interface's speed in bytes/s, which is read again after SPEED_EVERY_S.
@@ -95,13 +118,13 @@ class NicReader(object):
 
 
 def rate(before: "int | None", after: "int | None", seconds: float) -> "float | None":
-    """Return the rate per second between two counter values, with four significant digits.
+    """Return the rate per second between two counter values, with three significant digits.
 
     None if the counter was reset or is unknown.
     """
     if before is None or after is None or after < before or seconds <= 0:
         return None
-    return float("%.4g" % ((after - before) / seconds))
+    return float("%.3g" % ((after - before) / seconds))
 
 
 def _total(*counts: "int | None") -> "int | None":

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .queries.kernel_lines import KernelLines
 
 BEAT_S = 0.5
+QUIET_BEAT_S = 2.0
+"""Interval of heartbeats (seconds) while there is nothing to read; below the agent's limits on silence."""
 LIST_S = 2.0
 """Shortest interval of file lists in seconds; if only counts changed, `COUNTS_S`."""
 COUNTS_S = 5.0
@@ -61,6 +63,8 @@ class Reporter(object):
         self._ruleset = ruleset
         self._bad_rules = bad_rules
         self._beat_due = 0.0
+        self._beat: dict[str, int] = {}
+        self._beat_at = 0.0
         self._list_due = 0.0
         self._listed: list[dict[str, Any]] | None = None
         self._complete = False
@@ -116,10 +120,11 @@ class Reporter(object):
             "source": "agent", "title": "logs: " + title, "detail": detail[:500],
         })  # fmt: skip
 
-    def report(self, complete: bool, found: "dict[str, Any]") -> None:
+    def report(self, complete: bool, found: "dict[str, Any]", busy: bool) -> None:
         """Send heartbeat, positions, notices and the file list, each when due.
 
-        `complete`: every known file is in the list; `found`: further keys of the list.
+        `complete`: every known file is in the list; `found`: further keys of the list; `busy`: there is more
+        to read.
         """
         if (complete, found) != (self._complete, self._found):
             self._complete, self._found, self._listed, self._list_due = complete, found, None, 0.0
@@ -128,7 +133,10 @@ class Reporter(object):
             self._beat_due = now + BEAT_S
             for entry in self._catalog.entries.values():
                 self.place(entry)
-            self._outbox.put("B", {"next_id": self._numbers.next, "records": self._kernel.size})
+            beat = {"next_id": self._numbers.next, "records": self._kernel.size}
+            if busy or beat != self._beat or now >= self._beat_at + QUIET_BEAT_S:
+                self._beat, self._beat_at = beat, now
+                self._outbox.put("B", beat)
             notices = self._notices()
             if notices != self._noticed:
                 self._noticed = notices

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, Callable
 
-_POLL_S = 0.5
+_POLL_S = 1.0
 FULL_BYTES = 2 << 20
 """Received bytes that were not taken yet, at which reading from the reader stops."""
 MAX_HANGING = 3

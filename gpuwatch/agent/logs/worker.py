@@ -37,6 +37,8 @@ TICK_S = 1.0
 PATIENCE_S = 3.0
 """Seconds that the backlog waits for the first process list, which gives the files' writers."""
 MAX_MESSAGE = 16 << 20
+IDLE_POLLS = 4
+"""Polls that are left out while no file is followed."""
 
 
 def run(config: "dict[str, Any]", stdin: "BinaryIO", stdout: "BinaryIO") -> int:
@@ -111,7 +113,7 @@ class Worker(object):
             self._report_progress()
             complete = self._settled and not self._introduced_by
             misses = {"misses": self._finder.misses} if self._finder.misses else {}
-            self._reporter.report(complete, dict(self._discovery.facts(), **misses))
+            self._reporter.report(complete, dict(self._discovery.facts(), **misses), busy)
             self._outbox.flush()
 
     @property
@@ -127,7 +129,7 @@ class Worker(object):
     def _wait(self, seconds: float) -> None:
         reading = [self._requests.fileno()] + self._server.descriptors()
         writing = [self._outbox] if self._outbox.waiting else []
-        select.select(reading, writing, [], max(0.0, min(seconds, self._poll_s)))
+        select.select(reading, writing, [], max(0.0, min(seconds, self._poll_s * IDLE_POLLS)))
 
     # ----------------------------------------------------------------- requests
 
@@ -173,7 +175,7 @@ class Worker(object):
         """Read new data of the followed files; return True if there is more."""
         now = time.monotonic()
         if now >= self._poll_due:
-            self._poll_due = now + self._poll_s
+            self._poll_due = now + self._poll_s * (1 if self._catalog.entries else IDLE_POLLS)
             self._turns.begin_round(now)
             self._reporter.send(self._kernel.quiet(time.time()))
             self._reporter.send(self._checkpoints.again(time.monotonic()))
