@@ -62,6 +62,9 @@ class ProcessStack(FramePart, frozen=True):
     python: Many[PythonThread] = []
     why: Text | None = None
     """Why there are no Python stacks."""
+    writes: Text | None = None
+    """The file, no log, that it wrote between the two readings, and how much; None: none, or unknown."""
+    written_bytes: Count = 0
 
 
 class Stacks(FramePart, frozen=True):

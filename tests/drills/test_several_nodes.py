@@ -44,6 +44,15 @@ if os.environ["RANK"] == "2":
     line("SAID")
     time.sleep(3600)
 wait_for_the_others()""".replace("SAID", SAID)
+WRITES = """do
+def wait_for_the_others():
+    time.sleep(3600)
+if os.environ["RANK"] == "2":
+    with open(sys.argv[1] + ".pt", "wb", 0) as out:
+        while True:
+            out.write(bytes(1 << 14))
+            time.sleep(0.02)
+wait_for_the_others()"""
 LIMIT = f"do\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_FILES}, {FEW_FILES}))"
 
 
@@ -137,21 +146,29 @@ def test_no_end_of_a_rank_that_saves_is_offered(
         assert possible_actions(structs.replace(target, pausing=()), session.fleet)
 
 
-def test_a_rank_that_evaluates_inside_of_its_main_is_no_culprit(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("order", "said"), [(EVALUATES, SAID), pytest.param(WRITES, "rank2.pt (", marks=pytest.mark.long)]
+)
+def test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit(
+    cluster: Cluster,
+    session: Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+    said: str,
 ) -> None:
-    """No name of a function shows it, and it uses no CPU; its last line does."""
+    """No name of a function shows it, and it uses hardly any CPU; its last line or its file does."""
     py_spy()
     monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 4.0)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
     with job(cluster, session, tmp_path / "job", "evaluates", nodes=BOTH) as run:
         run.until(lambda: all(run.steps(rank) for rank in range(4)))
         for rank in range(4):
-            run.order(rank, EVALUATES)
+            run.order(rank, order)
         run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
         (incident,) = run.incidents()
         assert (incident.code, incident.rank, incident.confidence) == ("job.hang", 2, "low")
-        assert SAID in incident.headline
+        assert said in incident.headline
         check = incident.hang_check
         assert check is not None
         assert check.pausing == (2,)

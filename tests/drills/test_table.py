@@ -41,7 +41,7 @@ FAULTS: Mapping[str, Fault] = {
         "a hang without a history",
         (
             several.test_a_hang_within_the_first_minute_names_the_rank_by_its_stack,
-            several.test_a_rank_that_evaluates_inside_of_its_main_is_no_culprit,
+            several.test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit,
         ),
     ),
     "E": Fault("an event before a job", (several.test_what_befell_a_node_before_a_job_is_not_of_it,)),
@@ -62,7 +62,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "L": Fault(
         "what is wrong without an error",
-        (numbers.test_a_loss_that_rises_is_reported, starts.test_one_rank_beside_idle_gpus_is_reported),
+        (
+            numbers.test_a_loss_that_rises_is_reported,
+            starts.test_one_rank_beside_idle_gpus_is_reported,
+            numbers.test_a_job_that_was_slow_from_its_start_is_reported_by_a_limit,
+        ),
     ),
     "M": Fault(
         "ranks in lines",

@@ -12,6 +12,7 @@ import time
 
 from ..base.background import TimedCalls
 from ..base.procfs import clean, names, read_bytes, read_text
+from ..logs.discovery.written_files import growing, positions
 from .debug_socket import own_stacks
 from .pyspy import python_stacks
 from .syscalls import SYSCALLS
@@ -52,6 +53,7 @@ def stacks(request: "dict[str, Any]", proc: str = "/proc", uploaded: "str | None
     tool = request.get("py_spy", "")
     all_s = min(ALL_STACKS_TIMEOUT_S, request.get("seconds") or ALL_STACKS_TIMEOUT_S)
     before = {pid: threads(proc, pid) for pid in pids}
+    written = {pid: positions(proc, pid) for pid in pids}
     began = time.monotonic()
     programs = find_py_spy(proc, pids, str(tool), uploaded) if tool is not None else {}
     python: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
@@ -71,7 +73,9 @@ def stacks(request: "dict[str, Any]", proc: str = "/proc", uploaded: "str | None
     for pid in pids:
         after = threads(proc, pid)
         if after:
-            rows.append(_process(proc, pid, before[pid], after, seconds, python[pid]))
+            row = _process(proc, pid, before[pid], after, seconds, python[pid])
+            row.update(growing(written[pid], positions(proc, pid)))
+            rows.append(row)
     _shorten(rows)
     absent = tool is not None and any(pid not in programs and not python[pid][0] for pid in pids)
     return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}

@@ -107,8 +107,8 @@ class HangReport(Struct, frozen=True):
     """The verdicts on the dumps; None: no dumps were requested, or they are still being judged."""
     do: tuple[tuple[str, str], ...] = ()
     """Next steps: description and command to copy; least disruptive first."""
-    doing: Mapping[int, str] = {}
-    """Rank -> its last line, for ranks that pause by it."""
+    paused: frozenset[int] = frozenset()
+    """The ranks that pause by their last lines, or by the files that they write."""
 
     @property
     def answered(self) -> bool:
@@ -118,12 +118,12 @@ class HangReport(Struct, frozen=True):
 
     @property
     def pausing(self) -> tuple[int, ...]:
-        """Return the ranks that the verdict names and that pause, by their stacks or last lines, sorted."""
+        """Return the ranks that the verdict names and that pause, by stacks, last lines or files, sorted."""
         stated = self.verdict
         if stated is None:
             return ()
-        by_lines = {rank for rank in stated.culprits if rank in self.doing}
-        return tuple(sorted({*pausing_ranks(self.jobs, stated.job, stated.culprits), *by_lines}))
+        named = self.paused.intersection(stated.culprits)
+        return tuple(sorted({*pausing_ranks(self.jobs, stated.job, stated.culprits), *named}))
 
     @property
     def named_ranks(self) -> tuple[str | None, tuple[int, ...]] | None:
@@ -176,10 +176,13 @@ def analyze(
     return HangReport(verdict, jobs, tuple(ras), stated, ras_trouble, flight)
 
 
-def with_last_lines(received: HangReport, doing: Mapping[int, str]) -> HangReport:
-    """Return the report with the ranks that pause by their last lines. `doing`: rank -> its last line."""
-    verdict = None if received.verdict is None else with_pause(received.verdict, doing)
-    return replace(received, verdict=verdict, doing=doing)
+def with_pauses(received: HangReport, doing: Mapping[int, str], writing: Mapping[int, str]) -> HangReport:
+    """Return the report with the ranks that pause.
+
+    `doing`: rank -> its last line that announces it. `writing`: rank -> the file that it writes.
+    """
+    verdict = None if received.verdict is None else with_pause(received.verdict, doing, writing)
+    return replace(received, verdict=verdict, paused=frozenset({*doing, *writing}))
 
 
 def judge_jobs(

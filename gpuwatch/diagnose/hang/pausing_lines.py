@@ -1,4 +1,4 @@
-"""Last log lines by which a rank saves, evaluates or prepares something that the others wait for. Pure.
+"""Last log lines and written files by which a rank does something that the others wait for. Pure.
 
 Example: rank 0 logs `evaluating on rank 0` and sleeps in `main`, rank 1 waits in all_reduce. No function name
 shows the evaluation; the last line does, and the rank will go on by itself.
@@ -59,18 +59,32 @@ def pausing_by_lines(files: Iterable[tuple[Sequence[int], Sequence[str]]]) -> di
     return found
 
 
-def with_pause(stated: Verdict, doing: Mapping[int, str]) -> Verdict:
-    """Return the verdict; if all its culprits pause by their last lines, it says so with low confidence."""
-    if not stated.wrong or not stated.culprits or any(rank not in doing for rank in stated.culprits):
+def with_pause(stated: Verdict, doing: Mapping[int, str], writing: Mapping[int, str]) -> Verdict:
+    """Return the verdict; if all its culprits pause, it says so with low confidence.
+
+    Args:
+        stated: The verdict.
+        doing: Rank -> the last line by which it announced a pause.
+        writing: Rank -> the file that it writes, and how much in how long.
+    """
+    if (
+        not stated.wrong
+        or not stated.culprits
+        or any(r not in doing and r not in writing for r in stated.culprits)
+    ):
         return stated
-    line = doing[stated.culprits[0]]
-    what, also = f'at "{line}" by its last line', f"{stated.source}: {stated.sentence}"
+    first = stated.culprits[0]
+    if first in writing:
+        what, more = f"writing {writing[first]}", f"it writes {writing[first]}"
+    else:
+        what, more = f'at "{doing[first]}" by its last line', f"its last line: {doing[first]}"
     lead = _LEAD.search(stated.sentence)
     rest = stated.sentence.partition(", while ")[2]
-    sentence = f"{stated.sentence}; its last line: {line}"
+    sentence = f"{stated.sentence}; {more}"
     if lead is not None:
         sentence = f"{lead.group(0)}{what}" + (f", while {rest}" if rest else "")
     settle = ("its next lines: an evaluation or a checkpoint ends by itself", *stated.settle)
+    also = f"{stated.source}: {stated.sentence}"
     return replace(
         stated, sentence=sentence, confidence="low", evidence=(also, *stated.evidence), settle=settle
     )

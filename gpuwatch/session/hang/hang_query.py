@@ -9,7 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from gpuwatch.clock import SYSTEM, SessionClock
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze, with_last_lines
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze, with_pauses
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
@@ -19,7 +19,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import plural, size_text
 from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import Key, RankTarget
 from gpuwatch.session.hang.node_requests import NodeRequests
@@ -182,9 +182,18 @@ class HangQuery:
         if dumps is not None:
             dumps = outlived(dumps, self._stepped(fleet))
         hang_check = analyze(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
-        if self._lines is not None:
-            hang_check = with_last_lines(hang_check, self._lines.doing)
+        doing = {} if self._lines is None else self._lines.doing
+        hang_check = with_pauses(hang_check, doing, self._writing(hang_check))
         return advised(hang_check, fleet)
+
+    def _writing(self, hang_check: HangReport) -> dict[int, str]:
+        """Return rank -> the file that it writes and by how much that grew, for the job of the verdict."""
+        job = None if hang_check.verdict is None else hang_check.verdict.job
+        return {
+            each.rank: f"{each.stack.writes} ({size_text(each.stack.written_bytes)} between two readings)"
+            for each in self.stacks.values()
+            if each.stack is not None and each.stack.writes and job in (None, each.job)
+        }
 
     def _listed(
         self, host: str | None, pid: int | None, addresses: Mapping[str, str], answering: Sequence[str]

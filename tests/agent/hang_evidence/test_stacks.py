@@ -18,7 +18,9 @@ from gpuwatch.wire import ProcessStack, Stacks
 
 PROGRAMS = {
     "asleep": "import time; print(1, flush=True); time.sleep(600)",
-    "spinning": "import time; print(1, flush=True)\nwhile True: sum(range(100_000)), time.sleep(0.01)",
+    "spinning": "import sys, time\n"
+    "out, log = [open(sys.argv[1] + end, 'wb', 0) for end in ('', '.log')]; print(1, flush=True)\n"
+    "while True: sum(range(100_000)), out.write(bytes(1 << 15)), log.write(bytes(1 << 15)), time.sleep(0.01)",
     "feeding": "import subprocess, sys, time; "
     "worker = [sys.executable, '-c', 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)']; "
     "ends = subprocess.Popen('true'); child = subprocess.Popen(worker, stdin=subprocess.DEVNULL); "
@@ -30,10 +32,13 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[dict[str, int]]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
     """Processes that do one thing each; their pids."""
+    written = str(tmp_path_factory.mktemp("out") / "model.pt")
     started = {
-        name: subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        name: subprocess.Popen(
+            [sys.executable, "-c", code, written], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         for name, code in PROGRAMS.items()
     }
     for process in started.values():
@@ -54,6 +59,8 @@ def reported(pids: list[int], **more: object) -> dict[int, ProcessStack]:
 def test_the_kernel_tells_what_a_process_does(running: dict[str, int]) -> None:
     found = reported(list(running.values()), py_spy=None)
     asleep, spinning, locked = (found[running[name]] for name in ("asleep", "spinning", "locked"))
+    assert Path(spinning.writes or "").name == "model.pt"
+    assert (asleep.writes, locked.writes) == (None, None)
     main = {each.pid: each.threads[0] for each in found.values()}
     assert main[asleep.pid].tid == asleep.pid
     assert "nanosleep" in f"{main[asleep.pid].syscall} {main[asleep.pid].wchan}"
