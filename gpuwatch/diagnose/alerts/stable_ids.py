@@ -48,6 +48,7 @@ class LastingIds:
         the next number. The hang check is the newest of all earlier incidents whose alerts it contains.
         """
         taken: set[str] = set()
+        earlier = {name for name, _ in self._incidents.values()}
         numbers: dict[str, tuple[str, int]] = {}
         kept = []
         for incident in found:
@@ -60,7 +61,9 @@ class LastingIds:
                 name, number = max(votes, key=lambda each: (votes[each], -each[1]))
             else:
                 self._last_number += 1
-                name, number = incident.id, self._last_number
+                number = self._last_number
+                used = incident.id in taken or incident.id in earlier
+                name = f"{incident.id}-{number}" if used else incident.id
             taken.add(name)
             numbers.update((alert.id, (name, number)) for alert in incident.alerts)
             reported = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.alerts.stable_ids import LastingIds
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.wire.progress import PastStep
 from tests.diagnose.incidents.alert_cluster import Cluster
 
@@ -54,3 +57,23 @@ def test_the_ranks_of_a_slower_launcher_end_in_the_attempt_in_which_they_lost_th
     first, *_ = sorted(cluster.book.incidents, key=lambda each: each.first)
     assert first.rank == 1
     assert 9 not in {each.rank for each in cluster.book.incidents}
+
+
+def test_an_incident_that_splits_leaves_its_id_to_one_part() -> None:
+    """A closing is of an id: the failure of the last attempt was closed with that of the first one."""
+    ids = LastingIds()
+    failed, killed = (
+        Alert(code, code, "critical", "", "", (Proof("line", "", 1.0, file=code),)) for code in ("b", "a")
+    )
+
+    def named(*groups: tuple[Alert, ...]) -> list[str]:
+        incidents = [
+            Incident("4711-1", 0, "", one[0].code, "critical", 1.0, 1.0, alerts=one) for one in groups
+        ]
+        return [each.id for each in ids.name_incidents(incidents)]
+
+    assert named((failed,)) == ["4711-1"]
+    assert named((killed, failed)) == ["4711-1"]
+    first, second = named((killed,), (failed,))
+    assert first != second
+    assert "4711-1" in (first, second)
