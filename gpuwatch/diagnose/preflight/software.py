@@ -113,17 +113,17 @@ def torch_fits(case: PreflightData) -> Check:
     if not known:
         return skipped(id_, NO_RANK)
     old = [rank for rank, torch in known if (found := TORCH.match(torch)) and int(found[1]) < FSDP_TORCH]
-    unfit = [
-        f"{rank.name} on {rank.node}: torch {torch}, driver for CUDA {driver}"
+    unfit = {
+        f"{rank.name} on {rank.node}: torch {torch}, driver for CUDA {driver}": rank.node
         for rank, torch in known
         if (found := TORCH.match(torch))
         and found[2]
         and (driver := cuda.get(rank.node))
         and driver.partition(".")[0].isdecimal()
         and int(found[2]) > int(driver.partition(".")[0])
-    ]
+    }
     if unfit:
-        nodes = tuple(dict.fromkeys(rank.node for rank, _ in known))
+        nodes = tuple(dict.fromkeys(unfit.values()))
         remedy = "Install a newer driver, or a torch that was built for an older CUDA."
         return Check(id_, "FAIL", listed(unfit), nodes, remedy)
     if old:

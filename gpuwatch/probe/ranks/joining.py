@@ -88,7 +88,6 @@ def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callab
 
     Raises:
         CannotJoinError: with the reason; absent ranks are named by number.
-        StoreLostError, RuntimeError: over gloo, the store was lost after all ranks had arrived.
     """
     address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
 
@@ -116,7 +115,10 @@ def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callab
         raise CannotJoinError(late if slot.rank not in absent else f"too late: {late}")
     if prepare.backend == "nccl":
         return _nccl_member(torch, prepare, slot, store, new_store)
-    return _gloo_member(torch, prepare, slot, store, new_store)
+    try:
+        return _gloo_member(torch, prepare, slot, store, new_store)
+    except words.TORCH_ERRORS as error:
+        raise CannotJoinError(f"the store was lost: {words.first_line(error)}") from error
 
 
 def _nccl_member(

@@ -153,10 +153,15 @@ def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]
     """Return the artifacts of a folder (links excluded), and (path, reason) of those that are left out.
 
     Raises:
-        OSError: the status of a file cannot be read. A folder that cannot be read is passed over.
+        OSError: the status of a file cannot be read.
     """
-    files = []
-    for parent, folders, names in os.walk(folder):  # follows no link
+    files: list[tuple[str, int]] = []
+    unread: list[tuple[str, str]] = []
+
+    def note(error: OSError) -> None:
+        unread.append((os.path.relpath(error.filename, folder), reason(error)))
+
+    for parent, folders, names in os.walk(folder, onerror=note):  # follows no link
         folders.sort()
         for name in sorted(names):
             path = Path(parent, name)
@@ -167,7 +172,9 @@ def folder_artifacts(folder: Path) -> tuple[list[Artifact], list[tuple[str, str]
         if len(files) > MAX_WALKED_FILES:
             chosen, left_out = chosen_artifacts(files)
             return chosen, [
+                *unread,
                 *left_out,
                 (".", f"more than {MAX_WALKED_FILES:,} files: the others were not read"),
             ]
-    return chosen_artifacts(files)
+    chosen, left_out = chosen_artifacts(files)
+    return chosen, [*unread, *left_out]

@@ -268,6 +268,22 @@ def test_torch_fits_the_driver_and_has_fsdp(torch: str, driver: str | None, stat
     assert cluster.check({})["versions.torch_cuda"].status == "SKIP"
 
 
+def test_only_nodes_whose_driver_is_too_old_for_their_torch_fail() -> None:
+    cluster = Cluster(2)
+    for name, cuda in (("gpu-001", "12.8"), ("gpu-002", "13.0")):
+        hello = wire.Hello(
+            t=EPOCH, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0, gpus=[info(0)], cuda=cuda
+        )
+        cluster.report(name, hello)
+    cluster.ranks(world=16)
+    reported = {
+        name: wire.NodeSettings(ranks=[wire.RankSettings(pid=50, rank=8 * index, torch="2.9.0+cu130")])
+        for index, name in enumerate(("gpu-001", "gpu-002"))
+    }
+    check = cluster.check(reported)["versions.torch_cuda"]
+    assert (check.status, check.nodes) == ("FAIL", ("gpu-001",))
+
+
 @pytest.mark.parametrize(("slow_s", "status"), [(0.31, "PASS"), (0.40, "WARN")])
 def test_the_step_times_of_the_ranks_are_compared(slow_s: float, status: str) -> None:
     """Document 004, line 765: is the load balanced?"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from gpuwatch.probe.orchestration.planning.assignment import assign_slots
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
@@ -53,6 +54,8 @@ def test_the_faster_of_two_networks() -> None:
     choice = choose(inventories)
     assert choice.words == "ib0 (10.9.0.0/24)"
     assert choice.slowest_bps == 5e10
+    unknown = [structs.replace(each, speed_bps=0.0) for each in choice.of.values()]
+    assert structs.replace(choice, of=dict(zip("ab", unknown, strict=True))).slowest_bps is None
 
 
 def test_one_machine_talks_over_loopback() -> None:

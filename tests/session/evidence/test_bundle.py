@@ -240,3 +240,4 @@ def test_links_of_a_folder_are_not_walked_for_artifacts(
     chosen, left_out = folder_artifacts(large)
     assert 3 < len(chosen) + len(left_out) <= 5
     assert left_out[-1][0] == "."
+    assert [path for path, _ in folder_artifacts(tmp_path / "gone")[1]] == ["."]

@@ -49,9 +49,9 @@ class AddressChoice(Struct, frozen=True):
 
     @property
     def slowest_bps(self) -> float | None:
-        """The speed of the slowest interface (bytes/s); None if any is unknown or there is none."""
+        """The speed of the slowest interface (bytes/s); None if any is unknown or none is above 0."""
         speeds = [each.speed_bps for each in self.of.values()]
-        return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
+        return None if None in speeds else min((speed for speed in speeds if speed), default=None)
 
 
 def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
