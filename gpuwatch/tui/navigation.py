@@ -90,7 +90,7 @@ class Navigation(App[None]):
         raise NotImplementedError
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
-        """Open the screen of a node, with the cursor on the GPU with this UUID."""
+        """Open the screen of a node over the fleet screen, the cursor on this GPU (UUID) or the first."""
         from gpuwatch.tui.node.screen import NodeScreen
 
         self.action_fleet()

@@ -28,7 +28,8 @@ def no_gpu() -> "dict[str, Any]":
 def of_init(code: int, on_bus: "int | None") -> "dict[str, Any]":
     """Return the notice that states why nvmlInit failed.
 
-    `on_bus`: number of NVIDIA display devices on the PCI bus; None: unknown.
+    Without a driver and a device on the bus it is `no_gpu`. `on_bus`: number of NVIDIA display devices on the
+    PCI bus; None: unknown.
     """
     if code == nvml_codes.MISMATCH:
         return _notice(
@@ -83,9 +84,10 @@ def starting(call: str, late: bool = False) -> "dict[str, Any]":
 def fewer_than_on_bus(
     found: int, on_bus: "int | None", hidden: "bool | None" = None
 ) -> "dict[str, Any] | None":
-    """Return the notice that NVML lists fewer GPUs than the PCI bus has; None if it does not, or lists none.
+    """Return the notice that NVML lists fewer GPUs than the PCI bus has.
 
-    In a container this may be intended. `hidden`: whether this is one; None: find out.
+    None if it does not, lists none, or the bus is unknown. In a container this may be intended. `hidden`:
+    whether this is one; None: find out.
     """
     if on_bus is None or not found or found >= on_bus:
         return None

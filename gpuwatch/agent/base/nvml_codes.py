@@ -19,7 +19,7 @@ NEVER = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, 25, 26)
 """Not supported, unknown function, argument version mismatch, deprecated: not called again this session."""
 
 NOTHING = (OK, 6, TIMEOUT, 21, 27)
-"""Success without data, not found, timeout, no data, not ready: no sample this time."""
+"""Success, not found, timeout, no data, not ready: none is a reason to report a field as missing."""
 
 LOST = (14, GPU_IS_LOST, 16, GPU_NOT_FOUND)
 """Corrupted infoROM, GPU lost, reset required, GPU not found: the GPU counts as lost until it responds."""
@@ -54,5 +54,5 @@ class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a 
 
 
 def words(code: int) -> str:
-    """Return a short text for an NVML return code that stops a GPU or a node."""
+    """Return a short text for an NVML return code: `NVML error N` for codes that stop no GPU or node."""
     return WORDS.get(code, "NVML error {}".format(code))

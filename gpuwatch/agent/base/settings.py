@@ -33,7 +33,7 @@ class Settings(object):
         self.probe_s = seconds("probe_s", 5.0)
         """Seconds between checks whether a lost GPU is back."""
         self.retry_s = seconds("retry_s", 30.0)
-        """Seconds between restarts of a failed driver, and between counts of a running driver's GPUs."""
+        """Seconds between tries to start a failed driver, and between counts of a running driver's GPUs."""
         self.stuck_s = seconds("stuck_s", 3.0)
         """Seconds after which a call is reported as stuck; slow drivers take up to two."""
         self.cold_s = seconds("cold_s", 20.0)

@@ -54,7 +54,7 @@ class Driver(object):
         self.round = 0
         """Incremented when `listed` changes; each GPU then re-identifies itself."""
         self.opened = False
-        """True once init has returned, with any result."""
+        """True once init has failed, or has succeeded and the GPUs are listed."""
         self.notice: dict[str, Any] | None = None
         self.version: str | None = None
         self.cuda: str | None = None
@@ -87,7 +87,10 @@ class Driver(object):
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self) -> "dict[int, dict[str, Any]]":
-        """Return index -> facts from the driver's files, for GPUs that have never answered NVML."""
+        """Return index -> facts from the driver's files, for GPUs that have never answered NVML.
+
+        Empty until the files are read.
+        """
         found = self._files.answer()
         if not isinstance(found, list):
             return {}
@@ -172,7 +175,10 @@ class Driver(object):
         return [GpuReader(index, self, self._ticker, self._events) for index in range(self.listed)]
 
     def _recheck_gpus(self) -> None:
-        """Handle added or removed GPUs: known ones identify themselves again, new ones get a reader."""
+        """Handle added or removed GPUs: known ones identify themselves again, new ones get a reader.
+
+        Sets or clears the notice by the result.
+        """
         code, count = self.nvml.call(self.slot, "nvmlDeviceGetCount")
         if code in nvml_codes.NODE:
             self._trouble(self.nvml.call(self.slot, "nvmlInitWithFlags", 0)[0] or code)

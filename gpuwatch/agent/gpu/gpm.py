@@ -50,7 +50,7 @@ class Gpm(object):
 
     @staticmethod
     def supported(asker: "NvmlCaller", handle: "Any") -> bool:
-        """Return True if the GPU supports GPM, and this user may read it."""
+        """Return True if NVML states that the GPU supports GPM; False also if the call fails."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
 

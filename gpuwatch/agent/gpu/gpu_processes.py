@@ -110,7 +110,7 @@ class GpuProcesses(object):
         return {pid: sm for pid, (_, sm) in newest.items()}
 
     def _filled(self, label: str, call: str, layout: "Any") -> "list[Any] | None":
-        """Return the entries of the list that an NVML call fills; None if the call does not exist."""
+        """Return the entries of the list that an NVML call fills; None: not supported; empty if it fails."""
         while True:
             count = ctypes.c_uint(self._room)
             entries = (layout * self._room)()

@@ -165,7 +165,10 @@ class GpuReader(Reader):
         return value
 
     def _is_due(self, tier: str, period: float, now: float) -> bool:
-        """Return True if a tier is due: the first time, then once per period, at an offset of this GPU."""
+        """Return True if a tier is due: the first time, then once per period, at an offset of this GPU.
+
+        If it is, it sets when the tier is due next.
+        """
         due = self._due[tier]
         if now < due - 0.01:
             return False

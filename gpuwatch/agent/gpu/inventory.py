@@ -33,10 +33,12 @@ def unidentified(host: str, index: int) -> "dict[str, Any]":
 
 
 def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]":
-    """Return the properties of a GPU as a dict with the keys of `wire.GpuInfo`.
+    """Return the properties of a GPU as a dict with the keys of `wire.GpuInfo`, without unknown ones.
+
+    The UUID may be missing too.
 
     Raises:
-        GpuLost: as `NvmlCaller.ask`, or when the GPU does not state its UUID.
+        GpuLost: as `NvmlCaller.ask`.
     """
 
     def ask(field: str, name: str, *args: "Any") -> "Any":
@@ -106,7 +108,7 @@ def _affinity_words() -> int:
 
 
 def _affinity(words: "Any") -> "str | None":
-    """Return CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`; None: no CPU."""
+    """Return CPU bit masks (64 each) in the kernel's list format: `0-31,64-95`; None: no CPU, or unknown."""
     if words is None:
         return None
     cpus = [i * 64 + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1]

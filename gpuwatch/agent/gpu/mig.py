@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def enabled(asker: "NvmlCaller", handle: "Any") -> "bool | None":
-    """Return True if MIG mode is on; None if the GPU has no MIG."""
+    """Return True if MIG mode is on; None if the GPU has no MIG, or does not state it."""
     mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
     return None if mode is None else bool(mode[0])
 

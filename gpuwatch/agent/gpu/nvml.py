@@ -185,7 +185,7 @@ def text(value: "Any") -> "str | None":
 
 
 def number(value: "Any") -> "int | None":
-    """Return a count; None for "blank" sentinels (near 2^63, or all ones) and negative numbers."""
+    """Return a count; None for None, "blank" sentinels (near 2^63, or all ones) and negative numbers."""
     if value is None or value < 0 or value >= _INT64_BLANK or value in _ALL_ONES:
         return None
     return int(value)

@@ -15,9 +15,9 @@ _UUID = re.compile(r"GPU-[0-9a-z]{8}(-[0-9a-z]{4}){3}-[0-9a-z]{12}$")
 
 
 def read(proc: str = "/proc") -> "list[dict[str, Any]]":
-    """Return one dict per GPU with `uuid`, `name` and `bus_id` where known, in bus order.
+    """Return one dict per GPU with `bus_id`, `name` and, if known, `uuid`, in bus order. May block.
 
-    The UUID of a GPU that the driver could not start consists of question marks. May block.
+    A GPU that the driver could not start has no known UUID. Excluded GPUs are left out.
     """
     root = os.path.join(proc, "driver/nvidia/gpus")
     found = [_facts(read_text(os.path.join(root, name, "information")) or "") for name in names(root)]
@@ -39,7 +39,7 @@ def _facts(text: str) -> "dict[str, Any]":
 def unmet(
     found: "list[dict[str, Any]]", met: "dict[int, str]", listed: int, hidden: "bool | None" = None
 ) -> "dict[int, dict[str, Any]]":
-    """Return index -> GPU of `found` that has not answered NVML, with the keys of `wire.GpuInfo`.
+    """Return index -> GPU of `found` that has a UUID and never answered NVML, with keys of `wire.GpuInfo`.
 
     NVML counts in bus order, so if both list as many GPUs, positions match; if a UUID from NVML (`met`, by
     index) contradicts that, the result is empty. GPUs that NVML does not list come after the others, except

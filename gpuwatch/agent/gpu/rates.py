@@ -20,7 +20,8 @@ class Rate(object):
     def advance(self, value: "float | None", at_us: int) -> "float | None":
         """Return the mean rate since the previous reading; None at first, after a reset, or without new time.
 
-        A 64-bit counter that wraps continues; any other decrease is a reset. `at_us`: microseconds.
+        None also without a value. A 64-bit counter that wraps continues; any other decrease is a reset.
+        `at_us`: microseconds.
         """
         before, before_us = self._value, self._at_us
         self._value, self._at_us = value, at_us

@@ -19,7 +19,7 @@ _GPU, _SWITCH = 0, 2
 def row(
     asker: "NvmlCaller", handle: "Any", links: int, peers: "dict[str, tuple[Any, str]]"
 ) -> "dict[str, str]":
-    """Return UUID -> topology code (NV18, PIX, ...) from one GPU to each of its peers.
+    """Return UUID -> topology code (NV18, PIX, ...; `?`: unknown) from one GPU to each of its peers.
 
     `peers`: UUID -> (handle, bus id).
 

@@ -37,7 +37,7 @@ def own_stacks(
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
     """Return pid -> (threads as `wire.PythonThread`, None), or ([], why), for processes with a debug socket.
 
-    All are queried at the same time.
+    All are queried at the same time. Left out: a process that names no socket, or whose files hang.
     """
     opened = TimedCalls(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
     found: dict[int, tuple[list[dict[str, Any]], str | None]] = {}
@@ -139,9 +139,9 @@ def _read(answer: bytes) -> "tuple[list[dict[str, Any]], str | None]":
 
 
 def _threads(text: str) -> "list[dict[str, Any]]":
-    """Return the threads (`wire.PythonThread`) in a text that faulthandler wrote.
+    """Return the threads (`wire.PythonThread`) in a text that faulthandler wrote, the main one first.
 
-    It lists the newest thread first, and at most 100.
+    Empty if the main thread is missing: faulthandler lists the newest thread first, and at most 100.
     """
     threads: list[dict[str, Any]] = []
     for line in text.splitlines():

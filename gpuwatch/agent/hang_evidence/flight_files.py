@@ -165,7 +165,10 @@ def _listed(
 
 
 def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "dict[str, Any]":
-    """Return the dumps with one prefix since the first of these processes began; older ones are counted."""
+    """Return the dumps with one prefix since the first of these processes began.
+
+    Older ones and those of other users are counted.
+    """
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
     parent, stem = os.path.split(seen_by(folder, prefix))

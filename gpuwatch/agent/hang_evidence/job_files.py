@@ -58,7 +58,10 @@ class _Listing:
         self._chars = 0
 
     def files_in(self, folder: str, owner: int) -> "tuple[list[dict[str, Any]], bool]":
-        """Return (the owner's files below a folder, whether a limit cut their list)."""
+        """Return (the owner's files below a folder whose path matches, whether a limit cut their list).
+
+        Hidden folders but `HIDDEN` are passed over.
+        """
         rows = []
         for parent, folders, names in os.walk(folder):
             folders[:] = sorted(each for each in folders if each[0] != "." or each in HIDDEN)

@@ -180,6 +180,7 @@ class RasConnection(object):
         """Send the last command; return all that the peer sends until it closes, packed by zlib.
 
         Raises:
+            OSError: the connection failed, or the deadline is over.
             ValueError: the answer has over `MAX_ANSWER` bytes, or over `most` packed.
         """
         self._connection.sendall(text.encode("ascii") + b"\n")

@@ -48,7 +48,10 @@ Beyond that only innermost frames of main threads are sent (replies are limited 
 
 
 def stacks(request: "dict[str, Any]", proc: str = "/proc", uploaded: "str | None" = None) -> "dict[str, Any]":
-    """Return `wire.Stacks` of the requested pids; `uploaded`: path of the uploaded py-spy, None: none."""
+    """Return `wire.Stacks` of the requested pids that still run; `uploaded`: path of the uploaded py-spy.
+
+    Without py-spy (`py_spy` of the request is None) it has the kernel's view only.
+    """
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
     tool = request.get("py_spy", "")
     all_s = min(ALL_STACKS_TIMEOUT_S, request.get("seconds") or ALL_STACKS_TIMEOUT_S)
@@ -146,7 +149,10 @@ def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], 
 
 
 def children(proc: str, pid: int) -> "list[dict[str, Any]]":
-    """Return the child processes of a process as `wire.KernelThread`; stopped or stuck ones first."""
+    """Return the child processes of a process as `wire.KernelThread`; stopped or stuck ones first.
+
+    At most `MAX_REPORTED_CHILDREN`.
+    """
     folder = os.path.join(proc, str(pid), "task")
     started: list[str] = []
     for name in filter(str.isdecimal, names(folder)):
@@ -234,9 +240,9 @@ def _bytes(frame: "dict[str, Any]") -> int:
 
 
 def find_py_spy(proc: str, pids: "list[int]", named: str, uploaded: "str | None") -> "dict[int, str]":
-    """Return pid -> path of a py-spy: `named`, one on PATH, one beside its interpreter, the uploaded one.
+    """Return pid -> path of a py-spy: one on PATH, one in its environment, else the uploaded one.
 
-    A process without one is left out.
+    If `named` is given, only it or the uploaded one. A process without one is left out.
     """
     without = {} if uploaded is None else dict.fromkeys(pids, uploaded)
     if named:

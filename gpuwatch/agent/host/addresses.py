@@ -22,7 +22,7 @@ _GLOBAL, _SITE = 0x00, 0x40
 
 
 def own_addresses(proc: str = "/proc") -> "list[str]":
-    """Return this node's IPv4 and IPv6 addresses, sorted; empty if the system does not list them.
+    """Return this node's IPv4 and IPv6 addresses, sorted, at most `MAX_ADDRESSES`; empty if none are listed.
 
     Loopback, link-local and container bridges' addresses are left out, as they are the same on many nodes.
     """

@@ -93,7 +93,7 @@ def full_in_memory(mounts: str) -> "list[dict[str, object]]":
 
 
 def worth_showing(mounts: str) -> "dict[str, str]":
-    """Return mount point -> file system type, for mounts with a device or share, each device once.
+    """Return mount point -> type of file systems with a device or share, each device once, up to a limit.
 
     Of several mounts of one device (bind mounts, subvolumes) the one nearest to the root is used. Any user
     can mount a file system of FUSE and name its device: it replaces no other, and comes last.

@@ -105,7 +105,7 @@ class NicReader(object):
         return known[1:]
 
     def _speed(self, name: str, state: "str | None", now: float) -> "float | None":
-        """Return an interface's speed in bytes/s, which is read again after SPEED_EVERY_S.
+        """Return an interface's speed in bytes/s, read again after SPEED_EVERY_S or when its state changes.
 
         None: unknown (link down, virtual interface).
         """

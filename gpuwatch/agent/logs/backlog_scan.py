@@ -39,7 +39,10 @@ class BacklogScan(object):
         self._outbox = outbox
 
     def step(self) -> bool:
-        """Scan backlogs for a moment, least scanned files first; return True if a backlog is left."""
+        """Scan backlogs for a moment; return True if there was one to scan.
+
+        Files whose newest part is unread come first, then those on which least CPU time was spent.
+        """
         now = time.monotonic()
         until = now + BACKLOG_TURN_S
         entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]

@@ -290,7 +290,7 @@ def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -
 def inner_name(path: Path, root: Path | None) -> str:
     """Return the path below the folder that the user named.
 
-    For a file that was named itself, folder and name.
+    For a file that was named itself, its relative path, or folder and name of an absolute one.
     """
     if root is not None:
         return str(path.relative_to(root))

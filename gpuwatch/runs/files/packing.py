@@ -145,7 +145,7 @@ class Contents:
     """The number of the last packed member with text."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield unpacked bytes, about 1 MB at a time.
+        """Yield unpacked bytes, mostly about 1 MB at a time.
 
         Raises:
             OSError: a plain file cannot be read further.

@@ -87,7 +87,13 @@ def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[i
 def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
     """Return the best estimate for the time of a line without a timestamp (unix seconds).
 
-    `mtime`: the file's modification time; `job_end`: the last timestamp in the job's lines.
+    It is the timestamp below the line; without one the file's modification time, unless the file was copied
+    (`COPIED_S`); then the timestamp above, if the job ended at most `TALKATIVE_S` later, else the job's end.
+
+    Args:
+        times: The timestamps of the file above and below the line.
+        mtime: The file's modification time.
+        job_end: The last timestamp in the job's lines; None: unknown.
     """
     if times.below is not None:
         return times.below

@@ -68,7 +68,10 @@ class MemoryLines:
 
     @property
     def found(self) -> list[RankMemory]:
-        """Return one entry for each rank and source."""
+        """Return one entry for each source, rank and device.
+
+        If the log states only ZeRO settings, one entry with these and without sizes.
+        """
         for memory in self._found.values():
             memory.zero = list(self._zero)
         if not self._found and self._zero:

@@ -31,7 +31,10 @@ class FoundMemory:
 
 
 def gather_memory(paths: Sequence[Path]) -> FoundMemory:
-    """Return the memory in every snapshot and every log under the paths."""
+    """Return the memory in every snapshot and every log under the paths, in the order of the ranks.
+
+    After `MAX_REPORTS` entries, no further file is read.
+    """
     found = FoundMemory()
     for path, root in walked(paths, found.skipped, set()):
         name = plain(str(path))

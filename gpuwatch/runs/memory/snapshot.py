@@ -78,7 +78,7 @@ def read_snapshot(data: bytes, file: str, rank: int | None) -> list[RankMemory]:
     """Return the memory of each device with segments in a snapshot.
 
     Raises:
-        NoDumpError: the data is no snapshot; nothing in a pickle is executed.
+        NoDumpError: the data is no snapshot, or has no segments; nothing in a pickle is executed.
     """
     what = "a memory snapshot of torch"
     try:

@@ -79,7 +79,10 @@ class Recorder:
         """(writer, rule), for rules of which only the newest match counts -> its index in `clues`."""
 
     def add(self, rule: CompiledRule, finding: Row, message: str) -> Open | None:
-        """Record a match and return it as open; None if it is only counted."""
+        """Record a match and return it as open; None if it is only counted.
+
+        Of a clue None also means that it is known already, or one of too many (`MAX_CLUES`).
+        """
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:
             return Open(finding, None)  # the block must be read to its end, but belongs to another part

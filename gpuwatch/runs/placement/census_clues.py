@@ -25,7 +25,10 @@ def ranks_counted_by(found: Census) -> frozenset[str]:
 
 
 def worlds_of_tags(found: Census) -> list[set[int]]:
-    """Return the numbers of ranks that tags state; `[3/9000]` may as well be a step of how many."""
+    """Return the numbers of ranks that tags state, a set for each word before the number.
+
+    A number without a word (`[3/9000]`) may be a step; it counts only if it identifies writers.
+    """
     return [
         worlds
         for word, worlds in found.tag_worlds.items()
@@ -54,10 +57,10 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Return where each rank ran, from `srun`'s tasks and nodes, if tasks are ranks.
+    """Return where each rank ran, from `srun`'s tasks and nodes, if tasks are ranks; else an empty list.
 
-    Tasks are ranks if all lines of the job have task numbers, and neither a launcher nor other rank numbers
-    appear.
+    They are if `words` has `task`. They also are if there is no launcher, no line contradicts it, and each
+    task number occurs as a rank; if no rank occurs at all, only if no task is 0.
     """
     ranks = set().union(*found.ranks.values())
     alone = not ranks and 0 not in found.tasks  # task 0 may be the launcher of all ranks of a node
@@ -74,7 +77,10 @@ def several_on_a_node(found: Census) -> bool:
 
 
 def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Return where each rank ran, from the ranks and hosts at the heads of lines."""
+    """Return where each rank ran, from the ranks and hosts at the heads of lines.
+
+    A rank with several hosts is left out. Empty if ranks restart on each host.
+    """
     if found.is_local("rank"):
         return []
     return [
@@ -94,7 +100,11 @@ def clues_of_pods(found: Census) -> list[Clue]:
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:
-    """Return the host of each file, if several files name different own hosts."""
+    """Return the host that each file names as its own, if it names one.
+
+    If at least two files name one and all are different, they count as the job's own line, else as the log's
+    head, which is less reliable. The header of a single-process log always counts as the job's own line.
+    """
     sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):

@@ -48,7 +48,10 @@ _TIME = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d[T ]?|\d\d?:\d\d(?::\d\d)?(?:[.,]\d{
 
 
 def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Census) -> dict[str, int]:
-    """Return file -> rank, as far as processes state their number once at the head of their own file."""
+    """Return file -> rank, as far as processes state their number once at the head of their own file.
+
+    Empty if two files have the same number, a number is not below the number of ranks, or all are 0.
+    """
     several = {file for file, ranks in found.ranks.items() if len(ranks) > 1} | found.launchers
     count = max(MIN_BANNER_LINES, min(BANNER_LINES, MAX_HEAD_LINES // max(1, len(samples))))
     heads = {file: _head(lines[:count]) for file, lines in samples if file not in several}

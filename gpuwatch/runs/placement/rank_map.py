@@ -251,9 +251,10 @@ def nodes_of_files(
 
 
 def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
-    """Return file -> hosts of other files' paths, if its own path names a different one.
+    """Return file -> hosts in the paths of other files.
 
-    A line that contains such a host belongs to that node, wherever it is.
+    Empty for a file that is not of a rank or whose path names no host. A line that contains such a host
+    belongs to that node, wherever it is.
     """
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     every = {hosts[0] for hosts in likely.values() if hosts}

@@ -129,7 +129,7 @@ class HyperscanPrefilter(PiecePrefilter):
         ]
 
     def _matched(self, shapes: Sequence[bytes]) -> dict[bytes, list[Phrase]]:
-        """Return the phrases of each shape that has some of which a pattern matches it."""
+        """Return shape -> its phrases, for the shapes that an expression of the databases matches."""
         ends: list[tuple[int, int]] = []
 
         def on_match(number: int, _start: int, end: int, _flags: int, first: int) -> None:

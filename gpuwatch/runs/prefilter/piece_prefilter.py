@@ -33,10 +33,10 @@ class PiecePrefilter(Prefilter):
         """Shapes of the piece's lines with JSON escapes, after these are replaced by their characters."""
 
     def prepare(self) -> None:
-        """Do the slow preparations for the next piece; call this outside of any time limit."""
+        """Do the slow preparations for the next piece, here none; call this outside of any time limit."""
 
     def load_kept(self) -> None:
-        """Load what is kept in the cache folder, since much text follows; forked processes share it."""
+        """Load what is kept in the cache folder, here nothing; called if much text follows, before a fork."""
 
     def finder_of(self, texts: Sequence[bytes]) -> Callable[[bytes], bool]:
         """Return a function that returns True if one of the texts occurs in the lines of a piece.

@@ -80,7 +80,7 @@ class ShapeFilter:
     ) -> dict[bytes, list[Phrase]]:
         """Return shape -> those of its phrases whose rules or dialects may match its lines.
 
-        `untried`: shapes of which all phrases are kept.
+        `found` is updated and returned. `untried`: shapes of which all phrases are kept.
         """
         alike: dict[tuple[Phrase, ...], list[bytes]] = {}
         for shape, phrases in found.items():

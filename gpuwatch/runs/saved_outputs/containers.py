@@ -78,7 +78,10 @@ class PodDescription:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each container that a fault ended; for an evicted pod only one for the pod."""
+        """Return a finding for each container that a fault ended, and for a node that is not ready.
+
+        If the pod as a whole ended (evicted, for example), only one for the pod.
+        """
         self._close()
         if self._evicted is not None:
             self._found = [self._evicted]

@@ -76,7 +76,10 @@ class Dcgm:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each test and GPU that failed or warned; without any, those of the summary."""
+        """Return a finding for each test and GPU that failed or warned; without any, those of the summary.
+
+        A warning that matches no row of `_CLASSES` is left out.
+        """
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:

@@ -43,7 +43,7 @@ class Df:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each full file system."""
+        """Return a finding for each full file system (100 %) other than images and temporary ones."""
         return self._found
 
 

@@ -19,7 +19,10 @@ MAX_LINE = 500
 def tool_matches(
     sections: ToolSections, rules: Mapping[str, CompiledRule], file: str, arrived: float
 ) -> list[Match]:
-    """Return a match for each finding whose rule exists. `arrived`: the file's time (unix seconds)."""
+    """Return a match for each finding whose rule exists, of the first `MAX_ROWS` findings.
+
+    `arrived`: the file's time (unix seconds).
+    """
     return [
         Match(each.finding.rule, _row(each, rules[each.finding.rule], file, arrived), each.finding.line.text)
         for each in sections.found[:MAX_ROWS]

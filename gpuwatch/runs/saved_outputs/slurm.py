@@ -46,7 +46,7 @@ _ONE_NODE = re.compile(r"[\w.-]{1,64}")
 
 
 class Sacct:
-    """Reads the table of `sacct`; a job is reported once, by its first row."""
+    """Reads the table of `sacct`; a job is reported once, by its first row with a failure."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -69,7 +69,7 @@ class Sacct:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each failed job."""
+        """Return a finding for each job that failed, was cancelled or exceeded a limit (`class_of`)."""
         return list(self._found.values())
 
     def _row(self, row: dict[str, str], line: ToolLine) -> None:
@@ -108,7 +108,7 @@ class Scontrol:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each failed job and each node that is down."""
+        """Return a finding for each failed job, job with an unusual wait, and node that is down."""
         self._close()
         return self._found
 

@@ -116,8 +116,9 @@ def clues_in(reads: Mapping[str, Sequence[PartRead]], rows: Mapping[str, list[Ro
 def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile]], Scan]) -> Scan:
     """Return the result for all files, and that of each folder if steps of a rank are in several.
 
-    A folder's result also includes files outside of these folders, without those of a node that only other
-    folders' jobs used. Each result is made of copies, because making a result modifies its files.
+    There are no folders' results if paths name attempts, or with more than `MAX_JOBS` folders. A folder's
+    result also includes files outside of these folders, without those of a node that only other folders' jobs
+    used. Each result is made of copies, because making a result modifies its files.
     """
     folders = job_folders({file.log.name: ranks for file in files if (ranks := ranks_with_steps(file))})
     attempts = any(path_places(file.log.inner).attempt is not None for file in files)

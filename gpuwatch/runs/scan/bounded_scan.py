@@ -156,7 +156,10 @@ def _not_searched(lines: Sequence[tuple[int, int]], why: str, how: str = "") -> 
 
 
 def contained(made: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return (result, None), or (None, the fault): the content of one file must not end the whole scan."""
+    """Return (result, None), or (None, the fault): the content of one file must not end the whole scan.
+
+    If the variable GPUWATCH_DEBUG is set, the exception is raised.
+    """
     try:
         return made(), None
     except LINE_ERRORS as error:

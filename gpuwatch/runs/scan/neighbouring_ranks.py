@@ -41,7 +41,7 @@ _HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d
 def give_neighbours(
     rows: Mapping[str, Sequence[Row]], logs: Iterable[LogPath], words: Collection[str]
 ) -> None:
-    """Set the rank of findings that name no process, from the lines around them.
+    """Set the rank of errors that name no process, from the lines around them; at most `MAX_ROWS` of a file.
 
     Args:
         rows: File -> its findings.

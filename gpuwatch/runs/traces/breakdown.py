@@ -156,7 +156,7 @@ def _by_name(trace: RankTrace, events: Events, judge: Callable[[str], bool]) -> 
 
 
 def _collectives(trace: RankTrace, events: Events, compute: Intervals) -> tuple[CollectiveTime, ...]:
-    """Return the times by collective, longest first.
+    """Return the times by collective, longest first, at most `MAX_LISTED_COLLECTIVES`.
 
     On the CPU, both the call and the work behind it are events; the call counts only if there is no work
     event.

@@ -76,7 +76,10 @@ class NcclDump:
     devices: list[BusDevice] = field(default_factory=list)
 
     def nics_of(self, gpu: BusDevice) -> tuple[list[BusDevice], str]:
-        """Return the nearest NICs of a GPU, and their distance: PIX (one switch), PXB, PHB (one CPU), SYS."""
+        """Return the nearest NICs of a GPU on its host, and their distance.
+
+        PIX (one switch), PXB, PHB (one CPU) or SYS.
+        """
         nics = [each for each in self.devices if each.kind == "NET" and each.host == gpu.host]
         shared = {id(nic): _shared(gpu.path, nic.path) for nic in nics}
         most = max(shared.values(), default=0)

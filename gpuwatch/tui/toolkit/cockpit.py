@@ -87,7 +87,7 @@ class Cockpit(Protocol):
         ...
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
-        """Open the screen of a node, with the cursor on the GPU with this UUID."""
+        """Open the screen of a node over the fleet screen, the cursor on this GPU (UUID) or the first."""
         ...
 
     def show_gpu(self, name: str, uuid: str) -> None:

@@ -136,9 +136,9 @@ def _has_gap(names: "Iterable[str]") -> bool:
 
 
 def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
-    """Return True if an earlier checkpoint has more files and more bytes than this one.
+    """Return True if an earlier checkpoint has more files, and this one less than SAME_SIZE of its bytes.
 
-    Both must be larger: fewer ranks write fewer files of as many bytes.
+    Both must hold: fewer ranks write fewer files of as many bytes.
     """
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 

@@ -98,7 +98,7 @@ class Discovery(object):
         return self._looked and not (waits and time.monotonic() < (self._answer_due or 0.0))
 
     def share(self, folders: "list[str]") -> None:
-        """Set the network folders that this node must search."""
+        """Set the network folders that this node must search; folders that it did not report are ignored."""
         ours = [folder for folder in folders if folder in self._shared]
         if ours and ours != self._ours:
             self._looked, self._due = False, 0.0
@@ -114,7 +114,7 @@ class Discovery(object):
         return {key: value for key, value in facts.items() if value}
 
     def hurry(self) -> None:
-        """Make the next search start soon, since a process that wrote logs has ended."""
+        """Make the next search, after the first, start soon, since a process that wrote logs has ended."""
         soon = max(time.monotonic() + ENDED_S, self._searched_at + APART_S)
         if self._work is None and self._looked:
             self._due = min(self._due, soon)
@@ -216,7 +216,7 @@ class Discovery(object):
             entry.last_lines = tail.lines
 
     def _take_reopened(self, one: "LogCandidate") -> None:
-        """Follow a log of a running job which is only open while the program writes a line."""
+        """Follow a log with training steps that a running job's program only opens to write a line."""
         if not self._is_new(one):
             return
         self._enter(one.path)

@@ -45,10 +45,10 @@ def no_log(path: str) -> "str | None":
 
 
 def may_be_output(path: str, users: "set[str]") -> bool:
-    """Return True if all users may read a file, or the only one of `users` (ids) owns it.
+    """Return True if all users may read a file, or the only one of `users` (ids) owns it, or it is missing.
 
-    A job's user chooses the path that Slurm states: the agent may read files that this user may not. In the
-    name of a job a second user can stand. A missing file is accepted.
+    A job's user chooses the path that Slurm states: the agent may read files that this user may not. A job's
+    name may contain a second user, so several users do not count.
     """
     try:
         found = os.stat(path)
@@ -85,11 +85,11 @@ class Finder(object):
 
     @property
     def misses(self) -> "dict[str, str]":
-        """Return pattern or option -> why it has led to no log file so far."""
+        """Return option -> why it has led to no log file so far."""
         return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
     def jobs(self, names: "list[str]") -> None:
-        """Set the names of the jobs on this node; Slurm is asked once for the output files of each."""
+        """Add the Slurm jobs (numbers) on this node; Slurm is asked once for the output files of each."""
         for name in names:
             if name not in self._asked and _JOB.fullmatch(name):
                 self._asked.add(name)

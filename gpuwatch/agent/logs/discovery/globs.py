@@ -40,7 +40,8 @@ class Glob(object):
     def walk(self, enter: "Callable[[str], object]") -> "Iterator[Step]":
         """Yield (path, rank) of each matching file, and None after each listed folder.
 
-        `enter` is called with a path before the file system is accessed: a dead mount may block.
+        Packed files are left out, and hidden names unless the pattern begins with a dot. `enter` is called
+        with a path before the file system is accessed: a dead mount may block.
         """
         return _Walk(enter).into("", self._parts, None, 0) if self._parts else iter(())
 

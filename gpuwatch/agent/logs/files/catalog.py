@@ -192,7 +192,10 @@ class Catalog(object):
     # ----------------------------------------------------------------- to begin and to end
 
     def _wanted(self, path: str, source: str) -> bool:
-        """Return True if a path is a regular file that is not followed under another name."""
+        """Return True if a path is a regular file that is not followed under another name or finished.
+
+        A missing file counts if a process or Slurm named it, and so does one that cannot be examined.
+        """
         try:
             found = os.stat(path)
         except OSError as error:
@@ -214,7 +217,7 @@ class Catalog(object):
         )
 
     def _make_room(self) -> bool:
-        """Drop the file that has been missing longest and is not shown; return False if there is none."""
+        """Drop the missing file that is not shown and grew longest ago; return False if there is none."""
         gone = [
             entry
             for entry in self.entries.values()
@@ -260,8 +263,9 @@ class Catalog(object):
     def _from_where(self, entry: "FileEntry", follower: "Follower", fresh: bool) -> None:
         """Open the given follower where its reading begins, and set the entry's scanner and backlog.
 
-        It begins at the position of an earlier reader, else at byte 0 of a new file to `SMALL_BACKLOG`, else
-        after the last complete line, with a backlog before it.
+        It begins at the position of an earlier reader, or where the file was read to before it was renamed,
+        else at byte 0 of a new file to `SMALL_BACKLOG`, else after the last complete line, with a backlog
+        before it.
         """
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
@@ -314,7 +318,7 @@ def _refuse_packed(follower: "Follower") -> None:
 
 
 def _last_line(follower: "Follower") -> int:
-    """Return the offset after the last complete line of a followed file."""
+    """Return the offset after the last complete line of a followed file, at least 64 KiB before its end."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)

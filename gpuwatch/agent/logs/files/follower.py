@@ -23,7 +23,7 @@ QUIET_S = 2.0
 DELETED_S = 10.0
 """Seconds for which a deleted file is kept open after its last line."""
 REFRESH_S = 2.0
-"""NFS may report an old size until the file is reopened."""
+"""Seconds between reopenings on a network file system: NFS may report an old size until then."""
 
 FINGERPRINT_BYTES = 4096
 """Bytes at each end of a file of which the fingerprint has a checksum."""
@@ -74,7 +74,7 @@ class Follower(object):
         """(path, inode, offset) of files to read after the current one."""
         self._seam: str | None = None
         self._copy: tuple[str, int, int, int] | None = None
-        """The copy made at the last truncation."""
+        """Signature of the copy made at the last truncation."""
 
     def open(self, offset: "int | None" = None) -> None:
         """Open the file at this offset, or at its end if None.

@@ -14,9 +14,9 @@ _MAX_PATH_BYTES = 3600
 """Bytes of a path."""
 
 Activity = namedtuple("Activity", ("what", "path", "stretch", "rule"))
-"""`what`: file (access), scan (of a range: inode, begin, end; `rule`.
+"""`what`: `file` (access to `path`) or `scan` (of `stretch`: inode, begin, end; for `rule` if not empty).
 
-For this rule), else unavoidable work.
+Empty: work that cannot hang.
 """
 NOTHING = Activity("", "", (0, 0, 0), "")
 

@@ -149,7 +149,7 @@ def is_fatal(text: str, raw: str) -> bool:
 
 
 def has_stamp(text: str) -> bool:
-    """Return True if a line begins with a time from a logger or collector."""
+    """Return True if the beginning of a line contains a time, as loggers and collectors write it."""
     return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 

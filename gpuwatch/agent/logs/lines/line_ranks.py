@@ -145,7 +145,7 @@ def line_ranks(text: str) -> "LineRanks":
 
 
 def record_ranks(text: str) -> "LineRanks":
-    """Return the first rank and local rank in the fields of a record: JSON, or several `key=value`."""
+    """Return the first rank, local rank and index in the fields of a record: JSON, or several `key=value`."""
     reading = LineRanks()
     text = text[:RANK_CHARS]
     pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR

@@ -42,7 +42,7 @@ _OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/
 
 
 def _tags(begin: str, end: str, bare: str) -> "tuple[str, ...]":
-    """Return regular expressions for a tag with rank, task or host between two delimiters.
+    """Return regular expressions for a tag with a host and a rank or task between two delimiters.
 
     `bare`: `?` if a number without a word is a task too.
     """

@@ -21,8 +21,8 @@ def row(
 ) -> "list[Any]":
     """Return a line as the list form of `wire.LogLine`, with its own time, its prefix's rank and its level.
 
-    `arrived` is None for a line from before the agent started; a time without a year is then the last such
-    one before `until` (unix seconds; None: now).
+    `arrived` is None for a line from before the agent started; a time without a year is then read as one at
+    most a day after `until` (unix seconds; None: now).
     """
     stated = messages(text.encode("utf-8", "replace"))[0][-1]
     when = (time.time() if until is None else until) if arrived is None else arrived

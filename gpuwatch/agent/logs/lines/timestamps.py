@@ -92,7 +92,7 @@ _LOCAL = re.compile(
 )
 """An ISO time without a zone, preceded by no digit but a tag's: `time_of` reads it in a line without JSON."""
 EARLY = b"02"
-"""Hours before this one are in a day whose end may be over 24 h later, by an hour and a leap second."""
+"""In hours before this one the day may last over 24 h more: a clock change adds an hour."""
 _NAMES = frozenset(_STAMP.groupindex)
 _DAY = 86400.0
 

@@ -270,9 +270,10 @@ class Chunk(object):
         return None
 
     def later_time(self, start: int, end: int) -> "float | None":
-        """Return the latest time (unix seconds) in the 40 lines before `start` that may be a day later.
+        """Return the latest time (unix seconds) in the 40 lines before `start`; None: none.
 
-        None: none. `end` is that of the line at `start`. Lines of the same date are not read.
+        `end` is that of the line at `start`. Lines of its date are not read, unless its hour is before
+        `EARLY`.
         """
         day, hour = local_day(self.clean[start:end]) or (None, b"")
         lines = self.above(start, 40)

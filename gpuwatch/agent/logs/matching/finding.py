@@ -79,7 +79,7 @@ def described(
 
 
 def _bounded(chunk: "Chunk", line: "CandidateLine") -> "tuple[float | None, dict[str, Any]]":
-    """Return (latest possible time of an undated backlog line or None, fields that describe the bound).
+    """Return (bound of the time of an undated backlog line or None, fields that describe the bound).
 
     It is not later than the next time below it, and not earlier than the last one above it. Without a nearby
     time it is undated; the time of reading proves nothing.
@@ -93,7 +93,10 @@ def _bounded(chunk: "Chunk", line: "CandidateLine") -> "tuple[float | None, dict
 
 
 def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | None", gave_up: bool) -> str:
-    """Return the severity of a match: the rule's; `info` for a line of a low level that reports no end."""
+    """Return the severity of a match: the rule's; `info` for a line of a low level that reports no end.
+
+    A rule for exact text keeps its own, as does a match with the field `sign`.
+    """
     mild = level in MILD and "sign" not in fields
     return "info" if mild and not rule.exact and not gave_up else rule.severity_of(fields)
 

@@ -29,7 +29,10 @@ class LongRecords(object):
         """The part that was read last, as a line."""
 
     def part(self, at: int) -> "tuple[int, int, int] | None":
-        """Return (start, end, place up to which phrases are searched) of the part around `at`, or None."""
+        """Return (start, end, place up to which phrases are searched) of the part around `at`.
+
+        None: `at` is in no long record.
+        """
         if not self._enter(at) or self._before is None:
             return None
         end = min(self._line[1], self._place + MAX_RECORD)

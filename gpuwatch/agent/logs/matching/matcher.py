@@ -40,7 +40,7 @@ class LineMatcher(object):
     def fields(
         self, rule: "CompiledRule", text: str, phrases: "list[Phrase]", general: bool = False
     ) -> "dict[str, Any] | None":
-        """Return the fields of a rule's match in a text; None: no match.
+        """Return the fields of a rule's match in a text; None: no match, or one that is no event.
 
         `phrases`: what a long text is searched around. `general`: use the rule's general patterns.
         """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def places_in(data: bytes, phrases: "Iterable[Phrase]", apart: int = 1) -> "list[int]":
     """Return the byte offsets of phrases in a text, in ascending order.
 
-    Of each phrase's places that are less than `apart` behind another one, only the last is returned.
+    A phrase's place less than `apart` bytes behind its previous one is left out, unless it is the last.
     """
     lowered = data.lower()
     found: set[int] = set()

@@ -145,7 +145,7 @@ class Prefilter(object):
             (self._folded_inside if phrase.fold else self._inside).setdefault(phrase.lead, []).append(phrase)
 
     def _search_shapes(self, shapes: "set[bytes] | frozenset[bytes]") -> "dict[bytes, list[Phrase]]":
-        """Return shape -> the phrases that it may contain, for shapes that may contain any.
+        """Return shape -> the phrases of rules that it may contain, for shapes that may contain any.
 
         All examined shapes are remembered.
         """

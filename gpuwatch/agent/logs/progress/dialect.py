@@ -164,7 +164,10 @@ class CompiledDialect(object):
 
 
 def _timer(name: str, value: str, phases: "dict[str, float]") -> None:
-    """Add a timer's seconds to `phases`: by the unit of its value, else of its name, else seconds."""
+    """Add a timer's seconds to `phases`: by the unit of its value, else of its name, else seconds.
+
+    A whole number without a unit is no time.
+    """
     timer = TIMER.search(name)
     one: Fields = {}
     if timer is None:

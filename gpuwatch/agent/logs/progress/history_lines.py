@@ -80,7 +80,10 @@ class Past(object):
     def take(
         self, lines: "list[bytes]", shapes: "list[bytes]", paced: "dict[bytes, list[CompiledDialect]]"
     ) -> None:
-        """Add the next lines of a backlog, with their shapes; only shapes in `paced` may report progress."""
+        """Add the next lines of a backlog, with their shapes; only shapes in `paced` may report progress.
+
+        Left out: lines of over `MAX_LINE` bytes, and new shapes beyond `MAX_SHAPES`.
+        """
         end = 0
         for index, shape in enumerate(shapes):
             begin, end = end, end + len(lines[index]) + 1

@@ -24,7 +24,7 @@ class WantedLines(object):
         """Lines that are not searched, although places are in them or near them."""
 
     def of(self, lines: "list[str]") -> "list[str]":
-        """Return the lines in which one of the places is, each with those above it."""
+        """Return the lines in which one of the places is, each with those above it, at most `MAX_INSIDE`."""
         data = [line.encode("utf-8", "replace") for line in lines]
         starts = list(accumulate(len(each) + 1 for each in data))
         wanted: set[int] = set()

@@ -45,7 +45,9 @@ def sample_of(log: LogPath, files: int) -> list[bytes]:
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:
-    """Return the `first` first and `last` last lines of a file; for a large packed file only first ones.
+    """Return the `first` first and `last` last lines of a file, within `SAMPLE_BYTES` at each end.
+
+    For a large packed file only first ones; empty for a packing that is not sampled.
 
     Raises:
         OSError: the file cannot be read.

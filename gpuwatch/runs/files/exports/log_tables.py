@@ -80,7 +80,10 @@ _HOST = re.compile(r"[A-Za-z][\w.-]{1,80}")
 
 
 def is_log_table(head: bytes) -> bool:
-    """Return True if a file begins with the heading of a table of log lines, and a row with a time."""
+    """Return True if a file begins with the heading of a table of log lines and a row of one.
+
+    The row must have a time, or without a column of times a rank or a level.
+    """
     lines = head[:8192].decode("utf-8", "replace").lstrip("\ufeff").splitlines()[:3]
     if len(lines) < 2 or len(lines[0]) > 2000:
         return False
@@ -111,8 +114,7 @@ def _is_of_a_rank(row: list[str], heading: Mapping[str, int]) -> bool:
 def table_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the rows as log lines: time, rank, host, level, message; a message may have several lines.
 
-    Lines that are no rows of the table are yielded unchanged: a traceback below it, or a log that only begins
-    like a table.
+    The heading becomes a blank line; a row that is too short is joined as it is.
     """
     given = iter(lines)
     first = next(given, "").lstrip("\ufeff")

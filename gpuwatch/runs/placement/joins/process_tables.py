@@ -26,7 +26,7 @@ def parents_in(lines: Sequence[str]) -> dict[int, int]:
 
 
 def ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    """Yield parent, grandparent and so on."""
+    """Yield parent, grandparent and so on, at most `MAX_DEPTH`; process 1 is left out."""
     for _ in range(MAX_DEPTH):
         above = parents.get(pid)
         if above is None or above < 2:

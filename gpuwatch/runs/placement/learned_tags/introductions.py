@@ -94,7 +94,8 @@ def named_tags(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield (pattern, name -> rank) of tags that consist of such names.
 
-    Nearly all lines of this form must have a known name there, and there must be more lines than names.
+    Nearly all lines of this form must have a known name there. They must be more than the names, and more
+    than a third of all lines.
     """
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     hits: dict[tuple[str, str], int] = defaultdict(int)

@@ -92,7 +92,7 @@ def time_of_id(session: str) -> float | None:
 
 @dataclass
 class DayClock:
-    """Adds dates to times of day: each becomes the first such time that is not before the previous one."""
+    """Adds dates to times of day: one more than half a day before the latest time is of the next day."""
 
     last: float | None
 

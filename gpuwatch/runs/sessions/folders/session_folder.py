@@ -185,7 +185,10 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
 
 
 def complete_losses(session: TrainingSession) -> None:
-    """Fill in final, mean and best values of the summary from the curves, where it has none."""
+    """Fill in final, mean and best values of the summary from the curves, where it has none.
+
+    If the loss ends as NaN or Inf, it sets that step, and no final loss.
+    """
     summary = session.summary
     logged = [
         each for each in session.curves.by_name.get("loss", {}).values() if each.seen or not each.is_finite

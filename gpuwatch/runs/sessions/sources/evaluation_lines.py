@@ -29,7 +29,10 @@ ENDS = (b"\n", b"\r")
 
 
 def evaluations_of(files: Sequence[LogScan]) -> list[EvaluationResults]:
-    """Return the evaluations of the log that has most, in order; all ranks print the same ones."""
+    """Return the newest `MAX_EVALUATIONS` evaluations of the log that has most, in order.
+
+    All ranks print the same ones; only the first `MAX_LOGS` logs are read.
+    """
     found = [list(evaluations_in(log)) for log in files[:MAX_LOGS]]
     return max(found, key=len, default=[])[-MAX_EVALUATIONS:]
 

@@ -84,7 +84,10 @@ def scalar(value: bytes) -> float | None:
 
 
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
-    """Yield the records of a file (length, checksum, data, checksum). Checksums are not verified."""
+    """Yield the records of a file (length, checksum, data, checksum), without verifying checksums.
+
+    Larger ones than `MAX_RECORD_BYTES` are left out; a truncated file adds a problem.
+    """
     try:
         with open_buffered(path) as file:
             while file.tell() < MAX_FILE_BYTES:

@@ -101,7 +101,10 @@ def is_log(name: str) -> bool:
 
 
 def walked(top: Path) -> Iterator[Path]:
-    """Yield files at and below a folder, in order, up to a limit."""
+    """Yield files at and below a folder, in order, up to `MAX_DEPTH` and `MAX_ENTRIES`.
+
+    `SKIPPED_FOLDERS` are left out.
+    """
     entries = 0
     for folder, names, files in os.walk(top):
         depth = len(Path(folder).relative_to(top).parts)

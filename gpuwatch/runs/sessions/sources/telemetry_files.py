@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
-    """Return the files of one output folder as one session."""
+    """Return the files of one output folder as one session; its world size is the highest rank plus one."""
     session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
     ranks: dict[int, SessionRank] = {}
     for path in sorted(paths):

@@ -38,9 +38,10 @@ class Marked:
         return self._known.get((node, file, offset))
 
     def dated(self, node: str, file: str, offset: int) -> tuple[float, int] | None:
-        """Return the time of the finding at a byte offset of a file (node's clock), and its lines before it.
+        """Return the time of a finding by its byte offset (node's clock), and the number of lines before it.
 
-        None without a finding, and for an undated line that was written before the agent started.
+        These lines belong to the finding. None without a finding, and for an undated line that was written
+        before the agent started.
         """
         return self._dated.get((node, file, offset))
 

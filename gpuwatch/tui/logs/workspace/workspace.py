@@ -262,7 +262,7 @@ class LogWorkspace:
         return None if number is None else (number, f"{echo.at - self.course.cause.at:+.1f} s")
 
     def everyone(self, view: View) -> list[int]:
-        """Return the ranks with loaded lines in a view; a row of several ranks names those that it lacks."""
+        """Return the ranks of a view's files with loaded lines; a row of several ranks names the others."""
         return known_ranks(buffer.source for buffer in view.buffers if buffer.lines)
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
