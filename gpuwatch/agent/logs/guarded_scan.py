@@ -107,7 +107,7 @@ class GuardedScan(object):
         self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def enter(self, entry: "FileEntry", scanner: "Scanner", backlog: "Backlog | None" = None) -> None:
-        """Announce the scan of a file's unread range, or of its whole backlog, on the activity marker."""
+        """Announce on the activity marker the scan of a file's unread range, or of `backlog`'s part."""
         if backlog is not None:
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:

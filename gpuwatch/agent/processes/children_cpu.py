@@ -48,9 +48,10 @@ class ChildrenCpu(object):
         return [pid for pid in found if pid is not None]
 
     def read(self, ranks: "set[int]", candidates: "Iterable[int]", now: float) -> "dict[int, float]":
-        """Return pid of a rank -> percent of one core that its descendants use.
+        """Return pid of a rank -> percent of one core that its descendants use, from `LEAST_PCT` on.
 
-        `candidates`: other processes with the environment of a rank.
+        A descendant counts from its second reading on. `candidates`: other processes with the environment of
+        a rank. Sets `pids`.
         """
         before, self._before, self.pids = self._before, {}, {}
         used: dict[int, float] = {}

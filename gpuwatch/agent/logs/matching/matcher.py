@@ -100,9 +100,10 @@ class LineMatcher(object):
     def after(
         self, rule: "CompiledRule", chunk: "Chunk", start: int, fields: "dict[str, Any]", record: "Any" = ()
     ) -> bool:
-        """Return True if the lines above `start` fulfil the rule's condition; add its groups to the fields.
+        """Return True if the lines above `start` fulfil the rule's condition `after`, if it has one.
 
-        `record`: earlier messages on the same physical line.
+        The groups of `after` and `above` that match are added to the fields. `record`: earlier messages on
+        the same physical line.
         """
         if rule.above is not None:
             self._above(rule, rule.above, chunk.above(start, rule.above_lines), fields, record)

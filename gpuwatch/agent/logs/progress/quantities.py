@@ -163,7 +163,7 @@ def _odd(text: str) -> str:
 
 
 def _share(number: float, unit: str, factor: float) -> "float | None":
-    """Return a share between 0 and 1; None: unknown (-1, -100 %). Numbers over 1.5 are percent."""
+    """Return a share, usually 0 to 1, at most 1.5; None: unknown (-1, -100 %). Over 1.5 is percent."""
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None

@@ -195,7 +195,10 @@ class LineFindings(object):
     def _exception(
         self, chunk: "Chunk", line: "CandidateLine", raised: str, out: "list[dict[str, Any]]"
     ) -> bool:
-        """Add the finding of a rule that matches the exception of a traceback; return True if one does."""
+        """Add the finding of a rule that matches the exception of a traceback; return True if one does.
+
+        A quoted traceback is explained so, but gives no finding.
+        """
         by = line.stated[-1][1]
         for rule in self.raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
@@ -245,7 +248,10 @@ class LineFindings(object):
         fields: "dict[str, Any]",
         out: "list[dict[str, Any]]",
     ) -> "Any":
-        """Add a match to the file's findings; return the new finding, None if it is only counted or known."""
+        """Add a match to the file's findings; return it as a finding, also if it is only counted.
+
+        None: this line was reported before.
+        """
         text, by = stated
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)

@@ -109,7 +109,7 @@ class ProgressReader(object):
             self._counts.pop(key).put(self._unreported[key])
 
     def past(self, local_ranks: bool, arrived: float) -> "list[dict[str, Any]]":
-        """Return the sampled steps of the backlog, one frame per writer.
+        """Return the sampled steps of the backlog, one frame per writer, of at most `MAX_REPORTED` writers.
 
         Call once, after the backlog was read.
         """

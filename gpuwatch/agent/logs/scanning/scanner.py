@@ -152,7 +152,7 @@ class Scanner(object):
 
     @property
     def left_out(self) -> int:
-        """Return the number of matches that have no finding, because the limit was reached."""
+        """Return the number of matches without a finding of their own, because a limit was reached."""
         return self.gather.left_out
 
     @property
@@ -254,7 +254,7 @@ def _place(hit: "tuple[int, Phrase]") -> int:
 def _lacks_context(chunk: "Chunk", hits: "list[tuple[int, Phrase]]", start: int, end: int) -> bool:
     """Return True if all rules that the hits of a line lead to need a line above it that is not there.
 
-    Records are searched, parts of long lines, and lines that may name a rank: they may prove that the file's
+    False for records, parts of long lines, and lines that may name a rank: they may prove that the file's
     ranks are local.
     """
     if not all(phrase.may_need_above for _, phrase in hits):
