@@ -45,7 +45,7 @@ WORDS = {
 
 
 class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a mistake
-    """Raised if NVML reports that the GPU or the driver is gone; `code`: what the function `call` gave."""
+    """Raised if NVML reports that the GPU or the driver is gone; `code`: what `call` returned."""
 
     def __init__(self, code: int, call: str) -> None:
         Exception.__init__(self, "{} (in {})".format(words(code), call))

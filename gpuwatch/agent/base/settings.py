@@ -15,7 +15,7 @@ MAX_INTERVAL_S = 60.0
 class Settings(object):
     """The agent's settings: the config dict of `main.run`, with defaults.
 
-    Links send the first three keys, tests the others.
+    Links send `interval_s`, `ping_deadline_s`, `version`, `host` and the log settings, tests also the others.
     """
 
     def __init__(self, config: "dict[str, Any]") -> None:

@@ -215,7 +215,10 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Return the match of a name and value with the value masked; after a space only if it is an option."""
+    """Return the match of a name and value with the value masked, if it is no code, reference or plain word.
+
+    After a space only the value of an option or random text is masked.
+    """
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")

@@ -157,7 +157,10 @@ def without_paired(text: str, lower: str) -> str:
 
 
 def named_in(line: str) -> "str | None":
-    """Return the name at the end of a line whose value may be on the next line (Kubernetes manifests)."""
+    """Return the name at the end of a line whose value may be on the next line, as in a Kubernetes manifest.
+
+    None: it names none.
+    """
     if _NAME_SIGN.search(line) is None:
         return None
     named = _NAME_LINE.search(line[-200:])

@@ -152,7 +152,7 @@ def log_files(
     all_files: bool = False,
     paths: "dict[tuple[int, int], str] | None" = None,
 ) -> "list[str]":
-    """Return the regular files that the process writes: at descriptors 1 and 2, and logs by name.
+    """Return up to `MAX_LOGS` regular files that the process writes: at descriptors 1 and 2, logs by name.
 
     The path of a process in a container is not valid here, so it is given through /proc/PID/root: by the
     first PID alone for all processes that write the file. `paths`: (device, inode) -> that path.

@@ -105,7 +105,10 @@ def _environ(proc: str, pid: int) -> bytes:
 
 
 def _launcher(proc: str, pid: int, who: "dict[int, dict[str, object]]") -> int:
-    """Return the pid of a rank's nearest ancestor that is no rank; it distinguishes jobs without an id."""
+    """Return the pid of a rank's nearest ancestor without its rank facts: distinguishes jobs without an id.
+
+    0 if it is unknown.
+    """
     above = pid
     for _ in range(MAX_DEPTH):
         found = read_stat(proc, above)

@@ -37,7 +37,7 @@ class Backoff:
         self._failures = 0
 
     def wait_s(self, *, final: bool, live_s: float) -> float:
-        """Count a failure and return the seconds until the next attempt, with a jitter of up to 25 %.
+        """Count a failure and return the seconds until the next attempt, by chance up to 25 % shorter.
 
         Args:
             final: A retry cannot help without the user.

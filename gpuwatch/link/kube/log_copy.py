@@ -140,7 +140,7 @@ class LogCopy:
                 self._report("", 0.0)
 
     def _new_lines(self, data: bytes, before: bytes) -> bytes:
-        """Return the whole lines of `data` whose time is newer than `before`.
+        """Return the whole lines of `data` whose time is newer than `before`, and those without a time.
 
         kubectl asks by whole seconds and repeats the lines of the last one.
         """

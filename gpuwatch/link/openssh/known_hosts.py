@@ -90,6 +90,9 @@ class KnownHosts:
         """Return the verdict on a key or certificate in wire format.
 
         `now` (unix seconds) is for certificate validity.
+
+        Raises:
+            HostKeyListError: a list of host keys cannot be used.
         """
         if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(
             revoked_blobs(self._revoked_keys)
@@ -125,17 +128,22 @@ class KnownHosts:
         return (*first, *last)
 
     def entries(self, host: HostName) -> list[KnownHostsLine]:
-        """Return the lines about a host, in order."""
+        """Return the lines about a host, in order.
+
+        Raises:
+            HostKeyListError: as `lines_about`.
+        """
         name = host.lookup
         return [entry for file in self._files for entry in lines_about(file, name)]
 
     def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
         """Append an unknown key to the user's first file (created with mode 0600) and return the new verdict.
 
-        A key that is not unknown is not recorded; its verdict is returned. `hashed`: hash the name.
-        `now`: unix seconds.
+        A key that is not unknown is not recorded; its verdict is returned. `hashed`: hash the name. `now`:
+        unix seconds.
 
         Raises:
+            HostKeyListError: as `judge`.
             OSError: the file cannot be written.
         """
         with _recording:  # two nodes may share one address

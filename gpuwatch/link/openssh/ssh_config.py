@@ -194,7 +194,7 @@ class Tokens:
         """Return the text with its `%` tokens replaced.
 
         Raises:
-            ConfigError: It has an unknown token.
+            ConfigError: A token is unknown, or its value has characters that a shell would interpret.
         """
         first, *rest = text.split("%")
         if not rest:
@@ -208,7 +208,11 @@ class Tokens:
         return out
 
     def path(self, text: str) -> Path:
-        """Return a path with `~`, tokens and `${VARIABLES}` expanded."""
+        """Return a path with `~`, tokens and `${VARIABLES}` expanded; an unset variable is empty.
+
+        Raises:
+            ConfigError: as `expand`.
+        """
         plain = _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text.strip().strip('"'))
         return Path(self.expand(plain)).expanduser()
 

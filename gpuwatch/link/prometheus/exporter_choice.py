@@ -25,7 +25,7 @@ class ExporterChoice:
         self._exporters: dict[str, str] = {}
 
     def update(self, claims: Iterable[tuple[str, str, float]]) -> bool:
-        """Choose the exporter of every node; return True if a node has another exporter than before.
+        """Choose the exporter of every node; return True if a choice changed, or nodes came or went.
 
         `claims`: node, exporter (`instance`), time of its last scrape (unix seconds).
         """

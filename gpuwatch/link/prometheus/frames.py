@@ -59,7 +59,7 @@ class NodeFrames:
         return self.seq
 
     def hello(self, t: float, node: QueriedNode | None, source: str) -> Iterator[AnyFrame]:
-        """Yield a hello frame if the node's inventory or notices are new or changed."""
+        """Yield a hello and an empty process list if the node's inventory or notices are new or changed."""
         gpus = [] if node is None else [each.info() for each in node.gpus.values()]
         inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
         notices = self._notices(source)

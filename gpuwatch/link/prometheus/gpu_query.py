@@ -183,7 +183,10 @@ class GpuQuery:
                 known.values.pop(tier, None)
 
     def moments(self) -> None:
-        """Query the states of all GPUs and their newest Xids."""
+        """Query the states of all GPUs and their newest Xids.
+
+        A node that gpuwatch's exporter reports as lost counts as not scraped.
+        """
         target, words = self.client.target, self.words
         if self._own:  # its exporter continues to report nodes that it has lost
             for each in self.client.instant(target.of(host.NODE_STATE.name, 'state="lost"')):
@@ -194,7 +197,7 @@ class GpuQuery:
         self._xids()
 
     def _states(self) -> None:
-        """Set the state of each GPU to lost, stuck or ok, as its exporter reports it.
+        """Set the state of each GPU to the one that gpuwatch's exporter reports, else to lost or ok.
 
         dcgm-exporter's series of a lost GPU end.
         """
@@ -222,7 +225,7 @@ class GpuQuery:
                 known.xid = round(code), times.get(id(known))
 
     def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
-        """Return the fast tier of a GPU; None if it has no values."""
+        """Return the fast tier of a GPU; None if it has no values, or an invalid one."""
         values = known.values.get("fast")
         return built(GpuFast, {**values, "t": at}) if values and values.keys() != {"free_bytes"} else None
 

@@ -78,7 +78,7 @@ def number_of(text: str) -> float | None:
 
 
 def built(struct: type[S], values: Mapping[str, Any]) -> S | None:
-    """Return a struct with these field values; None if one of them is out of range."""
+    """Return a struct with these field values; None if one of them is invalid or missing."""
     try:
         return msgspec.convert(values, struct)
     except DECODE_ERRORS:

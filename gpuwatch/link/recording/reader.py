@@ -203,7 +203,10 @@ class Recording:
         return 0 if row is None else int(row[0])
 
     def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the requests of a kind to a node up to `until`, newest first, as (time, number, body)."""
+        """Yield the requests of a kind to a node up to `until`, newest first, as (time, number, body).
+
+        At most `MAX_REQUESTS`.
+        """
         sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
         newest = f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}"
         yield from self._rows.all("iib", newest, node, kind, until)

@@ -15,7 +15,7 @@ from gpuwatch.plain import plain
 from gpuwatch.whole_file import read_bounded
 
 SCHEMA_VERSION = 1
-"""Raised when an older gpuwatch could not read the file; `UPGRADES` upgrades older files."""
+"""Raised when an older gpuwatch could not read the file."""
 APPLICATION_ID = 0x47505557
 """`GPUW` in the file header: distinguishes recordings from other SQLite files."""
 _HEADER_BYTES = 100

@@ -281,7 +281,7 @@ class StreamTee:
     def ring(self, first: float | None = None) -> list[Item]:
         """Return the items of the ring from the time `first` (recorded, seconds) on; None: all.
 
-        They begin with a key frame.
+        The dictionary comes first, then the key frame before `first`, if the ring has one.
         """
         self.flush(self._clock.monotonic())
         kept, start = list(self._ring), 0

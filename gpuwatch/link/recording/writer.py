@@ -47,7 +47,7 @@ class RecorderState(Struct, frozen=True):
     path: Path
     frames: int = 0
     written_bytes: int = 0
-    """Bytes of compressed blocks."""
+    """Approximate bytes of all written items."""
     waiting_bytes: int = 0
     lost_items: int = 0
     trouble: str = ""
@@ -126,7 +126,7 @@ class RecordingWriter:
             self._gap = spanned(self._gap, (item.first, item.last))
 
     def close(self) -> None:
-        """Write the remaining items, and close the file."""
+        """Write the remaining items and close the file; waits at most `CLOSE_S`."""
         with self._changed:
             self._closing = True
             self._changed.notify()

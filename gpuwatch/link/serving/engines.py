@@ -33,7 +33,7 @@ class Engine(Struct, frozen=True):
     cache_share: Sequence[str] = ()
     tokens_per_s: Sequence[str] = ()
     requests: Sequence[str] = ()
-    """Counters of requests that ended without error; `failed` is added if counted separately."""
+    """Counters of ended requests; with `failed_apart` of those without error, to which `failed` is added."""
     failed: Sequence[str] = ()
     fails: Callable[[dict[str, str]], bool] = lambda _labels: True
     """True if a sample of `failed` with these labels is a server error."""

@@ -95,7 +95,7 @@ class SmiNode:
         return f'nvidia-smi printed "{line}"'
 
     def frames(self, now: float) -> list[AnyFrame]:
-        """Return the frames since the last call, oldest first.
+        """Return the frames since the last call, oldest first; none before the first values.
 
         A hello precedes them if its content changed.
         """

@@ -56,7 +56,7 @@ class TrustedHost(Struct, frozen=True):
     verified_by: str | None
     """The known_hosts line that verifies the host key; None: it was accepted now."""
     accepted_at: str | None = None
-    """The file in which an accepted key was recorded."""
+    """`FILE:LINE` of known_hosts where the accepted key was recorded."""
 
 
 def end(stream: ByteStream, transport: paramiko.Transport) -> None:

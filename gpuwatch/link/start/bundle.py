@@ -96,7 +96,7 @@ def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) 
     """Return the bytes that the loader reads from stdin before requests begin.
 
     Args:
-        config: The argument of `gpuwatch_agent.main.run`: nonce, interval_s, ping_deadline_s, version.
+        config: The argument of `gpuwatch_agent.main.run`: nonce, version and the settings of `agent_start`.
         modules: Module name -> source text, sent instead of the agent and pynvml (tests).
     """
     return framed(agent_body(modules), config)

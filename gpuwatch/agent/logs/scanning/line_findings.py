@@ -178,7 +178,7 @@ class LineFindings(object):
         phrases: "list[Phrase]",
         out: "list[dict[str, Any]]",
     ) -> bool:
-        """Add a rule's finding to `out` if the rule explains a line; return True if so.
+        """Add a rule's finding to `out` and return True if the rule explains a line; a quoted one gives none.
 
         `general`: search the rule's general patterns, else its specific ones.
         """

@@ -75,7 +75,10 @@ class ReplayLink:
         """Do nothing: the session closes the recording."""
 
     def send(self, request: AnyRequest) -> bool:
-        """Deliver the recorded answer to an equal earlier request, else an error; return True."""
+        """Deliver the recorded answer to an equal earlier request, else an error; return True.
+
+        Nothing is delivered for a kind of request that is not in `SAME`.
+        """
         kind = str(request.__struct_config__.tag)
         if kind not in SAME:
             return True

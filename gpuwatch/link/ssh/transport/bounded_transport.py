@@ -150,7 +150,7 @@ class BoundedPacketizer(Packetizer):
         return data
 
     def read_message(self) -> tuple[int, paramiko.Message]:
-        """Return the next packet's type and content.
+        """Return the next packet's type and content; pauses if the peer sends too many.
 
         Raises:
             BoundError: the packet is too large, has too many entries, or exceeds the channel's window.
