@@ -58,7 +58,7 @@ class ChildCarrier:
         self._ending = threading.Lock()
 
     def recv(self, limit: int) -> bytes:
-        """Wait for up to `limit` bytes on stdout; return b"" at the end of the stream or of the child."""
+        """Wait for up to `limit` bytes on stdout; return b"" at the end of the stream or child."""
         with self._reading:
             while not self._closing:
                 ready = self._wait_for_output()

@@ -104,7 +104,7 @@ class GpuwatchApp(FaultRecovery):
         self.pump()
 
     def prefer(self, name: str, value: object) -> None:
-        """Apply a setting that was changed on the screen, and save it; an error while saving is shown."""
+        """Apply a changed setting, and save it if `keep` is set; an error while saving is shown."""
         if getattr(self.preferences, name) == value:
             return
         changed: dict[str, Any] = {name: value}

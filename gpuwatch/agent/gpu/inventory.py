@@ -88,7 +88,7 @@ def describe(asker: "NvmlCaller", handle: "Any", index: int) -> "dict[str, Any]"
 
 
 def _has_no_memory(asker: "NvmlCaller", memory: "int | None") -> bool:
-    """Return True if the GPU has no own memory (GB10, some Grace parts): the query fails or returns 0."""
+    """Return True if the GPU has no own memory (GB10, some Grace parts): unsupported query, or 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
 

@@ -55,7 +55,7 @@ class NicReader(object):
         return [self._nic(name) for name in self._chosen] if self._found else None
 
     def _worth_showing(self, found: "list[str]") -> "list[str]":
-        """Return the names of the physical network cards among the interfaces `found`.
+        """Return the names of the physical network cards among the interfaces `found`, at most `MAX_NICS`.
 
         If there are none (in a container) virtual functions, else other virtual ones.
         """

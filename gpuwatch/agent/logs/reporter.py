@@ -83,7 +83,10 @@ class Reporter(object):
         self._beat_due = 0.0
 
     def send(self, findings: "list[dict[str, Any]]") -> None:
-        """Send findings (dicts with the keys of `wire.Finding`)."""
+        """Send findings (dicts with the keys of `wire.Finding`), their lines cut to a limit.
+
+        The file list is sent before, if it lacks their file.
+        """
         known = {row["path"] for row in self._listed or ()}
         if any(
             finding["file"] in self._catalog.entries and finding["file"] not in known for finding in findings

@@ -41,7 +41,7 @@ class EndedRanks(object):
         self._poll: select.epoll | None = None
 
     def watch(self, rows: "list[Row]", starters: "dict[int, tuple[str, object]]") -> None:
-        """Wait for the ends of the ranks among `rows` and of their launchers.
+        """Wait for the ends of the ranks among `rows` and of their launchers, at most `MAX_WATCHED`.
 
         `rows`: as from `ProcessReader.read`, `starters`: as `ProcessReader.starters`.
         """

@@ -289,6 +289,6 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 
 
 def recorded_plan(plan: Plan) -> Plan:
-    """Return a copy of the plan without connection settings: users, keys, commands, URLs."""
+    """Return a copy of the plan without rules and connection settings: users, keys, commands, URLs."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
     return replace(plan, nodes=nodes, rules=(), state=None, serving=())

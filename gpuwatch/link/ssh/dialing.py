@@ -102,7 +102,10 @@ class SshDialing:
                     person.raise_if_interrupted()  # else the first dial through it states what is wrong
 
     def _open_jump(self, chain: Chain) -> bool:
-        """Connect a jump host; return True if it prompts, so that the user must be asked."""
+        """Connect a jump host; return True if it prompts, so that the user must be asked, else False.
+
+        A failure is also False.
+        """
         try:
             self._jumps[chain].connect()
         except NeedsAnswersError:

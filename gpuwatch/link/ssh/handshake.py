@@ -60,7 +60,10 @@ class TrustedHost(Struct, frozen=True):
 
 
 def end(stream: ByteStream, transport: paramiko.Transport) -> None:
-    """Close a transport and its stream and wait for the transport's thread; may be called twice."""
+    """Close a transport and its stream, and wait up to `_JOIN_S` for the transport's thread.
+
+    May be called twice.
+    """
     stream.close()
     transport.close()
     if transport.is_alive() and transport is not threading.current_thread():

@@ -58,7 +58,7 @@ def poll_s(interval_s: float) -> float:
 
 
 def packed_rules(extra: tuple[str, ...]) -> str:
-    """Return the built-in rule packs and the files `extra`, compiled and encoded for sending."""
+    """Return the built-in rule packs, the rules about checkpoints and the files `extra`, encoded to send."""
     from gpuwatch.rules.compiling.keep import compiled_or_kept  # noqa: PLC0415 - only who dials an agent pays for it
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed
     from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES  # noqa: PLC0415 - loaded when it is needed

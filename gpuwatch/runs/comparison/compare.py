@@ -134,7 +134,7 @@ def steady_samples_per_s(summary: SessionSummary) -> float | None:
 
 
 def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
-    """Return one point for each worker count, lowest first.
+    """Return one point for each worker count, lowest first; speed-ups are relative to the lowest count.
 
     A session without a count has one worker if its mode is `single`; others without a count are left out.
     """

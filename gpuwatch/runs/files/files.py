@@ -274,9 +274,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
 
 
 def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -> None:
-    """Record a file that is not text: a flight-recorder dump, or one that is skipped.
+    """Record a file that is not text as skipped, a flight-recorder dump also among the dumps.
 
-    `given`: the user named the file itself; it is then reported as unreadable.
+    `given`: the user named the file itself; it is then reported as unreadable, as is one that may be a log.
     """
     name = plain(str(path))
     if is_flight_dump(sample):

@@ -100,7 +100,10 @@ def _of_nodes(heads: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int]]:
 
 
 def _differing(heads: Mapping[str, Sequence[str]], found: Census) -> dict[str, int]:
-    """Return file -> rank by lines that all files have, with another number from 0 on in each."""
+    """Return file -> rank by the numbers from 0 on in which lines of equal form differ, one for each file.
+
+    All files that log steps must have the line. Empty if there is none, or such lines contradict each other.
+    """
     values: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     words: dict[tuple[str, int], str] = {}
     if not 1 < len(heads) <= 4096:

@@ -80,7 +80,7 @@ class SmiQuery:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return the findings of all GPUs."""
+        """Return the findings of all GPUs, without those implied by a more severe one of the same GPU."""
         found: list[ToolFinding] = []
         indices = self.gpus()
         for gpu in self._gpus:

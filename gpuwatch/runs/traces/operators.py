@@ -122,7 +122,8 @@ def _with_inner(parents: npt.NDArray[np.int64], values: Floats) -> Floats:
 def _launched(calls: Events, parents: npt.NDArray[np.int64], on_gpu: Events) -> Floats:
     """Return the GPU time launched by each row.
 
-    A launch belongs to the row that encloses the launching call, else to the row of Kineto's operator number.
+    A launch belongs to the row that encloses the launching call, else to the row of Kineto's operator number,
+    else to the call itself.
     """
     rows = np.full(len(on_gpu), NO_VALUE, dtype=np.int64)
     runtime = calls.kinds == EventKind.RUNTIME

@@ -49,7 +49,7 @@ def gather_traces(
     report: Callable[[int], None] = lambda _bytes: None,
     listed: int = MAX_LISTED_OPERATORS,
 ) -> FoundTraces:
-    """Read and measure every trace, one at a time.
+    """Read and measure the traces one at a time, up to `MAX_TRACE_FILES`; a folder's by name.
 
     Args:
         paths: Files and folders.

@@ -121,7 +121,10 @@ def _size(view: NodeView, _now: float) -> Cell:
 
 
 def _silent_s(view: NodeView, now: float) -> float:
-    """Return the seconds since a log file of the node last grew; `now` is in the clock of `grown_at`."""
+    """Return the seconds since a log file of the node last grew; `now` if none did.
+
+    `now` is in the clock of `grown_at`.
+    """
     return max(0.0, now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0))
 
 

@@ -285,7 +285,10 @@ class LinkMatrix(SelectableLines):
         self.pull()
 
     def turn(self, view: View) -> None:
-        """Show links between nodes or between ranks, with the cursor on the same link."""
+        """Show links between nodes or between ranks, with the cursor on the worst link under it.
+
+        On the first cell if there is none.
+        """
         links = self.view.board.between(self.view.view, *self.place) if self.is_current else []
         self.view.view = view
         self.repaint()

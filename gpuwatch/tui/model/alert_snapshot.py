@@ -107,7 +107,10 @@ class AlertSnapshot(Struct, frozen=True):
 
     @property
     def error_lines(self) -> int:
-        """Number of error lines that no rule matches, including those of ranks that continue to train."""
+        """Number of error lines that no rule matches, in firing alerts.
+
+        Those of ranks that continue to train are included.
+        """
         own = [alert for alert in self.alerts.values() if alert.code == UNEXPLAINED]
         return sum(alert.count for alert in own if standing(alert) == "firing")
 

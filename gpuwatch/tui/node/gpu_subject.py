@@ -58,7 +58,7 @@ def incident_marks(node: Node, incidents: Iterable[Incident], wall: float) -> tu
 
 
 def mark_columns(marks: Iterable[IncidentStart], seconds: float, cells: int) -> dict[int, IncidentStart]:
-    """Return column -> the worst incident that began there, on a plot of the last `seconds` in `cells`."""
+    """Return column -> the first of `marks` that began there, on a plot of the last `seconds` in `cells`."""
     found: dict[int, IncidentStart] = {}
     for mark in marks:
         if 0.0 <= mark.age_s < seconds:

@@ -148,7 +148,10 @@ class RankTable(SortableTable):
         return ((text + " ", look.stale if late else look.text),)
 
     def _trends(self, rank: RankRow) -> list[Segment]:
-        """Return segments with the plots of the rank's GPU over the last 2 minutes; empty if too wide."""
+        """Return segments with the plots of the rank's GPU over the last 2 minutes.
+
+        Empty if they are too wide or the GPU is unknown.
+        """
         gpu = self.view_state.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
         if gpu is None:
             return []

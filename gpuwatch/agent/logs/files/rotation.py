@@ -52,7 +52,7 @@ def rotated_meanwhile(
 
 
 def _aged(path: str) -> "list[tuple[os.stat_result, str]]":
-    """Return the rotated siblings of a file with their status, longest unchanged first."""
+    """Return the newest `MAX_SIBLINGS` rotated siblings of a file with their status, oldest change first."""
     folder, base = os.path.split(path)
     found: list[tuple[os.stat_result, str]] = []
     try:

@@ -140,7 +140,10 @@ def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
 
 
 def _captured(record: "dict[str, Any]") -> "str | None":
-    """Return a process's output from a launcher's or runtime's record; None: no field names the stream."""
+    """Return a process's output from a launcher's or runtime's record.
+
+    None: no field names the stream, or has the output.
+    """
     if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
         return None
     return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]  # `_first` returns what its third argument is
@@ -174,7 +177,7 @@ def _outcome(parts: "list[dict[str, Any]]") -> str:
 
 
 def has_escapes(data: bytes) -> bool:
-    """Return True if the data contains JSON lines with escapes, which `unescaped` resolves."""
+    """Return True if the data may contain JSON lines with escapes, which `unescaped` resolves."""
     return b'{"' in data and b"\\" in data
 
 

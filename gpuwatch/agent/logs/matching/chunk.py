@@ -103,7 +103,7 @@ class Chunk(object):
         return clean[max(0, start - 1) : start] in b"\r\n" and clean[end : end + 1] in b"\r\n"
 
     def text(self, start: int, end: int) -> str:
-        """Return one line as text."""
+        """Return one line as text, at most `MAX_LINE` bytes of it."""
         return line_text(self.clean[start : min(end, start + MAX_LINE)])
 
     def span(self, at: int) -> "tuple[int, int, int]":
@@ -118,7 +118,7 @@ class Chunk(object):
         return start, end, end if end - start < MAX_LINE else start + MAX_LINE - AFTER_BYTES
 
     def searched(self, start: int, end: int) -> bytes:
-        """Return the line to search for a span: of a part of a long record a record."""
+        """Return the line to search for a span; of a part of a long record, a record with that part."""
         return self._records.line(start, end) or self.clean[start : min(end, start + MAX_LINE)]
 
     def open_record(self, at: int) -> "OpenRecord | None":

@@ -33,7 +33,10 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
-    """Return the ranks that a line's message names; in a traceback, those of the rank that printed it."""
+    """Return the ranks that a line's message names, else those of the traceback or record around it.
+
+    Without these, those in its host's name.
+    """
     reading = _stated(text, by, line.data)
     known = by.rank is not None or by.local_rank is not None or by.task is not None
     if known or not reading.empty:

@@ -106,7 +106,10 @@ class OpenRecord(object):
         return None
 
     def _opened(self, data: bytes) -> "tuple[list[bytes], bool] | None":
-        """Return (ends of the containers that are open behind `data`, whether a string is open), or None."""
+        """Return (ends of the containers that are open behind `data`, whether a string is open).
+
+        None if an end in `data` does not match a beginning.
+        """
         closers, in_string, at = list(self.closers), self.in_string, 0
         if in_string:
             at = _REST.match(data).end()  # type: ignore[union-attr]  # it matches any bytes

@@ -34,7 +34,7 @@ class Repeats(object):
     def add(
         self, shape: "int | None", line: bytes, rule: "CompiledRule", finding: "dict[str, Any]", message: str
     ) -> None:
-        """Store the finding of a searched error line of a shape that no specific rule explains."""
+        """Count a searched error line of a shape that no specific rule explains; store its first finding."""
         if shape is None:
             return
         self._searched += 1

@@ -57,7 +57,10 @@ class Player:
         return self.position >= self.last
 
     def seek(self, at: int) -> None:
-        """Seek to a time (microseconds of recorded time); the next due records begin with a key frame."""
+        """Seek to a time (microseconds of recorded time), at most the recording's last.
+
+        The next due records begin with a key frame.
+        """
         self.last = self.recording.last
         self.position = min(max(at, self.recording.first), self.last)
         _, self._block, records = self.recording.key_frame(self.position)

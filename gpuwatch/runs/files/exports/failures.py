@@ -45,7 +45,7 @@ class StatedFailure:
 
 
 def reports(document: Any) -> list[StatedFailure]:  # noqa: ANN401 - of JSON
-    """Return the failures that a document states; empty if it states none."""
+    """Return up to `MAX_REPORTS` different failures that a document states; empty if it states none."""
     found: list[StatedFailure] = []
     for report in _walk(document, StatedPlace(), 0, [MAX_RECORDS]):
         if report not in found:
@@ -146,9 +146,10 @@ def _is_repeated(own: StatedFailure, inner: list[StatedFailure]) -> bool:
 
 
 def _inner(record: Mapping[str, Any], *, ended: bool) -> Iterator[Any]:
-    """Yield the parts of a record; a container's earlier end only if the container waits for a restart.
+    """Yield the objects and lists in a record, other than environments and specifications.
 
-    `ended`: leave out all earlier attempts.
+    A container's earlier end is included only if the container waits for a restart. `ended`: leave out all
+    earlier attempts.
     """
     for key, each in record.items():
         if ended and key in words.EARLIER:
@@ -272,7 +273,10 @@ def _message(value: Any) -> str:  # noqa: ANN401 - of JSON
 
 
 def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return (exit code, signal) of a record, each None if not stated; a code of 0 is returned."""
+    """Return (exit code, signal) of a record, each None if not stated; a negative code is the signal.
+
+    A code of 0 is returned.
+    """
     code: int | None = None
     signal: int | None = None
     for key in words.stated(words.EXIT, record):

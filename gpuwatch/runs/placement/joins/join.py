@@ -41,7 +41,7 @@ class Joins(Struct, frozen=True):
 
 
 def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
-    """Return the joins of the (file, sample lines) of a job."""
+    """Return what connects ranks in a job's (file, sample lines): process parents, names, nodes of pods."""
     share = max(MIN_LINES, MAX_LINES // max(1, len(samples)))
     parents: dict[str, dict[int, int]] = {}
     texts: dict[str, list[str]] = {}

@@ -224,7 +224,7 @@ def _mean_of(session: TrainingSession, name: str) -> float | None:
 
 
 def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:
-    """Return the statistics of step times (seconds), ignoring non-finite ones; None if none is left."""
+    """Return the statistics of the step times (seconds) between 0 and `MAX_NUMBER`; None without any."""
     finite = [time for time in times if 0 < time < MAX_NUMBER]
     if not finite:
         return None

@@ -310,7 +310,10 @@ def known_time(seconds: float | None) -> float | None:
 
 
 def sanitized(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
-    """Return decoded JSON of limited size, without control characters; numbers too large become None."""
+    """Return decoded JSON of limited size, without control characters.
+
+    NaN, numbers too large, and values nested deeper than `MAX_DEPTH` become None.
+    """
     if isinstance(value, str):
         return plain(value[:MAX_TEXT])
     if depth >= MAX_DEPTH:

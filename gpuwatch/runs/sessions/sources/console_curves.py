@@ -15,7 +15,8 @@ MAX_CONSOLE_BYTES = 16 << 20
 def take_console_curves(session: TrainingSession) -> None:
     """Take the curves of the logs in `ranks/` that have more points than the session's own, and evaluations.
 
-    Nothing is taken if the telemetry library has written the steps.
+    Nothing is taken if `gpuwatch run` did not write the session, the telemetry library has written the steps,
+    or the logs have more than `MAX_CONSOLE_BYTES`.
     """
     writer, parts = session.summary.writer or "", session.summary.parts or ()
     if not writer.startswith("gpuwatch run") or any(name.startswith("rank_") for name in parts):

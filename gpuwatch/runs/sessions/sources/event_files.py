@@ -51,7 +51,7 @@ def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def scalars(path: Path, problems: list[str]) -> Iterator[tuple[float, int, str, float]]:
-    """Yield time (unix seconds), step, tag and value of each scalar in a file."""
+    """Yield time (unix seconds), step, tag and value of each scalar in a file; unknown time or step is 0."""
     for record in records(path, problems):
         time = first(record, EVENT_TIME)
         step = first(record, EVENT_STEP)

@@ -74,7 +74,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
 
 
 def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]:
-    """Return one series of training steps per writer; the longest if several files have the same steps."""
+    """Return each writer's series with the most training steps, with its file; empty series are left out."""
     best: dict[tuple[int | None, int | None, str], tuple[LogScan, StepSeries]] = {}
     for log in files:
         for one in log.series:

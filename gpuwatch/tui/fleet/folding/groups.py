@@ -95,7 +95,10 @@ def _of_live(
 
 
 def _trouble(group: NodeGroup, _now: float) -> tuple[str, Severity | None]:
-    """Return the cell with the number of nodes in each state and of live nodes with a problem."""
+    """Return the cell with the number of nodes in each state and of live nodes with a problem.
+
+    The number of nodes if all are live without one.
+    """
     states = Counter("unreachable" if view.never_reached else view.state for view in group.views)
     words = [f"{number} {state}" for state, number in states.items() if state != "live" or len(states) > 1]
     troubled = len(group.troubled)
