@@ -90,13 +90,21 @@ def _state(file: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=8192)
 def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[KnownHostsLine, ...]:
-    """Return the lines of a file for a lookup name; cached, as a large hashed file takes milliseconds."""
+    """Return the lines of a file for a lookup name; cached, as a large hashed file takes milliseconds.
+
+    Raises:
+        HostKeyListError: the same as `lines_about`.
+    """
     return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
 
 
 @lru_cache(maxsize=64)
 def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
-    """Return the valid lines of a file; empty if it is missing or unreadable."""
+    """Return the valid lines of a file; empty if it is missing or unreadable.
+
+    Raises:
+        HostKeyListError: the same as `lines_about`.
+    """
     try:
         lines = read_list(file).decode("utf-8", "surrogateescape").split("\n")
     except OSError:

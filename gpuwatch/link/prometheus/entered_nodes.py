@@ -88,7 +88,10 @@ class EnteredNodes:
         self._entered: OrderedDict[str, AgentArrivals] = OrderedDict()
 
     def enter(self, node: str) -> None:
-        """Connect to a node over ssh, unless it is connected already; does not block."""
+        """Connect to a node over ssh, unless it is connected already; does not block.
+
+        Beyond `MAX_ENTERED` nodes, the one that was entered longest ago is left.
+        """
         if node in self._entered:
             self._entered.move_to_end(node)
             return

@@ -96,7 +96,10 @@ class BoundedScan:
             self._fail(end - len(self._scanner.unfinished), end, repr(error))
 
     def _feed_line(self, line: bytes, offset: int, arrived: float, *, again: bool) -> None:
-        """Scan one line; if a rule takes too long for the first time, suspend it and scan the line again."""
+        """Scan one line, or skip it if that takes too long or raises an error.
+
+        `again`: suspend a rule that takes too long, and scan the line once more.
+        """
         try:
             self._scan(line, offset, arrived, LINE_S)
         except EndlessError as error:

@@ -73,7 +73,7 @@ class StepSeries(Struct):
     highest_scale: float | None = None
 
     def take(self, offset: int, at: float | None, reading: ProgressReading) -> None:
-        """Add the values of one line of this rank."""
+        """Add the values of one line of this rank; a step of another loop is left out."""
         fields = {name: float(value) for name, value in reading.fields.items() if _is_number(value)}
         if "step" in fields:
             total = fields.get("total_steps")

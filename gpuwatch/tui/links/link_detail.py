@@ -130,7 +130,7 @@ class LinkCell(RebuiltPage, can_focus=False):
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
         """Yield lines with each rail's percentage per direction, which tell a bad NIC from a bad node.
 
-        The links across rails are summed up in one line.
+        Nothing for a single rail. The links across rails are summed up in one line.
         """
         look = self.look
         local = {slot.rank: slot.local for slot in self.view.board.slots}

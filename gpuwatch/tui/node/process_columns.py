@@ -70,7 +70,7 @@ COLUMNS = (
 def choose(width: int, wanted: Sequence[str] = ()) -> list[tuple[ProcessColumn, int]]:
     """Return the columns that fit `width` cells, with their widths, in screen order.
 
-    One cell separates two columns.
+    The most important are kept. One cell separates two columns; the command gets the remaining cells.
 
     Args:
         width: Of the table.

@@ -269,7 +269,10 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # noqa: ANN401 - a field of any type
-    """Return a value converted to the type `hint`; None, with a problem, if it has another type."""
+    """Return a value converted to the type `hint`; None if it has another type, is negative or too large.
+
+    The first two are noted in `problems`.
+    """
     choices = [each for each in typing.get_args(hint) if each is not type(None)]
     wanted = choices[0] if type(None) in typing.get_args(hint) else hint
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
