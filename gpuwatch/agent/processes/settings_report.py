@@ -146,7 +146,10 @@ def _parent(folder: str) -> "int | None":
 
 
 def settings(environ: bytes) -> "dict[str, str]":
-    """Return the variables that control the communication of ranks; possible secrets are left out."""
+    """Return the variables that control the communication of ranks, at most `MAX_VARIABLES`.
+
+    Possible secrets are left out.
+    """
     found: dict[str, str] = {}
     for entry in environ.split(b"\0"):
         name, equals, value = entry.decode("utf-8", "replace").partition("=")

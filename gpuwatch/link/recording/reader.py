@@ -197,7 +197,7 @@ class Recording:
                 return
 
     def wall_shift(self, at: int) -> int:
-        """Return the wall clock minus recorded time at a moment (both microseconds)."""
+        """Return the wall clock minus recorded time at a moment (both microseconds); 0 without any block."""
         row = self._rows.one("i", "SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
         row = row or self._rows.one("i", "SELECT wall FROM block ORDER BY id DESC LIMIT 1")
         return 0 if row is None else int(row[0])

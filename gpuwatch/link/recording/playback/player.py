@@ -98,7 +98,10 @@ class Player:
         self.playing = False
 
     def advance(self) -> None:
-        """Advance the position by the real time since the last call, times the speed; not while paused."""
+        """Advance the position by the real time since the last call, times the speed; not while paused.
+
+        At most `MAX_STEP_S` of real time count.
+        """
         now = self._real()
         self._held_at = self.position
         passed, self._before = min(MAX_STEP_S, now - self._before), now

@@ -51,7 +51,10 @@ class SessionCurve:
     """First step of the current sequence of NaN or Inf values, if known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
-        """Append a value; for a non-finite value only its step is stored, None is ignored."""
+        """Append a value; of a non-finite one only the step is stored, None and too large ones are ignored.
+
+        A long curve is thinned to every second, fourth, ... value.
+        """
         if value is not None:
             is_first = self.is_finite
             self.is_finite = math.isfinite(value)
