@@ -54,7 +54,7 @@ NVTX_RANGES = (59, 60)
 
 
 class _Export:
-    """An open export."""
+    """An open export of Nsight Systems."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
