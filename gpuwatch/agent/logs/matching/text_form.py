@@ -12,7 +12,7 @@ from ...patterns.module_pattern import pattern_of
 MAX_NEAR = 3
 """Lines above and below that are compared with a line."""
 MIN_WORDS = 6
-"""Least words of a sentence."""
+"""Least blanks in a sentence."""
 MIN_SMALL_WORDS = 2
 """Least articles, pronouns and other small words of a sentence."""
 
