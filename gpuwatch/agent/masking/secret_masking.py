@@ -215,10 +215,7 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Return the match of a name and value with the value masked, if it is no code, reference or plain word.
-
-    After a space only the value of an option or random text is masked.
-    """
+    """Return the match of a name with a secret value masked; after a space only an option's or random text."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
