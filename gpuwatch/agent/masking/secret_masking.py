@@ -215,7 +215,7 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Return the match of a name with a secret value masked; after a space only an option's or random text."""
+    """Return the match of a name with a secret value masked; after a space only of an option or random."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
