@@ -183,7 +183,10 @@ def _separate(
 
 
 def _given(members: "Sequence[Sibling]", parent: "int | None" = None) -> "dict[int, dict[str, object]]":
-    """Return pid -> rank facts of each member; `parent`: None if they were started separately."""
+    """Return pid -> rank facts of each member; empty for none, or only one of a parent.
+
+    `parent`: None if they were started separately.
+    """
     if len(members) < (1 if parent is None else 2):
         return {}
     known, source = separate_numbers(members) if parent is None else numbers(members)

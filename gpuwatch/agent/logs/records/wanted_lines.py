@@ -24,7 +24,10 @@ class WantedLines(object):
         """Lines that are not searched, although places are in them or near them."""
 
     def of(self, lines: "list[str]") -> "list[str]":
-        """Return the lines in which one of the places is, each with those above it, at most `MAX_INSIDE`."""
+        """Return the lines in which one of the places is, each with those above it, at most `MAX_INSIDE`.
+
+        Those beyond are counted in `left_out`.
+        """
         data = [line.encode("utf-8", "replace") for line in lines]
         starts = list(accumulate(len(each) + 1 for each in data))
         wanted: set[int] = set()

@@ -89,7 +89,10 @@ def _is_of_kubernetes(document: Any) -> bool:  # noqa: ANN401 - of JSON
 
 
 def _parsed(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield begin, end and content of each JSON document in a text, or of the whole text if it is YAML."""
+    """Yield begin, end and content of each JSON document in a text, or of the whole text if it is YAML.
+
+    It ends after `MAX_DOCUMENTS`, or `MAX_IN_VAIN` characters parsed in vain.
+    """
     if _YAML.match(text):
         document = _of_yaml(text)
         if document is not None:

@@ -97,7 +97,10 @@ class DayClock:
     last: float | None
 
     def at(self, clock: str) -> float | None:
-        """Return `14:30:22` as unix seconds; None if no date is known."""
+        """Return `14:30:22` as unix seconds; None if it is no time, or no date is known.
+
+        A time more than half a day before the last one is of the next day.
+        """
         if self.last is None:
             return None
         day = dt.datetime.fromtimestamp(self.last).astimezone().strftime("%Y-%m-%d")

@@ -227,7 +227,7 @@ def profile_of(text: str) -> SessionProfile | None:
 
 
 def add_warning(known: dict[str, SessionWarning], new: SessionWarning) -> None:
-    """Add a warning to `known`; a warning of a known class is only counted."""
+    """Add a warning to `known`; if its class is known, only extend that one's count and times."""
     old = known.get(new.class_id)
     if old is None:
         known[new.class_id] = new

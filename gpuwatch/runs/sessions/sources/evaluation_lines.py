@@ -81,7 +81,7 @@ def dict_results(line: bytes) -> dict[str, float | None]:
 
 
 def block_results(data: bytes, at: int) -> dict[str, float | None]:
-    """Return name -> value from lines `  * eval_loss: 1.8765` from an offset on."""
+    """Return name -> value of the lines `  * eval_loss: 1.8765` directly below the line at an offset."""
     found: dict[str, float | None] = {}
     for line in data[at : at + MAX_LINE].split(b"\n")[1 : MAX_RESULTS + 1]:
         item = ITEM.match(line.decode(errors="replace"))
