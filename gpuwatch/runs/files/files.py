@@ -147,7 +147,8 @@ def walked(
 ) -> Iterator[tuple[Path, Path | None]]:
     """Yield (file, folder) for every file under the paths.
 
-    The folder is the one of `paths`; None if the file itself is in `paths`.
+    The folder is the one of `paths`; None if the file itself is in `paths`. Folders of tools, and those that
+    may not be entered, are added to `skipped`; a folder in `seen` is not entered again.
     """
     folders: list[Path] = []
     for path in paths:

@@ -58,7 +58,7 @@ class _Rank:
     how: str = ""
 
     def take(self, clue: Clue, node: str | None) -> None:
-        """Add those facts of a clue that no more reliable clue has given."""
+        """Add those facts of a clue that no more reliable clue has given; none of one about another node."""
         if self.node is None and node is not None:
             self.node, self.how = node, clue.how
         elif self.node is not None and node is not None and node != self.node:

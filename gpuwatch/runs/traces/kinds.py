@@ -87,7 +87,10 @@ def is_communication_call(name: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def collective_of(name: str) -> str:
-    """Return `all_reduce` for `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` or `c10d::allreduce_`."""
+    """Return `all_reduce` for `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` or `c10d::allreduce_`.
+
+    `UNNAMED_COLLECTIVE` for a name without one.
+    """
     found = _COLLECTIVE.search(name.removeprefix("c10d::"))
     if found is None:
         return UNNAMED_COLLECTIVE

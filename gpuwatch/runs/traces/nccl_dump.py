@@ -117,7 +117,11 @@ def read_nccl_dump(data: bytes, file: str) -> NcclDump:
 
 
 def _parsed(data: bytes) -> Element:
-    """Parse the XML with limited depth; return the root element."""
+    """Parse the XML with limited depth; return the root element.
+
+    Raises:
+        NoTraceError: it is damaged, empty or nested too deep.
+    """
     parser: XMLPullParser[Element] = XMLPullParser(("start", "end"))
     depth, root = 0, None
     try:

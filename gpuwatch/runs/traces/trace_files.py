@@ -114,7 +114,12 @@ def rank_of_path(path: Path) -> int | None:
 
 
 def _nccl_dump(path: Path, name: str) -> NcclDump | None:
-    """Return a file parsed as an NCCL dump; None if it is not XML."""
+    """Return a file parsed as an NCCL dump; None if it is not XML.
+
+    Raises:
+        NoTraceError: as `read_nccl_dump`.
+        OSError: it cannot be read.
+    """
     with open_file(path) as file:
         contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
     pieces = contents.pieces()

@@ -17,7 +17,7 @@ PART_FORMAT = "gpuwatch-session-part"
 
 
 def read_parts(folder: Path, problems: list[str]) -> dict[str, dict[str, Any]]:
-    """Return file name -> part of the session; broken ones are added to `problems`."""
+    """Return file name -> part of the session, at most `MAX_PARTS`; others are noted in `problems`."""
     try:
         with os.scandir(folder / "parts") as entries:
             paths = sorted(Path(each.path) for each in entries if each.name.endswith(".json"))

@@ -148,7 +148,7 @@ def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
 
 
 def stated_world_size(paths: Sequence[Path]) -> int:
-    """Return the largest world size that the beginning of a log states; 0: none does."""
+    """Return the largest world size that the beginning of one of the first logs states; 0: none does."""
     found = [0]
     for path in paths[:MAX_PROFILED_LOGS]:
         with contextlib.suppress(OSError):
