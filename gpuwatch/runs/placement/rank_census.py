@@ -103,7 +103,7 @@ def _mentioned(text: str) -> Iterator[int]:
 
 
 def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
-    """Record the ranks that a node's launcher starts, by local rank, and the hosts of an address table."""
+    """Record which ranks a node's launcher starts, by local rank."""
     found.pods.update(_table_of_hosts(file, lines))
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()
