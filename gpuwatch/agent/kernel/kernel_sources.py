@@ -41,7 +41,7 @@ class Kmsg(object):
         self._caught_up_at: float | None = None
 
     def read(self) -> "list[tuple[float, str]]":
-        """Return the new records as (unix seconds, text).
+        """Return the new records as (unix seconds, text), at most `MAX_RECORDS`.
 
         Raises:
             OSError: the device cannot be read.

@@ -115,7 +115,10 @@ def _from_zero(reported: "dict[int, int]") -> bool:
 
 
 def _forms(logs: "Sequence[str]") -> "Iterator[tuple[tuple[str, str], int]]":
-    """Yield ((text before, text after), number) for each number in a path, the last one first."""
+    """Yield ((text before, text after), number) for the numbers in the last two parts of a path.
+
+    The last one comes first, at most `MAX_NUMBERS` of each path.
+    """
     for path in logs:
         folder = path.rfind("/", 0, max(0, path.rfind("/"))) + 1
         for found in list(_DIGITS.finditer(path, folder))[: -MAX_NUMBERS - 1 : -1]:

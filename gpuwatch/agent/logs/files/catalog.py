@@ -318,7 +318,7 @@ def _refuse_packed(follower: "Follower") -> None:
 
 
 def _last_line(follower: "Follower") -> int:
-    """Return the offset after the last complete line of a followed file, at least 64 KiB before its end."""
+    """Return the offset after the last complete line of a followed file, at most 64 KiB before its end."""
     reach = 64 * 1024
     begin = max(0, follower.size - reach)
     data = follower.at(begin, follower.size - begin)

@@ -287,7 +287,10 @@ class Steps(object):
             self._timers.setdefault(at, {}).update(reading.phases)
 
     def _newest_timers(self) -> "list[list[Any]]":
-        """Return [time, timers] of the newest lines with timers, oldest first."""
+        """Return [time, timers] of the newest lines with timers, oldest first.
+
+        At most `MAX_PAST_TIMERS`, of the last `TIMERS_S` before the newest.
+        """
         newest = sorted(self._timers)[-MAX_PAST_TIMERS:]
         return [[at, self._timers[at]] for at in newest if at >= newest[-1] - TIMERS_S]
 
