@@ -25,6 +25,8 @@ class FilePart(Struct, frozen=True):
     """Number of files in the scan, which share the sample lines."""
     tags: tuple[LearnedTag, ...] = ()
     """The tags of the folder's writers."""
+    day_first: bool = False
+    """Whether the day comes first in dates of two small numbers."""
 
 
 def parts_of(log: LogPath) -> list[FilePart]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
+from gpuwatch.agent.logs.lines.timestamps import day_first
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
@@ -77,6 +78,8 @@ class PartRead:
     """Rule that took too long -> the reason for its suspension."""
     census: Census | None = None
     """The census of the file's sample lines, if the part is its first."""
+    gpus: dict[str, int] = field(default_factory=dict)
+    """PCI address as of `bus_key` -> GPU index, as tool outputs in the part list them."""
 
 
 def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, Dial], PartRead]:
@@ -85,8 +88,10 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
-        with learned(
-            [(tag.pattern, tag.ranks, tag.is_head) for tag in part.tags if tag.file in (None, part.log.name)]
+        tags = [tag for tag in part.tags if tag.file in (None, part.log.name)]
+        with (
+            day_first(part.day_first),
+            learned([(tag.pattern, tag.ranks, tag.is_head) for tag in tags]),
         ):
             return read_tagged(part, dial)
 
@@ -220,6 +225,7 @@ def take_tools(
 ) -> None:
     """Add the findings of tool outputs in a part to `read`, with the node and GPUs that they name."""
     number_gpus(read.events, sections.gpus)
+    read.gpus = sections.gpus
     mine = [
         each
         for each in tool_matches(sections, rules, part.log.name, part.log.until)

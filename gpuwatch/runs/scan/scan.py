@@ -15,6 +15,7 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
+from gpuwatch.runs.files.excerpts.date_order import files_with_day_first
 from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.model.clues import CLUES
@@ -99,11 +100,15 @@ class FolderScan:
     def read(self, watch: Watch, cores: int | None = None) -> Iterator[None]:
         """Read all files; yields after each part."""
         first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(self._parts)))
-        tags = learned_tags(list(sampled([file.log for file in self._files.values()])))
+        logs = [file.log for file in self._files.values()]
+        samples = list(sampled(logs))
+        tags = learned_tags(samples)
+        day_first = files_with_day_first(samples, {log.name: log.mtime for log in logs})
         parts = [
             replace(
                 part,
                 tags=tags,
+                day_first=part.log.name in day_first,
                 first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines,
                 files=len(self._files),
             )

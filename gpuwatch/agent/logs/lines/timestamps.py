@@ -3,9 +3,11 @@
 import re
 import time
 from calendar import timegm
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Match
 
 _MONTHS = {
@@ -95,6 +97,18 @@ EARLY = b"02"
 """In hours before this one the day may last over 24 h more: a clock change adds an hour."""
 _NAMES = frozenset(_STAMP.groupindex)
 _DAY = 86400.0
+_DAY_FIRST = [False]
+"""Whether `09/11/2026` is in November; an agent knows no files that show it, a scan may."""
+
+
+@contextmanager
+def day_first(is_first: bool) -> "Iterator[None]":
+    """Read dates of two small numbers (`09/11/2026`) with the day first inside the `with` block, if so."""
+    before, _DAY_FIRST[0] = _DAY_FIRST[0], is_first
+    try:
+        yield
+    finally:
+        _DAY_FIRST[0] = before
 
 
 def may_have_time(line: bytes) -> bool:
@@ -130,8 +144,8 @@ def time_of(text: str, arrived: float) -> "float | None":
     month = found.group(part + "m")
     number = _MONTHS.get(month) or _month(month)
     day, hour, minute, second = map(int, found.group(part + "d", part + "H", part + "M", part + "S"))
-    if kind == "us" and number > 12 >= day:
-        number, day = day, number  # day first
+    if kind == "us" and day <= 12 and (number > 12 or _DAY_FIRST[0]):
+        number, day = day, number
     clock = (number, day, hour, minute, second)
     after_point = _optional(found, part + "f")
     fraction = float("0." + after_point[1:]) if after_point else 0.0
