@@ -25,6 +25,7 @@ from gpuwatch.diagnose.incidents.culprits.suspects import (
     MAX_NAMED_SUSPECTS,
     Hang,
     all_placed,
+    confidence_of_votes,
     is_milder,
     lost_by_all_others,
     nodes_at_fault,
@@ -226,9 +227,7 @@ def _by_address(
     if cause in RENDEZVOUS_STORE:
         votes, host = without_reporters(votes, cause, alerts, where, job)
         if not votes:
-            because = (
-                "the launchers of the other nodes lost the rendezvous store, which is not on their own nodes"
-            )
+            because = "the launchers of the other nodes lost the rendezvous store, which is on none of them"
             return CulpritChoice(node=host, confidence="low", because=because)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
@@ -237,7 +236,7 @@ def _by_address(
         suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
         rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
         gpu = None if rank is None else _at(rank, where, job).gpu
-        return CulpritChoice(rank, node, gpu, "medium" if count > 1 else "low", because, count)
+        return CulpritChoice(rank, node, gpu, confidence_of_votes(node, count, where), because, count)
     if stuck is not None and len(stuck.suspects) == 1:
         choice = _at(stuck.suspects[0], where, job)
         return replace(choice, confidence="medium", because="the only rank that did not take part")

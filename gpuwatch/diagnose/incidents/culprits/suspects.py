@@ -22,6 +22,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import HALVES, collective
 from gpuwatch.diagnose.model.timing import onset
+from gpuwatch.diagnose.model.verdict import Confidence
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
@@ -203,6 +204,7 @@ def is_milder(alert: Alert, cause: Alert) -> bool:
 
 
 MIN_ACCUSERS = 3
+_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _PEER = re.compile(r"(?P<name>(?:\d{1,3}\.){3}\d{1,3}|(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?:[\]<:]|$)")
 """A host name with a digit, or an address, before a port."""
 
@@ -236,6 +238,15 @@ def _stated_name(peer: str, where: RankIndex) -> str:
     """Return the name or address of a peer that no line maps; empty in a live fleet, which knows all."""
     found = _PEER.match(peer.strip("[]<> "))
     return "" if found is None or where.places.live else found["name"]
+
+
+def confidence_of_votes(node: str, count: int, where: RankIndex) -> Confidence:
+    """Return the confidence in a node that `count` ranks name as the peer that they lost.
+
+    An address that no line maps to a node may be a port of any of them.
+    """
+    unknown = _ADDRESS.fullmatch(node) is not None and not where.on(node) and where.named(node) is None
+    return "medium" if count > 1 and not unknown else "low"
 
 
 def without_reporters(

@@ -20,6 +20,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.from_findings import EXCEPTION
 from gpuwatch.diagnose.job_end.closing import NUMBER, is_failed_end
+from gpuwatch.diagnose.job_end.end_alerts.quiet_errors import RAISED
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.last_lines.endings import (
     form,
@@ -98,13 +99,15 @@ def _is_final(alert: Alert, logs: Mapping[str, LogScan]) -> bool:
     """Return True if the last line of a log is an uncaught exception, or an error line below steps."""
     if alert.severity != "warning" or alert.recovered or alert.role == "echo" or not alert.proof:
         return False
-    line, file = alert.proof[-1].text, logs.get(alert.proof[-1].file or "")
+    file = logs.get(alert.proof[-1].file or "")
     last = "" if file is None else file.last_lines[-1]
-    if file is None or not line.rstrip().endswith(last) or is_foreign(last) or _is_settled(last):
+    line = next((proof.text for proof in alert.proof if proof.text.rstrip().endswith(last)), None)
+    if file is None or line is None or is_foreign(last) or _is_settled(last):
         return False
     if EXCEPTION.match(last):
         return True
-    return alert.code == UNEXPLAINED and own_level(line) in GRAVE and _has_worked(file)
+    known = alert.code == UNEXPLAINED or RAISED.search(last) is not None
+    return known and own_level(line) in GRAVE and _has_worked(file)
 
 
 def last_words_of(file: LogScan) -> str | None:

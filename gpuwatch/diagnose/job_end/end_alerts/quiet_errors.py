@@ -19,7 +19,8 @@ from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 
-_RAISED = pattern_of(r"(?:^|[\s\]])(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S")
+RAISED = pattern_of(r"(?:^|[\s\]])(?:[a-z_]\w{0,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): \S")
+"""Matches an exception in a line of a logger."""
 
 
 def with_quiet_errors(
@@ -50,5 +51,5 @@ def _is_last_of(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
     """Return True if a note is about an exception, and no rank logs `PROOF_STEPS` steps or more after it."""
     if alert.severity != "info" or alert.recovered or alert.kernel or not alert.proof:
         return False
-    raised = any(_RAISED.search(proof.text) for proof in alert.proof)
+    raised = any(RAISED.search(proof.text) for proof in alert.proof)
     return raised and all(len(later_marks(alert, track)) < PROOF_STEPS for track in tracks)
