@@ -13,7 +13,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import joined
 from gpuwatch.diagnose.alerts.deduplication.unexplained import quoted
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding, place_of
-from gpuwatch.diagnose.alerts.placement.named_gpu import named_gpu
+from gpuwatch.diagnose.alerts.placement.named_gpu import named_gpu, pci_address
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.later_attempts import outlived_repeats
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
@@ -274,7 +274,6 @@ def _gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: 
 
     A kernel line names it by UUID or PCI address.
     """
-    address = finding.fields.get("pci") or finding.fields.get("bus_id")
-    known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
+    known = where.gpu(node, finding.gpu, pci_address(finding)) if kernel else None
     named = finding.fields.get("gpu")
     return named if known is None and isinstance(named, int) else known

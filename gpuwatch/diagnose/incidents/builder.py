@@ -143,7 +143,10 @@ def _judged(
     culprit = without_refuted_place(chosen, cause, believed)
     if cause is not None and culprit.gpu is None and culprit.rank is not None and not where.places.live:
         place = where.of(culprit.rank, job) or RankPlace(culprit.rank, "")
-        culprit = replace(culprit, gpu=device_of(cause.fields.get("device"), place))
+        address = cause.fields.get("bus_id") or cause.fields.get("pci")
+        listed = None if address is None else where.gpu(culprit.node, None, str(address))
+        device = device_of(cause.fields.get("device"), place)
+        culprit = replace(culprit, gpu=device if listed is None else listed)
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
     facts = HeadlineFacts(

@@ -232,8 +232,9 @@ class RankIndex:
     def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
         """Return the index of a GPU from its UUID or PCI address; None: unknown."""
         for name in (uuid, None if bus is None else bus_key(bus)):
-            if node is not None and name is not None and (node, name) in self._gpus:
-                return self._gpus[node, name]
+            for home in (node, None if self.places.live else ""):  # a table of an ended job may name no node
+                if home is not None and name is not None and (home, name) in self._gpus:
+                    return self._gpus[home, name]
         return None
 
     def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:

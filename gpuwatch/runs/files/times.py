@@ -27,6 +27,12 @@ Failures are mostly printed right after another line, and the other ranks then w
 default.
 """
 
+_OF_EARLIER = re.compile(
+    rb"^(?:Job .{1,200} was (?:submitted|executed)|Started at )"
+    rb"|\b(?:submi(?:t|tted|ssion)|start)[ _]?(?:time|date)?[=:]",
+    re.IGNORECASE,
+)
+"""Matches lines of a report that stand below what happened later."""
 _ENDS = re.compile(rb"[\r\n]+")
 
 
@@ -65,7 +71,8 @@ class TimesAround:
         if line not in self._known:
             end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self._data)
             text = self._data[self._starts[line] : end][:MAX_LINE]
-            self._known[line] = time_of(unmasked_text(text), self._mtime) if may_have_time(text) else None
+            dated = may_have_time(text) and _OF_EARLIER.search(text) is None
+            self._known[line] = time_of(unmasked_text(text), self._mtime) if dated else None
         return self._known[line]
 
 

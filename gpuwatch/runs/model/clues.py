@@ -169,3 +169,9 @@ def bus_id(text: object) -> str | None:
         return None
     value = int(str(text), 16)
     return f"{value >> 20:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0xFF:02x}.{value & 0xF}"
+
+
+def bus_key(address: str) -> str:
+    """Return a PCI address without its function, in a common form: `0000:0f:00`."""
+    parts = address.lower().partition(".")[0].split(":")
+    return ":".join((parts[0][-4:], *parts[1:]))

@@ -119,6 +119,8 @@ def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
     """Return process and GPU of each rank, except those claimed by two ranks."""
     claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
     clues = found.clues.union(*(found.numbered[word] for word in words))
+    if {clue.gpu for clue in clues} <= {None, 0}:  # each container numbers its own GPUs
+        clues = {clue for clue in clues if clue.gpu is None}
     for clue in clues:
         claims[claim(clue)].add(clue.rank)
     known = sorted(clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or ""))
@@ -128,4 +130,4 @@ def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
 def claim(clue: Clue) -> tuple[object, ...]:
     """Return the key of the process or GPU that a clue assigns to a rank, on its host or its file's node."""
     at = clue.file if clue.local_rank is not None or clue.host is None else ""
-    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)
+    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, clue.gpu, at)

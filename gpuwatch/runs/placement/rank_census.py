@@ -13,17 +13,19 @@ from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
-from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
-from gpuwatch.runs.placement.learned_tags.numbering import WORLD
+from gpuwatch.runs.placement.joins.stated_hosts import places_in, table_of_hosts, visible_gpu
+from gpuwatch.runs.placement.learned_tags.numbering import WORLD, launched_node
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent, form_of
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
     ASSIGNED,
-    ASSIGNED_POD,
+    BANNER_KEYS,
     BUS,
     GLOBAL_RANKS,
     HOST,
+    HOST_AFTER_PID,
     HOST_AFTER_RANK,
     HOST_OF_WRITER,
     HOST_PID,
@@ -57,12 +59,6 @@ from gpuwatch.runs.placement.rank_line_patterns import (
 
 MAX_LOSS = 600
 """Characters of a line that are searched for a lost peer."""
-_DIGITS = tuple(bytes([code]) for code in b"0123456789")
-MIN_HOSTS = 2
-HOSTS_ROW = re.compile(
-    rb"((?:[0-9]{1,3}\.){3}[0-9]{1,3})[ \t]{1,40}([A-Za-z][\w.-]{0,80})(?:[ \t]{1,40}[\w.-]{1,80}){0,4}\s*$"
-)
-"""A line of /etc/hosts; a file has at least `MIN_HOSTS` of them."""
 OPENING_LINES = 12
 """Number of first lines of a file in which a process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
@@ -104,7 +100,7 @@ def _mentioned(text: str) -> Iterator[int]:
 
 def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
     """Record which ranks a node's launcher starts, by local rank."""
-    found.pods.update(_table_of_hosts(file, lines))
+    found.pods.update(table_of_hosts(file, lines))
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()
     found.clues.update(clues_of_deepspeed(file, lines))
@@ -127,15 +123,6 @@ def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
             found.clues.add(Clue(file, OWN_LINE, rank=rank, local_rank=local))
 
 
-def _table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
-    """Return the hosts of addresses, if a file holds a table of them: lines of /etc/hosts."""
-    rows = [HOSTS_ROW.match(raw) for raw in lines if raw[:1] in _DIGITS]
-    known = [(row[1].decode(), row[2].decode()) for row in rows if row is not None]
-    if len(known) < MIN_HOSTS:
-        return []
-    return [Clue(file, "launcher's mapping", host, address=address) for address, host in known]
-
-
 def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
     for world in WORLD.findall(text):
         if is_rank(int(world)) and int(world) > 0:
@@ -155,9 +142,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
         number, device = int(channel[end]), channel[f"{end}_device"]
         local = int(device) if len(device) < len("100") and device.isdecimal() else None
         found.clues.add(Clue(file, OWN_LINE, by.host, number, local_rank=local, pid=by.pid))
-    pod = ASSIGNED_POD.search(text) if "assigned" in text else None
-    if pod is not None:
-        found.pods.add(Clue(file, "launcher's mapping", pod["node"], address=POD + pod["pod"]))
+    found.pods.update(places_in(file, text))
     found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
     found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
     _count_processes(found, file, text)
@@ -201,7 +186,7 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
             found.hosts[reading.word, reading.index].add(by.host)
     if by.host is not None:
         found.writers.add(by.host)
-    if by.task is not None and rank is not None and rank != by.task:
+    if by.task is not None and (rank not in (None, by.task) or launched_node(text) == by.task):
         found.disproved.add("task")
     if rank is None and reading.empty and STEP.search(text) is not None:
         found.anonymous.add(file)
@@ -249,20 +234,25 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
     if host is None and not hosts and pids:
-        host = _host_after_rank(text, rank)
+        after = HOST_AFTER_PID.search(text)
+        host = _host_after_rank(text, rank) if after is None else after["host"]
     if by.local_rank is not None:
         yield Clue(file, OWN_LINE, host, rank, local_rank=by.local_rank)
     if len(pids) == 1:
         yield Clue(file, OWN_LINE, host, rank, pid=int(pids.pop()))
     if len(buses) == 1:
         yield Clue(file, OWN_LINE, host, rank, bus_id=buses.pop())
+    gpu = visible_gpu(text, by)
+    if gpu is not None:
+        yield Clue(file, OWN_LINE, host, rank, gpu=gpu)
 
 
 def _find_host(found: Census, text: str, rank: int) -> None:
     """Record the host that follows the rank in a line, or the only one of a line that is about the rank."""
     host = _host_after_rank(text, rank)
     hosts = set(HOST.findall(text)) if host is None and "host" in text.lower() else set()
-    if len(hosts) == 1 and set(_mentioned(text)) == {rank} and OF_ANOTHER_HOST.search(text) is None:
+    about = set(_mentioned(text)) or ({rank} if BANNER_KEYS.search(text) is not None else set())
+    if len(hosts) == 1 and about == {rank} and OF_ANOTHER_HOST.search(text) is None:
         host = hosts.pop()
     if host is not None:
         found.hosts["rank", rank].add(host)

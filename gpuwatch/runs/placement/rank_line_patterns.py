@@ -45,12 +45,20 @@ HOST_AFTER_RANK = re.compile(
 RANK_OF_HOST = re.compile(
     r"(?:\bhost(?:name)?[ =:]{1,2}|^)(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)"
     r"(?:[ ,;:]{1,3}(?:global[ _-]?)?"
-    r"(?=rank[ =:#]{1,2}\d{1,6}[ ,;]{1,2}local(?:[ _-]?rank)?[ =:#]{1,2}\d{1,3}\b)"
+    r"(?=rank[ =:#]{1,2}\d{1,6}[ ,;]{1,2}"
+    r"(?:local(?:[ _-]?rank)?|cuda|gpu|npu|device|pid)[ =:#]{1,2}\d{1,10}\b)"
     r"| as (?=rank \d))"
     r"rank[ =:#]{1,2}(?P<n>\d{1,6})\b",
     re.IGNORECASE,
 )
 """Matches a process's banner: `hostname hgx05 global rank 13 local rank 5`, `n17 rank 3 local 3`."""
+HOST_AFTER_PID = re.compile(
+    r"(?i)\bpid['\"]?[ :=]{1,4}\d{2,10}\)?,? (?:on|@|at) (?:(?:host|node) )?"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;)\]]|$)"
+)
+"""Matches a process and its host: `pid 17866 on gpu-07`."""
+BANNER_KEYS = re.compile(r"(?i)\b(?:local[ _-]?rank|device|gpu|npu|cuda|pid)\b")
+"""Matches what a process states of itself in a banner, beside its host."""
 HOST_OF_WRITER = re.compile(
     r"\bhost(?:name)?=(?P<host>[A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)[ ,;]{1,2}(?:local_rank|device"
     r"|gpu|pid)="
@@ -109,10 +117,6 @@ PROCESS_OF = re.compile(
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
 )
 """Matches a process's number out of how many, perhaps with its host."""
-ASSIGNED_POD = re.compile(
-    r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
-)
-"""Matches the Kubernetes scheduler's message with the node of a pod."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
 """Matches the ranks that torchrun assigns to its node's processes, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")

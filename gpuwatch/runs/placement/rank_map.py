@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.model.clues import POD, Clue
-from gpuwatch.runs.placement.joins.join import Joins, children_of, pids_named
+from gpuwatch.runs.placement.joins.join import Joins, addresses_of_gpus, children_of, pids_named
 from gpuwatch.runs.placement.learned_tags.introductions import WORD
 from gpuwatch.runs.placement.owners import stem, without_weak
 from gpuwatch.shell_command import value
@@ -100,6 +100,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
     own = own_ranks(owners, clues)
     names = {**names_of_files(own), **joined.names}
     give_family(ranks, joined, names)
+    give_gpus(ranks, joined, nodes)
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     names = without_hosts(names, ranks, {*nodes.values(), *addresses, *addresses.values()}, world)
     for owner in owners:
@@ -114,7 +115,8 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
         if file not in nodes and ranks[rank].node:
             nodes[file] = ranks[rank].node or ""
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
-    return RankMap(Places(places, addresses, world=world, names=names), nodes)
+    gpus = addresses_of_gpus(joined, nodes)
+    return RankMap(Places(places, addresses, gpus, world=world, names=names), nodes)
 
 
 def give_pids(
@@ -141,6 +143,20 @@ def give_family(ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, i
             pids[own].append(rank)
     for rank, children in children_of(joined, pids).items():
         ranks[rank].children |= children
+
+
+def give_gpus(ranks: Mapping[int, _Rank], joined: Joins, nodes: Mapping[str, str]) -> None:
+    """Add the GPUs that tables list beside the pids of the ranks."""
+    owners: dict[int, set[int]] = defaultdict(set)
+    for rank, known in ranks.items():
+        for pid in known.children if known.pid is None else {known.pid, *known.children}:
+            owners[pid].add(rank)
+    for file, table in joined.gpus.items():
+        node = nodes.get(file)
+        for pid, gpu in table.processes.items():
+            here = [rank for rank in owners.get(pid, ()) if node in (None, ranks[rank].node or node)]
+            if len(here) == 1 and ranks[here[0]].gpu is None:
+                ranks[here[0]].gpu = gpu
 
 
 def names_of_files(own: Mapping[str, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from calendar import timegm
 
 from msgspec.structs import replace
 
+from gpuwatch.runs.model.pod_rank import KUBEFLOW, PodFacts
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
 from gpuwatch.whole_number import whole_number
 
@@ -21,7 +22,7 @@ _NOT_READY = re.compile(
 """Matches the condition `Ready` of a node that is not ready, with the time since when."""
 _OPERATORS = {"tensorflow:": "tfjob", "pytorch:": "pytorchjob"}
 """Name of the main container of a job -> the operator that numbers its pods."""
-_LABEL = re.compile(r"\btraining\.kubeflow\.org/(replica-index|replica-type|operator-name)=([\w-]{1,60})")
+_LABEL = re.compile(r"(?<![\w./-])([a-z.]{4,60}/[a-z-]{4,40})[=:] ?([\w-]{1,60})\s*$")
 INSPECT_MARK = '"OOMKilled":'
 INSPECT_HEADING = re.compile(r'^\s{1,16}"Id": "[0-9a-f]{4,64}",?\s*$')
 
@@ -47,8 +48,7 @@ class PodDescription:
     def __init__(self) -> None:
         self.host: str | None = None
         self._name = ""
-        self._rank: int | None = None
-        self._labels: dict[str, str] = {}
+        self._facts = PodFacts()
         self._state: dict[str, tuple[str, ToolLine]] = {}
         self._found: list[ToolFinding] = []
         self._evicted: ToolFinding | None = None
@@ -61,10 +61,11 @@ class PodDescription:
         ):
             self._close()
             return False
-        self._labels.update(_LABEL.findall(text))
+        for label, value in _LABEL.findall(text):
+            self._facts.take(label, value)
         operator = _OPERATORS.get(text.strip())
         if operator is not None:
-            self._labels.setdefault("operator-name", operator)
+            self._facts.take(f"{KUBEFLOW}operator-name", operator)
         not_ready = _NOT_READY.match(text)
         if not_ready is not None:
             at = _pod_time(not_ready["since"])
@@ -85,7 +86,7 @@ class PodDescription:
         self._close()
         if self._evicted is not None:
             self._found = [self._evicted]
-        rank = _labelled_rank(self._labels) if self._rank is None else self._rank
+        rank = self._facts.rank
         own: Fields = {} if rank is None else {"rank": rank}
         return [
             replace(each, fields={**each.fields, **own}, host=self.host, by_driver=False)
@@ -115,10 +116,10 @@ class PodDescription:
         elif key in ("State", "Last State", "Container ID"):
             self._close()
             self._state[key] = value, line
-        elif key == "RANK":
-            self._rank = whole_number(value)
         elif key in ("Reason", "Exit Code", "Finished"):
             self._state[key] = value, line
+        else:
+            self._facts.take(key, value)
 
     def _close(self) -> None:
         state, self._state = self._state, {}
@@ -130,22 +131,6 @@ class PodDescription:
         if rule is not None:
             at = _pod_time(state["Finished"][0]) if "Finished" in state else None
             self._found.append(ToolFinding(rule, "error", line, {"exit_code": code}, at=at))
-
-
-def _labelled_rank(labels: dict[str, str]) -> int | None:
-    """Return the rank that Kubeflow's labels give a pod; None: the labels give none.
-
-    Workers of a TFJob have the ranks of its tasks; those of a PyTorchJob follow its master, which is rank 0.
-    """
-    index, kind = whole_number(labels.get("replica-index", "")), labels.get("replica-type", "").lower()
-    operator = labels.get("operator-name", "").lower()
-    if index is None or kind not in ("worker", "master"):
-        return None
-    if operator.startswith("tfjob"):
-        return index if kind == "worker" else None
-    if operator.startswith("pytorchjob"):
-        return index + (kind == "worker")
-    return None
 
 
 class ContainerInspection:

@@ -6,8 +6,8 @@ import re
 import time
 from calendar import timegm
 
+from gpuwatch.runs.model.pod_rank import PodFacts, ranks_by_index
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
-from gpuwatch.whole_number import whole_number
 
 MARK = "ontainerStatuses"
 HEADING = re.compile(r'^(?:- | {0,8})"?kind"?: "?Pod"?,?\s*$')
@@ -24,20 +24,21 @@ class PodManifest:
     """Reads pod manifests one after another; a list of pods is one output."""
 
     def __init__(self) -> None:
-        self._begin()
+        self._indexes: list[int | None] = []
         self._found: list[ToolFinding] = []
+        self._begin()
 
     def _begin(self) -> None:
         self._pod = ""
         self._node: str | None = None
-        self._rank: int | None = None
+        self._facts = PodFacts()
         self._section = self._variable = ""
         self._ended: dict[str, tuple[str, ToolLine]] = {}
 
     def take(self, line: ToolLine) -> bool:
         """Process a line; return False if the output ended before it."""
         if HEADING.match(line.text):
-            self._close()
+            self._end()
             self._begin()
             return True
         found = _PAIR.match(line.text.rstrip())
@@ -53,8 +54,20 @@ class PodManifest:
 
         A pod failed if it was evicted, exceeded its deadline, or lost its node.
         """
-        self._close()
+        self._end()
+        self._begin()
+        indexed = ranks_by_index(self._indexes)
+        for each in self._found:
+            index = each.fields.pop("index", None)
+            if indexed and index is not None:
+                each.fields.setdefault("rank", index)
         return self._found
+
+    def _end(self) -> None:
+        """Take the last state of a pod, and its number."""
+        self._close()
+        if self._pod:
+            self._indexes.append(self._facts.index)
 
     def _field(self, key: str, value: str, line: ToolLine) -> None:
         if key in ("metadata", "spec", "status"):
@@ -63,14 +76,16 @@ class PodManifest:
             if self._section == "metadata" and not self._pod:
                 self._pod = value
             self._variable = value
-        elif key == "value" and self._variable == "RANK":
-            self._rank = whole_number(value)
+        elif key == "value":
+            self._facts.take(self._variable, value)
         elif key == "nodeName":
             self._node = value
         elif key in _STATES:
             self._close()
         elif key in ("exitCode", "reason", "finishedAt"):
             self._ended.setdefault(key, (value, line))
+        else:
+            self._facts.take(key, value)
 
     def _close(self) -> None:
         """Add the finding of a container's or pod's state that is complete, if a fault ended it."""
@@ -80,8 +95,10 @@ class PodManifest:
         reason, line = ended.get("reason") or ended["exitCode"]
         code = ended.get("exitCode", ("", line))[0]
         fields: Fields = {"pod": self._pod}
-        if self._rank is not None:
-            fields["rank"] = self._rank
+        if self._facts.rank is not None:
+            fields["rank"] = self._facts.rank
+        if self._facts.index is not None:
+            fields["index"] = self._facts.index
         if reason == "OOMKilled":
             rule: str | None = "oom.host.cgroup"
         elif reason in ("Evicted", "DeadlineExceeded", "NodeLost"):

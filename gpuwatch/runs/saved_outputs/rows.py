@@ -7,9 +7,9 @@ from typing import Any
 
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.plain import plain
-from gpuwatch.runs.model.clues import TOOL_HOST
+from gpuwatch.runs.model.clues import TOOL_HOST, bus_key
 from gpuwatch.runs.model.record import Match, RecoveryLine
-from gpuwatch.runs.saved_outputs.sections import Reported, ToolSections, bus_key
+from gpuwatch.runs.saved_outputs.sections import Reported, ToolSections
 
 MAX_ROWS = 2000
 """Most rows per file."""

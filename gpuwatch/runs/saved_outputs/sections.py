@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS, identity, variables
-from gpuwatch.runs.model.clues import RANK_ON_HOST
+from gpuwatch.runs.model.clues import RANK_ON_HOST, bus_key
 from gpuwatch.runs.saved_outputs import (
     bug_report,
     containers,
@@ -224,12 +224,6 @@ class ToolSections:
 
 def _holds_mark(data: bytes) -> bool:
     return any(mark in data for mark in MARKS)
-
-
-def bus_key(address: str) -> str:
-    """Return a PCI address without its function, in a common form: `0000:0f:00`."""
-    parts = address.lower().partition(".")[0].split(":")
-    return ":".join((parts[0][-4:], *parts[1:]))
 
 
 def _begun(text: str) -> tuple[str, Callable[[], ToolReader]] | None:

@@ -22,7 +22,8 @@ from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.file_banners import ranks_by_banner
 from gpuwatch.runs.placement.job_ranks import TASK, merged, of_ranks, with_census
-from gpuwatch.runs.placement.joins.join import joins
+from gpuwatch.runs.placement.joins.gpu_tables import GpuTable
+from gpuwatch.runs.placement.joins.join import Joins, joins, nodes_by_pid
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
@@ -60,10 +61,10 @@ def whole(
     clues = list(clues_in(reads, rows))
     samples = list(sampled([file.log for file in files]))
     found = whole_census(reads, samples)
-    joined = joins(samples)
+    joined = with_gpus(joins(samples), reads)
     found.pods.update(joined.pods)
     owners, clues, counted = with_census(owners, clues, found, ranks_by_banner(samples, found))
-    known = rank_map(owners, clues, joined)
+    known = with_nodes_by_pid(rank_map(owners, clues, joined), owners, rows)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
     ranks = {place.rank for place in known.places.ranks}
@@ -103,6 +104,22 @@ def whole(
         stopped,
         unfinished(samples),
     )
+
+
+def with_gpus(joined: Joins, reads: Mapping[str, Sequence[PartRead]]) -> Joins:
+    """Return the joins with the GPUs that tool outputs of whole files list."""
+    for name, parts in reads.items():
+        for read in parts:
+            if read.gpus:
+                joined.gpus.setdefault(name, GpuTable()).addresses.update(read.gpus)
+    return joined
+
+
+def with_nodes_by_pid(known: RankMap, owners: Iterable[FileOwner], rows: Mapping[str, list[Row]]) -> RankMap:
+    """Return the map with the nodes of kernel logs that name pids of one node's ranks."""
+    names = [owner.file for owner in owners if owner.file not in known.nodes]
+    kernel = [name for name in names if path_places(name).kernel]
+    return replace(known, nodes={**nodes_by_pid(known.places.ranks, kernel, rows), **known.nodes})
 
 
 def clues_in(reads: Mapping[str, Sequence[PartRead]], rows: Mapping[str, list[Row]]) -> Iterator[Clue]:

@@ -105,6 +105,10 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
     event = _kubernetes_event(record)
     if event is not None:
         return [event]
+    failure = _worker_failure(record)
+    if failure is not None:
+        _name_speaker(record["metadata"], speaker)
+        return [line for line in _LINES.split(failure) if line.strip()]
     if isinstance(record.get("MESSAGE"), list):
         record["MESSAGE"] = text_of_bytes(record["MESSAGE"])
     parts = [record]
@@ -137,6 +141,20 @@ def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
         return None
     name = "{}/{}".format(str(about.get("kind")).lower(), about.get("name"))
     return "{}  {}  {}  {}".format(record.get("type"), reason, name, message)
+
+
+def _worker_failure(record: "dict[str, Any]") -> "str | None":
+    """Return the error in torchelastic's record of a failed worker; None: it is none, or states no error."""
+    metadata = record.get("metadata")
+    if record.get("name") != "torchelastic.worker.status.FAILED" or not isinstance(metadata, dict):
+        return None
+    try:
+        error = json.loads(metadata.get("raw_error") or "{}")
+    except (ValueError, TypeError, RecursionError):
+        return None
+    message = error.get("message") if isinstance(error, dict) else None
+    message = message.get("message") if isinstance(message, dict) else message
+    return message if isinstance(message, str) and message != "<NONE>" else None
 
 
 def _captured(record: "dict[str, Any]") -> "str | None":

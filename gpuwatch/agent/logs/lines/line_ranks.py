@@ -68,7 +68,7 @@ _STAMPED = re.compile(
 """A time or level after a numbered word, which makes that a tag: `r40 2026-05-20 07:02:03`."""
 _PAIRS = re.compile(r"(?:^|\s)[A-Za-z_][\w.]{0,40}=(?:\"|[^\s=])")
 _OBJECT = re.compile(r"\{['\"]")
-_NUMBER = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\]:?(?= \S)(?! (?:\S{1,80} )?NCCL)")
+_NUMBER = re.compile(r"\[(?P<n>\d{1,4})(?: ?/ ?(?P<world>\d{1,5}))?\]:?(?= \S)(?! (?:\S{1,80} )?NCCL)")
 _ENGINE = re.compile(r"(?:^|[ _])TP(\d{1,4})(?: EP\d{1,4})?$")
 """The tag of a tensor-parallel rank at the end of a bracket, as SGLang and vLLM write it."""
 _PATH = re.compile(r"^[/\\]|[/\\].?$|\.\w$")
@@ -77,7 +77,7 @@ _QUOTED = re.compile(r"(['\"]).{1,80}\1")
 """A word and its quotes: an argument of a command (`'--style', 'rank0'`), or a name."""
 _WORD = re.compile(
     r"ran[kg]|worker|task|proc|replica|trainer|\u8fdb\u7a0b|\bpe[ :=#_-]?\d|device=|\brk?[_:=#-]?\d"
-    r"|\[\d{1,4}(?:/\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|(?:[\[(]|\| )global"
+    r"|\[\d{1,4}(?: ?/ ?\d{1,5})?\]|xla:\d|\[gpu|\btp\d|[\[(]p\d|prozess|(?:[\[(]|\| )global"
     r"|\u043f\u0440\u043e\u0446|\u30d7\u30ed\u30bb\u30b9|\ud504\ub85c\uc138\uc2a4"
     r"|\u0440\u0430\u043d[\u0433\u043a]|\u30e9\u30f3\u30af|\ub7ad\ud06c|\u79e9",
     re.IGNORECASE,
@@ -130,6 +130,10 @@ def line_ranks(text: str) -> "LineRanks":
     at = 0
     if _is_record(text):
         head = record_ranks(text)
+        if head.rank is None and not head.empty and text.lstrip()[:1] in _OPENS[:2]:
+            tag = LineRanks()
+            at = _read_head(text, tag)  # [rank9] local_rank=1 device=1
+            head.rank = tag.rank
     if head.empty and text.lstrip()[:1] != "{":
         at = _read_head(text, head)
         if head.empty:

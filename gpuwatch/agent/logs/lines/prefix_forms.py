@@ -90,6 +90,8 @@ KERNEL_STAMPS = _forms(
     r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ?",
 )
 PARENTHESISED = _forms(
+    r"\((?:head|worker\d{1,4}), rank=(?P<task>\d{1,6}), pid=(?P<pid>\d{1,10})"  # SkyPilot: of the node
+    r"(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?:_EP\d{1,4})?(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
     r"\((?:[\w.:-]{1,80}(?:\[(?:\w{0,12}_)?rank=(?P<rank>\d{1,6})\])?,? )?"
     r"(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"

@@ -142,4 +142,4 @@ OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
 """Words of lines in which the last rank may be another rank than the writer."""
 LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
 """Text that may follow a rank at the end of a line."""
-BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")
+BARE = re.compile(r"\[(?P<n>\d{1,4})(?: ?/ ?(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.alerts.placement.named_gpu import pci_address
 from gpuwatch.diagnose.alerts.placement.named_node import named_node
 from gpuwatch.diagnose.alerts.placement.named_process import (
     MAX_READ_CHARACTERS,
@@ -36,6 +37,8 @@ from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """Matches the `host:pid:tid [device]` head of an NCCL line; the device is the rank's number on its node."""
+_CONTAINER = re.compile(r"\bcontainer_(?:e\d{1,8}_)?\d{6,20}_\d{1,8}_\d{1,4}_\d{1,8}\b")
+"""Matches the name of a YARN container."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
 """Matches the beginning of a line from a Slurm daemon or from srun."""
 
@@ -116,7 +119,8 @@ def _node_at_fault(found: LocatedFinding, where: RankIndex) -> object:
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
         return where.named(f"pod/{finding.fields['pod']}")
-    return node
+    container = _CONTAINER.search(finding.key_line[:MAX_READ_CHARACTERS]) if node is None else None
+    return node if container is None else where.named(f"pod/{container[0]}")
 
 
 def _of_other_node(
@@ -246,10 +250,10 @@ def _rank_place(
         return place or RankPlace(finding.rank, node or "", job), finding.rank_from
     if finding.gpu is not None:
         return where.by(node, "uuid", finding.gpu, job, _dated(finding, at)), "process"
-    bus = fields.get("pci") or fields.get("bus_id")
-    if bus is not None and kernel:
-        address, index = bus_key(str(bus)), fields.get("gpu")
-        then = _dated(finding, at)
+    bus = pci_address(finding) if kernel else None
+    if bus is not None:
+        address, then = bus_key(bus), _dated(finding, at)
+        index = fields.get("gpu", where.gpu(node, None, bus))
         place = where.by(node, "bus", address, job, then) or where.only("bus", address, job)
         place = place or (None if index is None else where.by(node, "gpu", index, job, then))
         if place is not None:

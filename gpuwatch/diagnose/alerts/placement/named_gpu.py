@@ -9,10 +9,22 @@ from gpuwatch.wire import Finding
 
 NODE_SIZES = (4, 8, 16)
 """Numbers of ranks on a node of which each has a GPU."""
+MAX_READ_CHARACTERS = 600
+"""Most characters of a line that are searched for an address."""
+_PCI = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?![\w.])")
 _DEVICE = re.compile(
     r"(?i)(?<![a-z])(?:device|dev|gpu|npu|cuda)(?:[ _-]?id)?[ :=#_-]{0,2}\(?(?:id:)?"
     r"([0-9]{1,2})(?![0-9a-z.])"
 )
+
+
+def pci_address(finding: Finding) -> str | None:
+    """Return the PCI address that a line of a driver names: the captured one, or the only one in it."""
+    address = finding.fields.get("pci") or finding.fields.get("bus_id")
+    if address is not None:
+        return str(address)
+    named = set(_PCI.findall(finding.key_line[:MAX_READ_CHARACTERS]))
+    return named.pop() if len(named) == 1 else None
 
 
 def named_gpu(finding: Finding, place: RankPlace | None, *, live: bool) -> int | None:

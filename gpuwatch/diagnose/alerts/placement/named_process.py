@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.diagnose.alerts.placement.stated_host import ray_pid
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, RENDEZVOUS_TIMEOUTS, TIMEOUTS
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import RankPlace
@@ -55,7 +56,7 @@ def by_pid(
         own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
         return own or where.only("pid", pid, job) or where.of_pid(node, pid, job, kernel=kernel)
 
-    for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
+    for pid in (ray_pid(finding), finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
         place = None if pid is None else owner(pid)
         if place is not None:
             return place

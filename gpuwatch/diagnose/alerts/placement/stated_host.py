@@ -13,8 +13,11 @@ _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,1
 """Matches the `ray::task()` line in a Ray driver's traceback; the last such line is the task that raised."""
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
 """Matches the node on which Ray's memory monitor killed a task, as the driver's exception states it."""
-_RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
+_RAY_ACTOR = re.compile(r"^(?:\([^()]{1,120}\) )?\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """Matches the node of an actor (`ip:`), in the lines below a Ray actor error."""
+
+
+_RAY_PID = re.compile(r"^(?:\([^()]{1,120}\) )?\s+pid: (\d{1,10})\s*$", re.MULTILINE)
 
 
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
@@ -27,6 +30,13 @@ def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
         or ray_host(finding)
         or (None if at_fault is None else str(at_fault))
     )
+
+
+def ray_pid(finding: Finding) -> int | None:
+    """Return the pid of the actor of a Ray error, which its driver logs; else None."""
+    form = {"ray.worker_died": _RAY_PID}.get(finding.rule)
+    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
+    return None if stated is None else int(stated[1])
 
 
 def ray_host(finding: Finding) -> str | None:

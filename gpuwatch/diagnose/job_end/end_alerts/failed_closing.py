@@ -10,7 +10,7 @@ neither a good end nor ordinary work, has a word of trouble, and nothing follows
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -84,8 +84,13 @@ def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: Jo
     """
     if end.state not in ("unknown", "stopped") or end.signal is not None:
         return list(alerts)
+    alerts = list(alerts)
     logs = {file.name: file for file in files if not file.kernel and file.last_lines}
-    return [structs.replace(alert, severity="error") if _is_final(alert, logs) else alert for alert in alerts]
+    unknown = {proof.text for alert in alerts if alert.code == UNEXPLAINED for proof in alert.proof}
+    return [
+        structs.replace(alert, severity="error") if _is_final(alert, logs, unknown) else alert
+        for alert in alerts
+    ]
 
 
 def _has_worked(file: LogScan) -> bool:
@@ -95,8 +100,11 @@ def _has_worked(file: LogScan) -> bool:
     return bool(below_last_step(file)) or max(forms.values(), default=0) >= MIN_STEPS
 
 
-def _is_final(alert: Alert, logs: Mapping[str, LogScan]) -> bool:
-    """Return True if the last line of a log is an uncaught exception, or an error line below steps."""
+def _is_final(alert: Alert, logs: Mapping[str, LogScan], unknown: Collection[str]) -> bool:
+    """Return True if the last line of a log is an uncaught exception, or an error line below steps.
+
+    `unknown`: lines that are alerts by their level or exception alone.
+    """
     if alert.severity != "warning" or alert.recovered or alert.role == "echo" or not alert.proof:
         return False
     file = logs.get(alert.proof[-1].file or "")
@@ -106,8 +114,8 @@ def _is_final(alert: Alert, logs: Mapping[str, LogScan]) -> bool:
         return False
     if EXCEPTION.match(last):
         return True
-    known = alert.code == UNEXPLAINED or RAISED.search(last) is not None
-    return known and own_level(line) in GRAVE and _has_worked(file)
+    is_error = alert.code == UNEXPLAINED or (line not in unknown and RAISED.search(last) is not None)
+    return is_error and own_level(line) in GRAVE and _has_worked(file)
 
 
 def last_words_of(file: LogScan) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpuwatch.runs.files.exports import status_words as words
-from gpuwatch.runs.files.exports.stated_place import StatedPlace, placed, time_of_value
+from gpuwatch.runs.files.exports.stated_place import (
+    StatedPlace,
+    facts_of,
+    placed,
+    time_of_value,
+)
+from gpuwatch.runs.model.pod_rank import ranks_by_index
 
 MAX_DEPTH = 24
 MAX_REPORTS = 64
@@ -20,6 +27,10 @@ MAX_REPORTS = 64
 MAX_RECORDS = 20_000
 """Most records of one document that are examined."""
 MAX_TEXT, MAX_STATE = 600, 200
+MAX_INNER = 3
+"""Levels of objects in which a message may be."""
+MAX_OBJECT = 1 << 16
+"""Most characters of an object that is given as text."""
 MAX_VALUES = 4
 """Most texts of reasons, and of details, by which the deciding line is searched."""
 _KEY = re.compile(r"[ _.-]")
@@ -65,8 +76,10 @@ def _walk(
     if depth > MAX_DEPTH or left[0] <= 0:
         return
     if isinstance(value, list):
-        for each in _not_made_good(value[: left[0]]):
-            yield from _walk(each, replace(above, listed=True), depth + 1, left)
+        some = value[: left[0]]
+        indexed = ranks_by_index([facts_of(each).index for each in some if isinstance(each, dict)])
+        for each in _not_made_good(some):
+            yield from _walk(each, replace(above, listed=True, indexed=indexed), depth + 1, left)
     if not isinstance(value, dict):
         return
     left[0] -= 1
@@ -76,7 +89,7 @@ def _walk(
     above = replace(
         above, of_job=above.of_job or ((above.listed or not depth) and bool(words.EXIT & record.keys()))
     )
-    place, state = replace(placed(record, above, value), listed=False), _state(record)
+    place, state = replace(placed(record, above, value), listed=False, indexed=False), _state(record)
     own = _taken(record, place)
     good = own is None and _is_good(record, state)
     if good and not words.ENDED.match(state):
@@ -262,14 +275,27 @@ def _reasons(record: Mapping[str, Any], keys: Container[str]) -> tuple[list[str]
     return short, raw
 
 
-def _message(value: Any) -> str:  # noqa: ANN401 - of JSON
+def _message(value: Any, depth: int = 0) -> str:  # noqa: ANN401 - of JSON
+    """Return the text of a value: a text, an object with code and message, or such an object as text."""
     if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, dict):
+        text = value.strip()
+        return _inside(text, depth) or text
+    if isinstance(value, dict) and depth < MAX_INNER:
         lower = {str(key).lower(): each for key, each in value.items()}
-        parts = [lower.get("code"), lower.get("message")]
-        return ": ".join(each.strip() for each in parts if isinstance(each, str) and each.strip())
+        parts = [_message(lower[key], depth + 1) for key in ("code", "message") if key in lower]
+        return ": ".join(each for each in parts if each)
     return ""
+
+
+def _inside(text: str, depth: int) -> str:
+    """Return the message of an object that is given as text; empty: it is none."""
+    if text[:1] != "{" or len(text) > MAX_OBJECT or depth >= MAX_INNER:
+        return ""
+    try:
+        inner = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return _message(inner, depth + 1) if isinstance(inner, dict) else ""
 
 
 def _exit(record: Mapping[str, Any]) -> tuple[int | None, int | None]:

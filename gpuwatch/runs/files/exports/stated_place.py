@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.runs.files.exports import status_words as words
+from gpuwatch.runs.model.pod_rank import PodFacts
 
 MAX_TIME = 40
 _ONE_NODE = re.compile(r"[A-Za-z0-9][\w.-]{1,120}")
@@ -30,6 +31,8 @@ class StatedPlace(Struct, frozen=True):
     at: datetime | None = None
     listed: bool = False
     """True for the records of a list."""
+    indexed: bool = False
+    """True for a list of pods whose numbers are complete."""
     of_job: bool = False
     """True if this record or one around it describes a job, and not a setting, test or data."""
 
@@ -54,7 +57,7 @@ def placed(record: Mapping[str, Any], above: StatedPlace, raw: Mapping[str, Any]
     node = _host(name) if record.get("kind") == "Node" else _node(record)
     if node is not None:
         place = replace(place, node=node)
-    rank = _rank(raw)
+    rank = _rank(raw, indexed=above.indexed)
     if rank is not None:
         place = replace(place, rank=rank)
     stated = bool(words.STATE & record.keys()) or any(time_of_value(record.get(key)) for key in words.TIME)
@@ -86,18 +89,41 @@ def _host(name: str) -> str | None:
     return name if _ONE_NODE.fullmatch(name) else None
 
 
-def _rank(raw: Mapping[str, Any]) -> int | None:
-    """Return the global rank in a record's environment, or None."""
+def _rank(raw: Mapping[str, Any], *, indexed: bool) -> int | None:
+    """Return the global rank that a record states, or that its environment or labels give; else None."""
+    for key in words.RANK_KEYS:
+        if (stated := _whole(raw.get(key))) is not None:
+            return stated
+    facts = facts_of(raw)
+    return facts.index if facts.rank is None and indexed else facts.rank
+
+
+def facts_of(raw: Mapping[str, Any]) -> PodFacts:
+    """Return what a record of a pod or container states about its number."""
+    facts = PodFacts()
     spec = raw.get("spec")
-    holders = [raw, *(spec.get("containers", ()) if isinstance(spec, dict) else ())]
-    for holder in holders:
-        if not isinstance(holder, dict):
-            continue
-        for key in ("env", "Env", "environment", "Environment"):
-            for name, value in _variables(holder.get(key)):
-                if name in words.RANKS and value.isdecimal() and len(value) < 7:
-                    return int(value)
-    return None
+    containers = spec.get("containers", ()) if isinstance(spec, dict) else ()
+    for holder in [raw, *(containers if isinstance(containers, list) else ())]:
+        if isinstance(holder, dict):
+            _take_facts(facts, holder)
+    return facts
+
+
+def _take_facts(facts: PodFacts, holder: Mapping[str, Any]) -> None:
+    """Add the variables, limits and labels of a pod or container."""
+    for key in ("env", "Env", "environment", "Environment"):
+        for name, value in _variables(holder.get(key)):
+            facts.take(name, value)
+    for key, inner in (("metadata", "labels"), ("metadata", "annotations"), ("resources", "limits")):
+        part = holder.get(key)
+        values = part.get(inner) if isinstance(part, dict) else None
+        for name, value in values.items() if isinstance(values, dict) else ():
+            facts.take(str(name), str(value))
+
+
+def _whole(value: Any) -> int | None:  # noqa: ANN401 - of JSON
+    text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    return int(text) if text.isdecimal() and len(text) < 7 else None
 
 
 def _variables(value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON

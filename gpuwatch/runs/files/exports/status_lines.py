@@ -29,6 +29,7 @@ _INSPECTION = re.compile(containers.INSPECT_HEADING.pattern, re.MULTILINE)
 """Matches the heading of pretty-printed containers, which are read line by line."""
 _FIELD = re.compile(r"[a-z][A-Za-z]{1,40}")
 """Matches the names of fields of Kubernetes objects."""
+_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _STEPS = frozenset(("step", "global_step", "loss", "iteration", "iter", "epoch"))
 _MESSAGES = frozenset(("message", "msg", "log", "textpayload", "jsonpayload", "body", "event"))
 _LEVELS = frozenset(("level", "severity", "lvl", "levelname", "loglevel", "ts", "priority"))
@@ -175,7 +176,9 @@ def sentence(report: StatedFailure) -> str:
     if place.at is not None:
         head = place.at.strftime("%Y-%m-%dT%H:%M:%S") + (place.at.strftime("%z") or "")
         head += " "
-    if place.node is not None and place.rank is not None:
+    if place.node is not None and _ADDRESS.fullmatch(place.node):
+        head += f"{place.node}: " + ("" if place.rank is None else f"[rank{place.rank}]: ")
+    elif place.node is not None and place.rank is not None:
         head += f"[rank {place.rank}@{place.node}] "
     elif place.rank is not None:
         head += f"[rank{place.rank}]: "

@@ -50,7 +50,7 @@ OF_JOB = _words(
 DETAIL = _words(
     "message statusmessage statemessage errormessage failuremessage error err exception cause details detail"
     " description displaymessage comment comments statedescription statusdescription statusdetails"
-    " info lasterror"
+    " info lasterror rawerror exitdiagnostics containerexitdiagnostics diagnostics"
 )
 """Keys whose text counts in a record that failed by its state, exit code or reason."""
 EXIT = _words(
@@ -59,11 +59,11 @@ EXIT = _words(
 SIGNAL = _words("signal exitsignal termsignal exitbysignal killedbysignal")
 NODE = _words(
     "nodename node hostname host nodelist nodes exechost execnode exechosts instanceid ec2instanceid hostip"
-    " machine machineid workernode batchhost drivernode lastremotehost remotehost involvednode"
+    " machine machineid workernode containerhost batchhost drivernode lastremotehost remotehost involvednode"
 )
 NAME = _words(
-    "name jobname taskname podname containername trainingjobname displayname jobid taskid taskarn id"
-    " clusterid runid allocid"
+    "name jobname taskname podname taskrolename containername trainingjobname displayname jobid taskid"
+    " taskarn id clusterid runid allocid"
 )
 TIME = (
     "finishedat", "stoppedat", "endtime", "trainingendtime", "completiontime", "endedat", "end", "finishtime",
@@ -71,8 +71,8 @@ TIME = (
     "lasttransitiontime", "lasttimestamp", "eventtime", "timestamp", "time", "modifytime", "updatetime",
 )  # fmt: skip
 """Keys of the time of the end, best first."""
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
-"""Environment variables that hold the global rank of a process."""
+RANK_KEYS = ("global_rank", "globalRank", "world_rank", "worldRank", "process_index", "processIndex")
+"""Keys of the global rank of a process."""
 OUT_OF_MEMORY = _words("oomkilled oomkill outofmemory")
 """Keys that are true if the kernel killed a process for lack of memory."""
 OPERATION = _words(
@@ -129,7 +129,7 @@ ON_PURPOSE = pattern_of(
 """Matches reasons of an end that a person asked for."""
 MARK = pattern_of(
     rb'(?i)"?\b(?:stopped_?reason|status_?reason|failure_?reason|exit_?code|exit_?status|exitreason|stopcode'
-    rb"|training_?job_?status|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
+    rb"|training_?job_?status|container_?exit_?code|processing_?job_?status|last_?status|job_?state|jobstatus|containerstatuses|clientstatus|holdreason"
     rb"|driver_?exit_?code|return_?code|taskstates|state_?reason|instance-action|operationtype|methodname|event_?type|conditions|provisioning_?state"
     rb'|status|state|phase|stat)"?\s{0,4}:'
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
+from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.placement.joins.gpu_tables import GpuTable, gpu_table
 from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in
 from gpuwatch.runs.placement.learned_tags.introductions import WORD, names_of_ranks
 
@@ -38,6 +41,8 @@ class Joins(Struct, frozen=True):
     """Name of a pod, container, actor or file -> rank."""
     pods: tuple[Clue, ...] = ()
     """Nodes of pods."""
+    gpus: dict[str, GpuTable] = field(default_factory=dict)
+    """File -> the GPUs that it lists."""
 
 
 def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
@@ -46,6 +51,7 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
     parents: dict[str, dict[int, int]] = {}
     texts: dict[str, list[str]] = {}
     pods: list[Clue] = []
+    gpus: dict[str, GpuTable] = {}
     for file, lines in samples:
         if any(_PROCESS_TABLE.search(raw) for raw in lines[:600]):
             known = parents_in([raw[:1000].decode("utf-8", "replace") for raw in lines])
@@ -53,7 +59,10 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
                 parents[file] = known
         texts[file] = [raw[:300].decode("utf-8", "replace") for raw in _about_ranks(lines)[:share]]
         pods += nodes_of_pods(file, lines)
-    return Joins(parents, names_of_ranks(texts, WORD), tuple(pods))
+        table = gpu_table(lines)
+        if table is not None:
+            gpus[file] = table
+    return Joins(parents, names_of_ranks(texts, WORD), tuple(pods), gpus)
 
 
 def _about_ranks(lines: Sequence[bytes]) -> Sequence[bytes]:
@@ -95,3 +104,33 @@ def nodes_of_pods(file: str, lines: Sequence[bytes]) -> Iterator[Clue]:
                 yield Clue(
                     file, "launcher's mapping", row["node"].decode(), address=POD + row["pod"].decode()
                 )
+
+
+def nodes_by_pid(
+    ranks: Sequence[RankPlace], files: Iterable[str], rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, str]:
+    """Return file -> node for kernel logs of unknown nodes whose findings name pids of one node's ranks."""
+    homes: dict[object, set[str]] = defaultdict(set)
+    for known in ranks:
+        for pid in known.children if known.pid is None else (known.pid, *known.children):
+            homes[pid].add(known.node)
+    nodes: dict[str, str] = {}
+    for file in files:
+        pids = [row.get("pid") or (row.get("fields") or {}).get("pid") for row in rows.get(file, ())]
+        there = set().union(*(homes[pid] for pid in pids if pid in homes))
+        if len(there) == 1 and "" not in there:
+            nodes[file] = there.pop()
+    return nodes
+
+
+def addresses_of_gpus(joined: Joins, nodes: Mapping[str, str]) -> dict[tuple[str, str], int]:
+    """Return (node, PCI address or UUID) -> index; the node is empty if a table is of an unknown one.
+
+    Nodes of one job are mostly alike, so such a table is of each of them, unless two tables differ.
+    """
+    found: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for file, table in joined.gpus.items():
+        for name, index in table.addresses.items():
+            found[nodes.get(file, ""), name].add(index)
+            found["", name].add(index)
+    return {key: next(iter(each)) for key, each in found.items() if len(each) == 1}

@@ -21,6 +21,8 @@ MAX_BANNERS = 160
 MAX_NAMES = 1 << 14
 MAX_ROWS = 4_096
 _HEADING = re.compile(r"(?i)^[^0-9]{0,120}\brank\b[^0-9]{0,120}$")
+_NODE_TAG = re.compile(r"\((?:head|worker\d{1,4}), rank=\d")
+"""SkyPilot's tag, whose rank is that of a node."""
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z_. -]*?(?=\s{0,40}(?:[|,;\t:]|\s{2}|\s|$))")
 _CELLS = re.compile(r"[^\s|,;=]+")
 _ROW = re.compile(r"^\W{0,8}(?P<n>[0-9]{1,6})\s{0,8}[:=|,;\t -]>?\s{0,8}(?P<name>[\w.-]{2,80})\W{0,4}$")
@@ -50,7 +52,7 @@ def _in_lines(lines: Iterable[str], token: re.Pattern[str]) -> Iterator[tuple[tu
     """Yield (form of the line and place, name, rank) for the names in lines that name one rank."""
     for line in islice(lines, MAX_BANNERS):
         text = line[:MAX_CHARS]
-        if "ank" not in text and "ANK" not in text:
+        if ("ank" not in text and "ANK" not in text) or _NODE_TAG.match(text) is not None:
             continue
         named = [
             each for each in RANK_NAMED.finditer(text) if each["rank"] is not None and _is_global(each, text)
@@ -97,6 +99,8 @@ def named_tags(
     Nearly all lines of this form must have a known name there. They must be more than the names, and more
     than a third of all lines.
     """
+    if not names:
+        return
     known: dict[tuple[str, str], set[str]] = defaultdict(set)
     hits: dict[tuple[str, str], int] = defaultdict(int)
     misses: dict[tuple[str, str], int] = defaultdict(int)

@@ -16,6 +16,8 @@ from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, message
 
 MIN_SCORE = 3
 """Points of evidence that make numbers ranks; a word that means a rank has two."""
+MIN_ALIKE = 8
+"""Lines that half of the writers have in common, by which those with one form of lines run one program."""
 MAX_WRITERS = 1 << 14
 MAX_TEXTS = 400
 """Texts kept of each number."""
@@ -27,6 +29,8 @@ WORLD = re.compile(
     re.IGNORECASE,
 )
 """A statement of the number of ranks."""
+_NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+_SEVERAL = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\w")
 _DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
 _DIGIT = re.compile(r"[0-9]")
@@ -45,7 +49,7 @@ _RANK_IN_PATTERN = re.compile(r"(?i)rank|rang|r\W{0,4}$|proc|\u0440\u0430\u043d|
 PROCESS_WORD = re.compile(
     r"(?i)(?:^|[^A-Za-z])(?:worker|replica|task|member|trainer|peer|actor|learner|proc(?:ess)?|instance|party|pod"
     r"|client|agent|node|host|pe|p|w|xla|ordinal|\u043f\u0440\u043e\u0446\u0435\u0441\u0441|\u8fdb\u7a0b)"
-    r"(?:[ _-]?(?:id|idx|index))?[\"']?[\s:=#._-]{0,3}\"?$"
+    r"(?:[ _-]?(?:id|idx|index))?[\"']?[\s:=#._/-]{0,3}\"?$"
 )
 """Text before a number that means a process."""
 OTHER_WORD = re.compile(
@@ -79,6 +83,8 @@ class NumberedWriter:
     hosts: set[str] = field(default_factory=set)
     stated: set[str] = field(default_factory=set)
     """Ranks that its lines state as their own: `RankID:11`, `rank=11`."""
+    launches: bool = False
+    """Whether it writes the command of a launcher of several processes, of the node with its number."""
     inner: set[int] = field(default_factory=set)
     """Numbers that follow it in a tag: of the processes of a host."""
 
@@ -111,6 +117,8 @@ class NumberedPlace:
         if inner is not None and inner.text.isdecimal() and not counts_other(text[: inner.begin][-40:]):
             writer.inner.add(int(inner.text))
         rest = message_of(text, number)
+        if "--n" in rest and launched_node(rest) == value:
+            writer.launches = True
         writer.stated.update(_STATED.findall(rest[:200]))
         writer.lost += _LOST.search(rest) is not None
         if len(writer.texts[file]) < MAX_TEXTS:
@@ -118,6 +126,13 @@ class NumberedPlace:
             writer.again += message in writer.texts[file] and _DIGIT.search(message) is not None
             writer.texts[file].add(message)
             writer.forms.add(_NO_LETTER.sub(" ", rest[:60]))
+
+
+def launched_node(text: str) -> int | None:
+    """Return the number of the node whose launcher of several processes a line names; None: it names none."""
+    node = _NODE_RANK.search(text)
+    several = None if node is None else _SEVERAL.search(text)
+    return None if node is None or several is None else int(node[1])
 
 
 def may_be_ranks(slot: Slot, numbers: Collection[str]) -> bool:
@@ -137,7 +152,7 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
     values = {text: value_of(text) for text in place.writers}
     if not 1 < len(values) <= MAX_WRITERS or len(set(values.values())) < len(values):
         return {}
-    if counts_other(place.words):
+    if counts_other(place.words) or any(writer.launches for writer in place.writers.values()):
         return {}
     share = sum(place.lines.values()) / max(1, sum(sizes[file] for file in place.lines))
     count, named = len(values), RANK_WORD.search(place.words) is not None
@@ -197,9 +212,11 @@ def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool)
     lost = sum(writer.lost == 1 for writer in place.writers.values()) >= max(1, count / 2)
     varied = sum(len(writer.forms) > 1 for writer in place.writers.values()) >= most
     turns = place.falls > 1
+    is_process = PROCESS_WORD.search(place.words) is not None
     if _is_out_of_all(place, count):
         return MIN_SCORE
-    if not named and not ((varied or lost or count in world) and alike):
+    in_step = is_process and turns and alike >= MIN_ALIKE
+    if not named and not ((varied or lost or count in world or in_step) and alike):
         return 0
     points = 2 * named + 2 * (count in world) + 2 * lost + varied + (alike > 1) + turns
-    return points + (PROCESS_WORD.search(place.words) is not None)
+    return points + is_process

@@ -93,7 +93,7 @@ def _places_in(text: str) -> list[tuple[Slot, int, int, int, int]]:
     before, at = "", 0
     for run in islice(_RUN.finditer(text), MAX_WORDS):
         word = run.group()
-        before += re.escape(text[at : run.start()])
+        before += _gap(text[at : run.start()], before)
         at = run.end()
         if _DIGITS.search(word) is None:
             before += LEVEL if word.upper() in _LEVELS else re.escape(word)
@@ -130,9 +130,24 @@ def _is_fraction(text: str, start: int, end: int) -> bool:
 
 
 def any_level(text: str) -> str:
-    """Return the pattern of a text, open as to levels."""
+    """Return the pattern of a text, open as to levels and words with digits, such as times."""
+    pattern, at = "", 0
+    for run in _RUN.finditer(text):
+        pattern += _gap(text[at : run.start()], pattern)
+        pattern += ANY_WORD if _DIGITS.search(run.group()) is not None else _word_or_level(run.group())
+        at = run.end()
+    return pattern + _gap(text[at:], pattern)
+
+
+def _gap(text: str, before: str) -> str:
+    """Return the pattern of what stands between two words; levels are padded to one width."""
+    bare = text.lstrip(" ")
+    return r"\ {1,9}" + re.escape(bare) if bare != text and before.endswith(LEVEL) else re.escape(text)
+
+
+def _word_or_level(word: str) -> str:
     return "".join(
-        LEVEL if part.upper() in _LEVELS else re.escape(part) for part in re.split(r"([A-Za-z]+)", text)
+        LEVEL if part.upper() in _LEVELS else re.escape(part) for part in re.split(r"([A-Za-z]+)", word)
     )
 
 

@@ -7,23 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.score import scanned
+from tests.runs.placement.joins.places import STEPS, place
 
-STEPS = [
-    f"2026-10-12 03:{n // 20:02}:{n * 3 % 60:02} INFO step {n}/900 loss {4 / n:.4f}" for n in range(1, 200)
-]
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {} has a total capacity of"
     " 79.11 GiB of which 1.10 GiB is free."
 )
 OLD_XID = "Oct 11 20:10:11 cn7 kernel: NVRM: Xid (PCI:0000:1b:00): 31, pid=99120, name=python, Ch 00000008"
-
-
-def place(folder: Path, files: dict[str, list[str]]) -> tuple[int | None, str | None, int | None]:
-    """Return rank, node and GPU of the first incident."""
-    for name, lines in files.items():
-        (folder / name).write_text("\n".join(lines) + "\n")
-    first = scanned(folder)["incidents"][0]
-    return first["rank"], first["node"], first["gpu"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +34,17 @@ def place(folder: Path, files: dict[str, list[str]]) -> tuple[int | None, str | 
         (["flux-shell[1]: task 5 (host cn21) Killed", "terminate called after throwing 'std::runtime_error'",
           "what():  CUDA error: out of memory", "flux-shell[1]: task 5 (host cn21) Killed"],
          (5, "cn21", None)),
+        (["[rank9] ASCEND_RT_VISIBLE_DEVICES=4,5,6,7 local_rank=1 device npu:1 host ac2",
+          "[rank9] RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 1; 60 GiB total)"],
+         (9, "ac2", 5)),
+        (["host h41n02 rank 7 cuda 3",
+          "ERROR:  One or more process (first noticed rank 7) terminated with signal 11",
+          "Job was executed on host(s) <1*batch4>, in queue <batch>", "Exited with exit code 139."],
+         (7, "h41n02", None)),
+        (["2026-10-12T03:10:02 [0 / 4] epoch 1 of 4 ranks"] * 2
+         + [f"2026-10-12T03:10:0{n} [{n % 4} / 4] epoch 1 batch {n}" for n in range(9)]
+         + ["2026-10-12T03:10:09 [2 / 4] ERROR: Out of GPU memory trying to allocate 2.000 GiB"],
+         (2, None, None)),
     ],
 )  # fmt: skip
 def test_a_line_states_its_place(
@@ -68,3 +69,49 @@ def test_the_device_of_a_joined_rank_is_its_gpu_if_it_fits(
 def test_the_end_of_an_earlier_jobs_process_explains_nothing(tmp_path: Path) -> None:
     lines = [*STEPS, "[rank2]: Traceback (most recent call last):", "[rank2]: KeyError: 'lr'"]
     assert place(tmp_path, {"train.log": lines, "kern.log": [OLD_XID]})[0] == 2
+
+
+def test_an_exception_at_the_end_of_a_log_of_steps_is_an_error(tmp_path: Path) -> None:
+    steps = [f"2026-10-12 03:{n // 4:02}:0{n % 4} [rank{n % 4}] step {n // 4} loss 2.5" for n in range(80)]
+    last = "2026-10-12 03:20:59 CRITICAL [rank1] FloatingPointError: gradient is NaN"
+    (tmp_path / "train.log").write_text("\n".join([*steps, last]) + "\n")
+    found = scanned(tmp_path)
+    (first,) = found["incidents"] or found["alerts"]
+    assert (first["class"], first["severity"], first["rank"]) == ("num.grad_nan", "error", 1)
+
+
+@pytest.mark.parametrize(
+    ("started", "rank"), [("python t.py", 2), ("torchrun --nproc_per_node=8 t.py", None)]
+)
+def test_the_number_of_a_node_is_a_rank_if_it_has_one_process(
+    tmp_path: Path, started: str, rank: int | None
+) -> None:
+    heads = [f"(worker{n}, rank={n}, pid={2950 + n}, ip=10.0.3.{n + 5}) " for n in range(1, 4)]
+    heads.insert(0, "(head, rank=0, pid=3511) ")
+    starts = [f"{head}{started} t.py --node_rank={n}" for n, head in enumerate(heads)]
+    steps = [f"{head}step {step} loss {4 / step:.3f}" for step in range(1, 20) for head in heads]
+    lines = [*starts, *steps, heads[2] + "ZeroDivisionError: float division by zero"]
+    assert place(tmp_path, {"run.log": lines})[:2] == (rank, "10.0.3.7")
+
+
+def test_a_kernel_log_is_of_the_node_of_the_rank_whose_pid_it_names(tmp_path: Path) -> None:
+    banners = [f"trainer {n} of 8 started, pid {17800 + n} on cn{n // 4}" for n in range(8)]
+    killed = "[Mon Oct 12 03:09:59 2026] Memory cgroup out of memory: Killed process 17806 (python)"
+    assert place(tmp_path, {"train.log": [*banners, *STEPS], "dmesg.txt": [killed]})[:2] == (6, "cn1")
+
+
+@pytest.mark.parametrize(
+    ("table", "confidence"), [([], "low"), (["10.20.3.44 cn44", "10.20.3.1 cn1"], "medium")]
+)
+def test_an_address_that_no_line_maps_is_named_with_doubt(
+    tmp_path: Path, table: list[str], confidence: str
+) -> None:
+    lines = [
+        f"[2026-10-12 03:09:58] cn{n}:91{n}:966 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got"
+        f" completion from peer 10.20.3.44<3355{n}> with status=12 opcode=0 len=0 vendor err 129 (Recv)"
+        for n in range(1, 6)
+    ]
+    (tmp_path / "train.log").write_text("\n".join([*STEPS, *lines]) + "\n")
+    (tmp_path / "etc-hosts.txt").write_text("\n".join(table) + "\n")
+    first = scanned(tmp_path)["incidents"][0]
+    assert (first["node"], first["confidence"]) == ("cn44" if table else "10.20.3.44", confidence)

@@ -53,6 +53,34 @@ def test_numbers_of_other_things_are_no_ranks(word: str) -> None:
     assert not ranks_of({"all.log": lines(tags, 2)})
 
 
+def in_step(tags: Sequence[str]) -> Iterator[str]:
+    """Lines of writers that only log the same steps, in turn."""
+    yield from (f"{tag}2026-11-18 04:00:{step:02} step {step} loss 2.5" for step in range(20) for tag in tags)
+
+
+def test_replicas_that_log_the_same_steps_in_turn_are_ranks() -> None:
+    assert list(ranks_of({"all.log": in_step([f"trainer/{n} " for n in range(4)])})[0].values()) == [
+        0,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_the_numbers_of_nodes_with_several_processes_each_are_no_ranks() -> None:
+    tags = [f"trainer/{n} " for n in range(4)]
+    starts = [f"{tag}torchrun --nproc_per_node=8 --node_rank={n} t.py" for n, tag in enumerate(tags)]
+    assert not ranks_of({"all.log": iter([*starts, *in_step(tags)])})
+
+
+def test_levels_of_different_width_are_at_one_place() -> None:
+    tags = [f"INFO     | job - [node {n // 2} / gpu {n % 2}] " for n in range(4)]
+    last = tags[3].replace("INFO    ", "CRITICAL") + "ValueError: 7"
+    (tag, *_) = learned_tags([("all.log", [line.encode() for line in lines(tags, 2)])])
+    with learned([(tag.pattern, tag.ranks, tag.is_head)]):
+        assert known_messages(last.encode())[0][0][1].rank == 3
+
+
 def test_numbers_of_hosts_with_several_processes_each_are_no_ranks() -> None:
     tags = [f"cn{n // 2}: " for n in range(4)]
     assert not ranks_of({"all.log": lines(tags, 2)})
