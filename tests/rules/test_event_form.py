@@ -22,7 +22,7 @@ NO_EVENTS = [
     f'{{"prompt": "explain", "completion": "torch.OutOfMemoryError: {OOM}"}}',
     f'{{"step": 5, "sample": "RuntimeError: {OOM}"}}',
     f"Completion:\nYou ran into this error.\nRuntimeError: {OOM}\nUse a smaller batch.",
-    f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}",
+    f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}\nUse less.",
     f"eval sample\n```\nRuntimeError: {OOM}\n```\ndone",
     f'answer: "{OOM}" means that memory ran out',
     # settings and names
@@ -77,6 +77,7 @@ EVENTS = [
     f'{{"level": "error", "message": "{OOM}", "prompt": "x"}}',
     f'{{"prompt": "x", "error": "{OOM}"}}',
     f"Generated: the cat sat on the mat\nTraceback (most recent call last):\n  ...\nRuntimeError: {OOM}",
+    f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}",  # the last words: it may have cut the sample
     f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
     "Apr  9 21:05:38.106121 leaf-4 INFO kernel: [10601.214044] igb 0000:00:14.0 eth0: NIC Link is Down",
     f"cn4.1> RuntimeError: {OOM}",

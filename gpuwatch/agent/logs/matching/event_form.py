@@ -12,7 +12,7 @@ from functools import lru_cache
 from ...patterns.module_pattern import pattern_of
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import line_text
-from .text_form import MAX_NEAR, is_in_text, is_text, is_turn
+from .text_form import MAX_NEAR, is_in_text, is_tagged, is_text, is_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -269,8 +269,21 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
     """
     if has_stamp(raw) or text != raw or _STRONG.match(text) or own_level(text) == "critical":
         return raw[:2] == "> " and any(line[:2] == b"> " for line in chunk.above(start, 1))
-    lines = chunk.above(start, MAX_SAMPLE)[::-1]
+    lines = _untagged(chunk.above(start, MAX_SAMPLE)[::-1])
     return _is_in_sample(chunk, start, lines) or _is_part(chunk, start, text, lines, advice)
+
+
+def is_left_open(chunk: "Chunk", start: int, end: int) -> bool:
+    """Return True if the line is the last one so far, below a heading: then it may have cut a text."""
+    if chunk.below(end, 1):
+        return False
+    above = (_as_above(line)[0] for line in _untagged(chunk.above(start, MAX_SAMPLE)))
+    return any(is_turn(each) or (_SAMPLE_HEADING.search(each) and "Traceback" not in each) for each in above)
+
+
+def _untagged(lines: "list[bytes]") -> "list[bytes]":
+    """Return the lines without a tag of their writer; the others say nothing about a line without one."""
+    return [line for line in lines if not is_tagged(_as_above(line)[0])]
 
 
 def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice: bool) -> bool:
@@ -299,9 +312,11 @@ def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice
             return True
         if (is_record and not _CAPTURED.match(above)) or _SAMPLE_END.match(above):
             break
-    if raised or fences % 2:
-        return not raised
-    below = chunk.below(chunk.line_around(start)[1], MAX_NEAR)
+    if raised:
+        return False
+    below = _untagged(chunk.below(chunk.line_around(start)[1], MAX_SAMPLE if fences % 2 else MAX_NEAR))
+    if fences % 2:  # a fence without an end may have been cut by the error
+        return any(_FENCE.match(line_text(each)) for each in below)
     return is_in_text(text, [line_text(each) for each in lines], [line_text(each) for each in below])
 
 
@@ -320,7 +335,8 @@ def _is_in_sample(chunk: "Chunk", start: int, lines: "list[bytes]") -> bool:
             and _SAMPLE_HEADING.match(above)
             and not _SAMPLE_END.match(above)
         ):
-            for below, ends in map(_as_above, chunk.below(chunk.line_around(start)[1], MAX_SAMPLE)):
+            below_it = _untagged(chunk.below(chunk.line_around(start)[1], MAX_SAMPLE))
+            for below, ends in map(_as_above, below_it):
                 if _SAMPLE_END.match(below) or below.strip() == marker.group():
                     return True
                 if ends and "Traceback" not in below:

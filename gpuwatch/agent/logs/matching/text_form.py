@@ -52,6 +52,11 @@ _HEADING = pattern_of(
     r"|(?:.{0,60}\b(?:dry[- ]run|drill|plan)\b).{0,60}:$)"
     r"|#{1,4} [A-Z]|(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|DIAGNOSTICS|EXIT STATUS|NOTES)$|@@ -\d|diff --git "
 )
+_TAGGED = pattern_of(
+    r"\s{0,4}(?:(?:[A-Za-z][\w.-]{0,80}: ?)?\[(?:rank|default|trainer|worker)\d{1,6}\]:"
+    r"|\d{1,6}: |\[(?:[\w.@-]{1,80},)?\d{1,6}(?:,[\w.-]{1,80})?\]<std|\([\w.:-]{1,120} pid=\d|\{\")"
+)
+"""The tag that a launcher puts before each line of a process, or the beginning of a JSON record."""
 _TURN = pattern_of(r"(?i)\W{0,8}(?:observation|tool (?:output|result)|execution result)\W{0,6}$")
 _ENTRY = pattern_of(r"[-+>]|\s|\d{1,3}[.)] |\* ")
 _COMMIT = pattern_of(r"(?=[a-f]*\d)[0-9a-f]{7,12} (?=[A-Z])")
@@ -119,6 +124,11 @@ def is_in_text(text: str, above: "list[str]", below: "list[str]") -> bool:
 def is_turn(line: str) -> bool:
     """Return True if a line is the heading above the output that a tool returned to a language model."""
     return _TURN.match(line) is not None
+
+
+def is_tagged(line: str) -> bool:
+    """Return True if a tag names the writer of a line."""
+    return _TAGGED.match(line) is not None
 
 
 def _is_prose(text: str) -> bool:

@@ -4,7 +4,7 @@ from ..lines.levels import is_fatal
 from ..lines.programs import is_about
 from ..lines.timestamps import time_of
 from ..matching.candidate import CandidateLine
-from ..matching.event_form import is_continuing, is_quoted
+from ..matching.event_form import is_continuing, is_left_open, is_quoted
 from ..matching.finding import described, whose
 from ..matching.matcher import SEARCHED_CHARS
 from ..matching.prefilter import form_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Phrases = dict[CompiledRule, list[Phrase]]
     """Rules of which phrases occur in a line, with these."""
+    LeftOpen = tuple[CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any]]
     from .dedup import Gatherer
     from .open_blocks import OpenBlocks
 
@@ -51,6 +52,8 @@ class LineFindings(object):
         self._gather = gather
         self._blocks = blocks
         self._reported: set[tuple[int, str]] = set()
+        self._left_open: LeftOpen | None = None
+        """A match in the last line so far, which was taken for a part of a text."""
         self._known_lines = KnownLines()
         self._found_once = False
         """True if the current line gave a finding of a rule with `once`."""
@@ -70,6 +73,16 @@ class LineFindings(object):
     def forget_before(self, offset: int) -> None:
         """Drop state about lines before this offset, which do not come again."""
         self._reported = {each for each in self._reported if each[0] >= offset}
+
+    def go_on(self) -> None:
+        """Take note of further text: what was last before it was no error that ended the log."""
+        self._left_open = None
+
+    def end(self, out: "list[dict[str, Any]]") -> None:
+        """Add the finding of the log's last line, if it was taken for a part of a text that has no end."""
+        if self._left_open is not None:
+            self._found(*self._left_open, out)
+            self._left_open = None
 
     def take(
         self,
@@ -189,6 +202,8 @@ class LineFindings(object):
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
                 if not is_quoted(chunk, line.start, text, line.text, advice=rule.exact):
                     self._found(rule, chunk, line, (text, by), fields, out)
+                elif is_left_open(chunk, line.start, line.end):
+                    self._left_open = (rule, chunk, line, (text, by), fields)
                 return True
         return False
 
@@ -205,6 +220,8 @@ class LineFindings(object):
             if fields is not None:
                 if not is_quoted(chunk, line.start, raised, line.text):
                     self._found(rule, chunk, line, (raised, by), fields, out)
+                elif is_left_open(chunk, line.start, line.end):
+                    self._left_open = (rule, chunk, line, (raised, by), fields)
                 return True
         return False
 

@@ -126,6 +126,7 @@ class Scanner(object):
         """Return all remaining findings: no more data will follow."""
         out: list[dict[str, Any]] = []
         self._look_at_tail(self._fed, out)
+        self._lines.end(out)
         self._blocks.report(self._fed, out)
         out.extend(self.gather.grown(float("inf"), MAX_OPEN))
         return out
@@ -202,6 +203,8 @@ class Scanner(object):
         Lines from byte `until` on will be given again, with more.
         """
         chunk = Chunk(raw, base, self._past, arrived, self._backlog, self._opened)
+        if not chunk.clean.isspace():
+            self._lines.go_on()
         self._blocks.fill(chunk, out)
         raised = self._tracebacks.find(chunk)
         known = None if raised else self._lines.known

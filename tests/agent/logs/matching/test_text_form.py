@@ -31,9 +31,9 @@ TEXTS = [
     "[00:04.320 --> 00:07.100]  CUDA error: an illegal memory access was encountered, it read.",
     "[10:01] <ann> CUDA error: uncorrectable ECC error encountered",
     "rejected: RuntimeError: CUDA error: unspecified launch failure",
-    "OBSERVATION:\nSegmentation fault (core dumped)",
+    "OBSERVATION:\nSegmentation fault (core dumped)\nThought:",
     "OBSERVATION:\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    import foo\n"
-    "ModuleNotFoundError: No module named 'foo'",
+    "ModuleNotFoundError: No module named 'foo'\nThought:",
     "Generated: Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\n"
     "RuntimeError: CUDA error: device-side assert triggered",
     # prose

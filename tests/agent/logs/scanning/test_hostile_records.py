@@ -56,6 +56,23 @@ def test_a_fault_over_a_line_costs_this_line_and_is_reported(poisoned: RuleSet) 
     assert one.take_failed() == []
 
 
+@pytest.mark.parametrize("tag", ["[rank1]: ", "1: ", "[1,1]<stdout>:", "(Worker pid=7) ", "gpu-1: [rank1]: "])
+@pytest.mark.parametrize("heading", ["prompt: hello", "Response:", "=== Sample ===", "```", "Observation:"])
+def test_a_heading_of_one_rank_hides_no_error_of_another(tag: str, heading: str) -> None:
+    """Only a line without a tag can be a part of what another one without a tag begins."""
+    log = f"{tag}{heading}\n{tag}some text\n{OUT_OF_MEMORY}\n{tag}```\n{tag}=== end sample ===\n"
+    assert "oom.cuda" in {each["rule"] for each in found(built_in_rules(), log)}
+
+
+@pytest.mark.parametrize("heading", ["prompt: hello", "Response:", "=== Sample ===", "```", "Observation:"])
+def test_an_error_that_ends_a_log_is_no_part_of_a_text_that_has_no_end(heading: str) -> None:
+    log = f"step 1\n{heading}\n{OUT_OF_MEMORY}\n"
+    rules = built_in_rules()
+    assert "oom.cuda" in {each["rule"] for each in found(rules, log + "\n")}
+    closing = "```\n" if heading == "```" else "=== end sample ===\n"
+    assert "oom.cuda" not in {each["rule"] for each in found(rules, f"{log}{closing}step 2\n")}
+
+
 @pytest.mark.parametrize("before", ["error ", "[rank0]: RuntimeError ", '{"rank": 0, "message": "'])
 @pytest.mark.parametrize("length", [100, 4500, 9000, 14_000])
 def test_a_long_line_hides_no_error_behind_words_of_another_rule(before: str, length: int) -> None:
