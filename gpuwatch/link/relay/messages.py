@@ -8,7 +8,9 @@ import msgspec
 
 LENGTH_BYTES = 4
 MAX_MESSAGE_BYTES = 128 << 20
-"""Largest accepted message; a key frame of 1,000 nodes is about 10 MB."""
+"""Largest message to a viewer; a key frame of 1,000 nodes is about 10 MB."""
+MAX_REQUEST_BYTES = 1 << 20
+"""Largest message from a viewer."""
 
 
 class Opening(msgspec.Struct, tag="opening", frozen=True):
@@ -79,10 +81,11 @@ def packet(message: ToViewer | FromViewer) -> bytes:
 
 
 class PacketReader:
-    """Splits a byte stream into message bodies."""
+    """Splits a byte stream into message bodies of at most `most` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
         self._buffer = bytearray()
+        self._most = most
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the message bodies that these bytes complete.
@@ -95,7 +98,7 @@ class PacketReader:
         while len(self._buffer) - start >= LENGTH_BYTES:
             begin = start + LENGTH_BYTES
             size = int.from_bytes(self._buffer[start:begin], "big")
-            if size > MAX_MESSAGE_BYTES:
+            if size > self._most:
                 raise RelayError(f"a message of {size} bytes")
             if len(self._buffer) < begin + size:
                 break

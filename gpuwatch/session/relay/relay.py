@@ -79,7 +79,7 @@ class ViewerRelay:
             self._flushed_at = now
             self._tee.flush(now)
         for channel in list(self._viewers):
-            for message in channel.exchange():
+            for message in channel.exchange(now):
                 self._take(channel, message, now)
             if channel.closed:
                 self._remove(channel)
@@ -122,7 +122,10 @@ class ViewerRelay:
         if number is None:
             self._refuse(channel, message, request, NOT_CONNECTED)
             return
-        channel.note_request(message.node, number, request.id)
+        dropped = channel.note_request(message.node, number, request.id)
+        if dropped is not None and (channel, *dropped) in self._streaming:
+            self._streaming.discard((channel, *dropped))
+            self._cancel(*dropped)
         if isinstance(request, STREAMING):
             self._streaming.add((channel, message.node, number))
 

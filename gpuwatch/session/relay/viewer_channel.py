@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.link.recording.tee import AnswerItem, DictionaryItem, Item, KeyFrame, RecordBlock, size_of
 from gpuwatch.link.relay.messages import (
+    MAX_REQUEST_BYTES,
     Answer,
     FromViewer,
     Opening,
@@ -26,6 +27,9 @@ MAX_PENDING_BYTES = 64 << 20
 MAX_OPEN_REQUESTS = 2_000
 """Most open requests of one viewer; the oldest is dropped."""
 REQUESTS_PER_S, REQUESTS_AT_ONCE = 50.0, 500.0
+"""Requests that are forwarded; further ones are refused."""
+MESSAGES_PER_S, MESSAGES_AT_ONCE = 200.0, 2_000.0
+"""Messages of any kind; a viewer that sends more is disconnected."""
 PAST_BYTES = 2 << 20
 """Compressed bytes of past data that a viewer starts with.
 
@@ -47,7 +51,7 @@ class ViewerChannel:
         end.setblocking(False)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         self._socket = end
-        self._reader = PacketReader()
+        self._reader = PacketReader(MAX_REQUEST_BYTES)
         self._pending: deque[memoryview] = deque()
         self._pending_bytes = 0
         self._nodes = opening.nodes
@@ -59,6 +63,7 @@ class ViewerChannel:
         """True if the viewer did not read for so long that parts of the stream were dropped."""
         self.closed = False
         self.budget = TokenBucket(REQUESTS_PER_S, REQUESTS_AT_ONCE)
+        self._messages = TokenBucket(MESSAGES_PER_S, MESSAGES_AT_ONCE)
         self.numbers: OrderedDict[tuple[str, int], int] = OrderedDict()
         """(node, session request number) -> viewer's request number."""
         self._send(packet(opening))
@@ -104,11 +109,13 @@ class ViewerChannel:
         """Queue a (compressed) frame that answers the viewer's request of this number."""
         self._send(packet(Answer(node, number, data)))
 
-    def note_request(self, node: str, number: int, own: int) -> None:
-        """Record that the session's request `number` answers the viewer's request `own`."""
+    def note_request(self, node: str, number: int, own: int) -> tuple[str, int] | None:
+        """Record that the session's request `number` answers the viewer's request `own`.
+
+        Return the node and number of the oldest request if it was dropped for it.
+        """
         self.numbers[node, number] = own
-        if len(self.numbers) > MAX_OPEN_REQUESTS:
-            self.numbers.popitem(last=False)
+        return self.numbers.popitem(last=False)[0] if len(self.numbers) > MAX_OPEN_REQUESTS else None
 
     def number_of(self, node: str, own: int) -> int | None:
         """Return the session's number of the viewer's request `own`; None if it is no longer known."""
@@ -120,14 +127,21 @@ class ViewerChannel:
         """True if nothing is queued."""
         return not self._pending
 
-    def exchange(self) -> list[FromViewer]:
-        """Send as much as the socket takes now; return what the viewer has sent. Errors close the channel."""
+    def exchange(self, now: float) -> list[FromViewer]:
+        """Send as much as the socket takes now; return what the viewer has sent.
+
+        Errors close the channel, and more messages than a viewer may send. `now`: monotonic seconds.
+        """
         try:
             self._flush()
-            return self._received()
+            received = self._received()
         except (OSError, RelayError, *DECODE_ERRORS):
             self.close()
             return []
+        if self._messages.spend(len(received), now):
+            return received
+        self.close()
+        return []
 
     def close(self) -> None:
         """Close the socket; the viewer then exits."""

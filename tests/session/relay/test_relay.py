@@ -151,9 +151,14 @@ def test_a_viewer_that_reads_nothing_is_bounded_and_catches_up(
 
 def test_garbage_from_a_viewer_ends_that_viewer_alone(shared: Shared) -> None:
     view = shared.view()
-    for data in (b"\x00\x00\x00\x02hi", b"\xff\xff\xff\xff"):
-        shared.relay.add_viewer().sendall(data)
-    shared.turn()
+    flood = packet(ViewerRequest("gpu-001", b'{"do":"kill","id":1}')) * 6000
+    for data in (b"\x00\x00\x00\x02hi", b"\xff\xff\xff\xff", (2 << 20).to_bytes(4, "big"), flood):
+        end = shared.relay.add_viewer()
+        end.setblocking(False)
+        for _ in range(8 if data is flood else 1):
+            with contextlib.suppress(OSError):
+                end.send(data)
+            shared.turn()
     assert shared.relay.viewers == 1
     assert view.session.connection.send(ViewerRequest("gpu-001", b'{"do":"kill","id":1}'))
     assert view.session.connection.send(ViewerRequest("../etc", b"nonsense"))
