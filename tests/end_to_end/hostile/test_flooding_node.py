@@ -12,7 +12,9 @@ import pytest
 
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.session import Session
+from tests.end_to_end.cluster import plan_of
 from tests.end_to_end.tty.pty_program import Pty
+from tests.servers.sshd import Client, Sshd
 
 pytestmark = pytest.mark.long
 
@@ -35,10 +37,28 @@ def hosts(kind: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flood_costs_its_own_node_the_link_and_no_other_anything(kind: str) -> None:
+    check(Session(parse_plan(hosts(kind), "test")), kind)
+
+
+@pytest.mark.parametrize("kind", ["findings", "empty lines", "small findings", "ranks"])
+def test_a_flood_over_the_connections_that_one_thread_reads_costs_its_own_node_alone(
+    kind: str, tmp_path: Path
+) -> None:
+    client = Client(tmp_path / "client")
+    lines = (f"ForceCommand {sys.executable} {AGENT} '{kind}'",)
+    with (
+        Sshd(tmp_path / "flood", client=client, names=["flood"], lines=lines),
+        Sshd(tmp_path / "honest", client=client, names=["honest"]),
+    ):
+        check(Session(plan_of(["flood", "honest"]), client.options()), kind)
+
+
+def check(started: Session, kind: str) -> None:
+    """Fail unless the nodes `flood` and `honest` of a session are as the module's first line says."""
     process = psutil.Process()
     oldest = peak = 0.0
     reasons: set[str] = set()
-    with Session(parse_plan(hosts(kind), "test")) as session:
+    with started as session:
         flood, honest = session.fleet.nodes["flood"], session.fleet.nodes["honest"]
         base, began = process.memory_info().rss, None
         end = time.monotonic() + 120.0

@@ -160,9 +160,12 @@ def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) 
         append(log, "".join(f"live {n}\n" for n in range(500)) + "half a l")
         watch(session, lambda _fleet, _now: bool(tail.lines) and tail.lines[-1].text == "half a l")
         since = session.fleet.nodes[NODE].agent_since
+        stacks = session.ask_stacks(NODE, [os.getpid()], seconds=20.0)
+        files = session.ask_job_files(NODE, [str(log)], "logs")
         fault(session, sshd)  # type: ignore[operator]
         append(log, "ine\n" + "".join(f"away {n}\n" for n in range(500)))
         watch(session, lambda fleet, _now: fleet.nodes[NODE].agent_since != since)
+        watch(session, lambda fleet, _now: stacks.done and files.done and not fleet.asked)
         append(log, "".join(f"back {n}\n" for n in range(500)))
         watch(session, lambda _fleet, _now: tail.lines[-1].text == "back 499")
         expected = [f"{word} {n}" for word in ("live", "away", "back") for n in range(500)]
