@@ -16,6 +16,7 @@ from tests.drills import test_reported_lines as reported
 from tests.drills import test_several_nodes as several
 from tests.drills import test_training_numbers as numbers
 from tests.end_to_end.drills import test_refused_logins as refused
+from tests.session.log_folder import test_records_beside_logs as records
 
 
 class Fault(NamedTuple):
@@ -76,7 +77,13 @@ FAULTS: Mapping[str, Fault] = {
         ),
     ),
     "N": Fault("the silent rank leads", (ended.test_the_ranks_that_waited_do_not_lead,)),
-    "O": Fault("records beside logs", (starts.test_a_container_s_record_beside_the_logs_gives_the_cause,)),
+    "O": Fault(
+        "records beside logs",
+        (
+            starts.test_a_container_s_record_beside_the_logs_gives_the_cause,
+            records.test_a_record_is_read_by_scan_and_by_a_session,
+        ),
+    ),
     "P": Fault(
         "checkpoints",
         (
