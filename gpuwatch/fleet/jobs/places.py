@@ -47,6 +47,8 @@ class RankPlace(Struct, frozen=True):
     """The pid of the rank's launcher, if an agent lists the rank."""
     children: tuple[int, ...] = ()
     """Pids of what the current process has started, also of what has ended: the newest `KEPT_CHILDREN`."""
+    local_size: int | None = None
+    """Number of the job's ranks on the node, if its launcher states it (LOCAL_WORLD_SIZE)."""
 
 
 class Places(Struct, frozen=True):

@@ -259,6 +259,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
     gpu = node.gpus.get(uuid) if uuid is not None else None
     info = None if gpu is None else gpu.info
     started = None if process.start is None else process.start - node.offset_s
+    size = process.variables.get("LOCAL_WORLD_SIZE", "")
     return RankPlace(
         rank=process.rank,
         node=node.name,
@@ -271,6 +272,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         launcher=process.launcher,
         children=tuple(process.children),
         local_rank=process.local_rank,
+        local_size=int(size) if size.isdecimal() and len(size) < 7 else None,
         world_size=process.world_size,
         logs=tuple(process.logs),
         since=started,

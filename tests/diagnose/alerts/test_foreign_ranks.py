@@ -163,3 +163,22 @@ def test_ranks_that_were_listed_only_between_two_placements_have_a_place() -> No
         job.look(at)
     found = {(each.rank, each.node, each.until is None) for each in job.book.places.ranks}
     assert found == {(0, "n1", True), (2, "n2", False)}
+
+
+@pytest.mark.parametrize(("number", "node"), [(3, None), (1, "n1")])
+def test_a_rank_of_another_node_is_not_of_the_node_whose_ranks_write_the_same_log(
+    number: int, node: str | None
+) -> None:
+    """Ranks 0 and 1 run on n1, two of them there; rank 3 had ended before the session began."""
+    job, log = Watched(2), "/srv/jobs/im/train.log"
+    size = {"LOCAL_WORLD_SIZE": "2"}
+    job.run(
+        "n1", *(rank(each, 900 + each, 4, start=WALL - 90, logs=[log], variables=size) for each in (0, 1))
+    )
+    job.list_files("n1", wire.LogFile(log, pids=[900, 901], ranks=[0, 1]))
+    job.look(2.0)
+    job.find("n1", log, "oom.cuda", 100.0, rank=number, rank_from="line")
+    for second in range(4):
+        job.look(102.0 + second)
+    (incident,) = job.book.incidents
+    assert (incident.rank, incident.node) == (number, node)

@@ -109,8 +109,24 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
         named_here = node is not None and (host is not None or at_fault is not None)
         if named_here and place.node != node and not where.places.live:  # the line names both node and rank
             place = RankPlace(place.rank, node or "", place.job)
+        if place.job is not None and place.node == node and _is_of_another_node(place, node, where):
+            return FindingPlace(None, RankPlace(place.rank, "", place.job), known)
         return FindingPlace(place.node or node, place, known)
     return FindingPlace(node, None, finding.rank_from)
+
+
+def _is_of_another_node(rank: RankPlace, node: str | None, where: RankIndex) -> bool:
+    """Return True if the ranks that run on a node show that it does not run this one of their job.
+
+    Example: ranks 0 and 1 of 4 run on n1, whose launcher states 2, and a log of all ranks names rank 3.
+    """
+    here = [each for each in where.on(node, rank.job) if each.until is None and each.local_size]
+    return bool(here) and not any(_is_beside(each, rank.rank) for each in here)
+
+
+def _is_beside(place: RankPlace, rank: int) -> bool:
+    first = place.rank - (place.local_rank or 0)
+    return first <= rank < first + (place.local_size or 0)
 
 
 def _node_at_fault(found: LocatedFinding, where: RankIndex) -> object:
