@@ -48,6 +48,8 @@ ALIVE_S = 60.0
 
 UNDATED_S = 30.0
 """Seconds by which a line without a time may be read later than it was written."""
+ENTERED_S = 5.0
+"""Seconds after the end of a rank within which the others have entered the collective that waits for it."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,20 @@ def _ends_mute(alert: Alert, among: Candidates) -> bool:
     return any(at <= latest for rank, at in among.raised.items() if rank != alert.rank)
 
 
+def _ends_with_waits(alert: Alert, among: Candidates) -> bool:
+    """Return True for an end of which only the exit code is known, long after others entered a collective.
+
+    Example: rank 2 exits with 1 in the second in which ranks 0 and 1 time out after 600 s. They waited for
+    something of 600 s before; rank 2's own time-out may not be read yet.
+    """
+    status = alert.fields.get("exitcode")
+    if alert.code != GENERIC_END or alert.rank in among.spoke or not _is_code(status):
+        return False
+    others = [at for rank, at in among.entered.items() if rank != alert.rank]
+    waited_s = min((each.first for each in among.timeouts), default=0.0) - max(others, default=0.0)
+    return len(others) > 1 and alert.first - max(others) > max(ENTERED_S, waited_s / 2)
+
+
 def _is_outage(alert: Alert, among: Candidates) -> bool:
     """Return True for the loss of a node that answered again, in the same boot, without a job's ranks.
 
@@ -271,7 +287,10 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
         Exclusion("error that its rank survived", _was_survived, spares_named=True),
         Exclusion("end after a wait", _ends_after_wait, spares_named=True),
     ),
-    (Exclusion("error code beside an exception elsewhere", _ends_mute, spares_named=True),),
+    (
+        Exclusion("error code beside an exception elsewhere", _ends_mute, spares_named=True),
+        Exclusion("error code at the end of a wait", _ends_with_waits, spares_named=True),
+    ),
 )
 """Exclusions by stage. The stages apply in order: a row may depend on what rows of earlier stages leave."""
 

@@ -59,6 +59,10 @@ EXAMPLES: dict[str, tuple[Alert, tuple[Alert, ...]]] = {
     ),
     "end after a wait": (alert("rank.exit_error", 602, 2, "first"), (TIMEOUT, ECC)),
     "error code beside an exception elsewhere": (alert("rank.exit_error", 1, 2, "first"), (ECC,)),
+    "error code at the end of a wait": (
+        alert("rank.exit_error", 600, 4, "first"),
+        (TIMEOUT, alert("nccl.watchdog_timeout", 600, 3, "first", fields={"ran_ms": 590_000}), ECC),
+    ),
 }
 
 
@@ -80,3 +84,14 @@ def test_a_line_that_names_the_culprit_stays_after_a_time_out() -> None:
     named = alert("nccl.desync_report", 640, 0, fields={"missing": "5"})
     group = (TIMEOUT, named)
     assert named in possible_causes(group, bounds(group))
+
+
+@pytest.mark.parametrize(("ended_at", "is_cause"), [(11, True), (600, False)])
+def test_an_exit_code_explains_waits_that_began_with_it(ended_at: int, is_cause: bool) -> None:
+    """Not those that end in its second: the time-out of its rank may not be read yet."""
+    waits = [
+        alert("nccl.watchdog_timeout", 600, rank, "first", fields={"ran_ms": 590_000}) for rank in (2, 3)
+    ]
+    end = alert("rank.exit_error", ended_at, 4, "first")
+    group = (*waits, end)
+    assert (end in possible_causes(group, bounds(group))) == is_cause
