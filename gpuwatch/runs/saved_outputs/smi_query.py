@@ -142,7 +142,8 @@ def _lost(name: str, value: str) -> Kind | None:
 def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
     """Return the finding of a counter of uncorrectable memory errors above zero, else None.
 
-    Volatile counters count since the driver was loaded, aggregate ones over the GPU's life.
+    Also of an exceeded SRAM threshold. Volatile counters count since the driver was loaded, aggregate ones
+    over the GPU's life.
     """
     if name == "SRAM Threshold Exceeded" and value == "Yes":
         return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}

@@ -120,7 +120,7 @@ class StepSeries(Struct):
         self.points.sort(key=lambda point: point.offset)
 
     def _of_other_loop(self, step: float, total: float | None, dialect: CompiledDialect) -> bool:
-        """Return True for a progress bar with another total and a smaller step: that of an evaluation."""
+        """Return True for an evaluation's progress bar: with another total, and a smaller step or total."""
         if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
             return False
         return int(total) != self.total_steps and (step < self.points[-1].step or total < self.total_steps)

@@ -177,7 +177,7 @@ class _Grouped:
         self._flops = sums(np.where(operators, np.nan_to_num(calls.sizes), 0.0))
 
     def top(self, by: Floats, listed: int) -> tuple[Operator, ...]:
-        """Return the `listed` operators with the highest sums `by`."""
+        """Return at most `listed` operators with the highest sums `by`, of those above 0."""
         order = [number for number in np.argsort(-by, kind="stable")[:listed] if by[number] > 0]
         return tuple(self._operator(int(number)) for number in order)
 

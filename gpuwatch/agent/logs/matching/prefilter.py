@@ -222,7 +222,7 @@ class Prefilter(object):
             self._bytes = 0
 
     def _remember_plain(self, shapes: "set[bytes] | frozenset[bytes]") -> None:
-        """Remember that these shapes (lines without digits) contain no phrase of any rule."""
+        """Remember that these shapes (lines without digits) contain no phrase of any rule; not long ones."""
         short = shapes
         if any(map(MAX_SHAPE.__lt__, map(len, shapes))):
             short = {shape for shape in shapes if len(shape) <= MAX_SHAPE}

@@ -38,7 +38,10 @@ def evaluations_of(files: Sequence[LogScan]) -> list[EvaluationResults]:
 
 
 def evaluations_in(log: LogScan) -> Iterator[EvaluationResults]:
-    """Yield the evaluations of one log; the step is that of the last training step before, if known."""
+    """Yield the evaluations at the end of one log; none if it cannot be read.
+
+    The step is that of the last training step before, if known.
+    """
     points = max((one.points for one in log.series), key=len, default=[])
     offsets = [point.offset for point in points]
     try:
