@@ -133,7 +133,7 @@ def _judged(
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
-    believed = with_lost_peers_placed(that_may_lead(without_doubled_ends(alerts)), alerts, where)
+    believed = with_lost_peers_placed(without_doubled_ends(that_may_lead(alerts)), alerts, where)
     believed = signalled_first(believed, alerts)
     root_cause, stuck = _root_cause(believed, where, job)
     cause = root_cause.cause

@@ -49,6 +49,7 @@ def test_a_node_of_the_job_gets_no_honest_node_named(seed: int) -> None:
         ("xid", 9078, 7, False),  # a node of a job was out of reach, says one outside of it
         ("killed", 9010, 7, False),  # the same end as its own node reports
         ("killed", 9015, 7, False),
+        ("killed", 9310, 7, True),  # a doubtful end of another rank, against the end that a node saw
     ],
 )
 def test_a_lie_that_named_another_rank_once_names_none(name: str, seed: int, lies: int, member: bool) -> None:
