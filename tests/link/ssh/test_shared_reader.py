@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from gpuwatch.link.ssh.transport import bounded_transport
+from gpuwatch.link.ssh.transport import bounded_transport, shared_reader
 from gpuwatch.link.ssh.transport.shared_transport import SharedTransport
 from tests.link.ssh.dial import dialing, until
 from tests.link.watching import nothing_left
@@ -51,6 +52,40 @@ def test_one_thread_reads_all_connections(tmp_path: Path) -> None:
             carrier.close()
         for reader in readers:
             reader.join()
+
+
+class Peer:
+    """One end of a socket pair, and what was read from it."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.taken = b""
+        self.reader = 0
+        """The thread that read it."""
+
+    def fileno(self) -> int:
+        return self.ours.fileno()
+
+    def take(self, data: bytes) -> bool:
+        self.taken += data
+        self.reader = threading.get_ident()
+        return True
+
+    def resume(self) -> None:
+        self.ours.close()
+
+
+def test_further_threads_read_what_is_too_much_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_reader, "FILLED_AT", 2)
+    readers, peers = shared_reader.SharedReaders(2), [Peer() for _ in range(6)]
+    for peer in peers:
+        readers.adopt(peer)
+        peer.theirs.send(b"news")
+    until(lambda: all(peer.taken for peer in peers), "each is read")
+    assert sorted(Counter(peer.reader for peer in peers).values()) == [3, 3]
+    for peer in peers:
+        peer.theirs.close()
+    until(lambda: all(peer.ours.fileno() < 0 for peer in peers), "each is left")
 
 
 @pytest.mark.parametrize("lines", CIPHERS.values(), ids=CIPHERS)
