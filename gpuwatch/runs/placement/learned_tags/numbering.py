@@ -201,6 +201,12 @@ def _is_out_of_all(place: NumberedPlace, count: int) -> bool:
     return place.of == {count} and PROCESS_WORD.search(place.words) is not None
 
 
+def _are_on_hosts(place: NumberedPlace) -> bool:
+    """Return True if a host is before each number, always the same one, and several have several numbers."""
+    hosts = [next(iter(writer.hosts)) for writer in place.writers.values() if len(writer.hosts) == 1]
+    return "" not in hosts and len(hosts) == len(place.writers) and 1 < len(set(hosts)) < len(hosts)
+
+
 def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool) -> int:
     """Return the points for the numbers being ranks."""
     shared: dict[str, int] = defaultdict(int)
@@ -212,7 +218,7 @@ def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool)
     lost = sum(writer.lost == 1 for writer in place.writers.values()) >= max(1, count / 2)
     varied = sum(len(writer.forms) > 1 for writer in place.writers.values()) >= most
     turns = place.falls > 1
-    is_process = PROCESS_WORD.search(place.words) is not None
+    is_process = PROCESS_WORD.search(place.words) is not None or _are_on_hosts(place)
     if _is_out_of_all(place, count):
         return MIN_SCORE
     in_step = is_process and turns and alike >= MIN_ALIKE

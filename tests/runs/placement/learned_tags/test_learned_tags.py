@@ -67,6 +67,12 @@ def test_replicas_that_log_the_same_steps_in_turn_are_ranks() -> None:
     ]
 
 
+@pytest.mark.parametrize("form", ["job7 {n}: ", "fold{host} {n}: ", "{n}: "])
+def test_numbers_behind_no_hosts_of_several_processes_are_none(form: str) -> None:
+    tags = [form.format(n=n, host=n) for n in range(4)]
+    assert not ranks_of({"all.log": in_step(tags)})
+
+
 def test_the_numbers_of_nodes_with_several_processes_each_are_no_ranks() -> None:
     tags = [f"trainer/{n} " for n in range(4)]
     starts = [f"{tag}torchrun --nproc_per_node=8 --node_rank={n} t.py" for n, tag in enumerate(tags)]
