@@ -14,8 +14,6 @@ from gpuwatch.rules.load import load_packs
 
 DIAGNOSE = Path(__file__).parents[2] / "gpuwatch" / "diagnose"
 SPECIAL = {
-    ("error_outcome/refutation.py", "storage.device"): "names a device, as the prefixes of hardware do",
-    ("error_outcome/refutation.py", "storage.readonly"): "names a device, as the prefixes of hardware do",
     ("stated_loss/subjects.py", "data.samples_lost"): "of a row of its own table, which has no alert yet",
     ("past_jobs/logged_numbers.py", "num.grad_nan"): "compared with what the curves themselves show",
 }

@@ -88,8 +88,7 @@ REFUTATIONS = (
     ),
     Refutation(
         "part of the machine, in the job's own words",
-        lambda alert: _is_stated(alert)
-        and (alert.code.startswith(HARDWARE) or alert.code in ("storage.device", "storage.readonly")),
+        lambda alert: _is_stated(alert) and alert.code.startswith(HARDWARE),
         "warning", "warning", "we lost GPU 5 on this node", remains=True,
     ),
     Refutation("broken hardware, kernel, or verdict on the steps", _is_hardware, None, None, "Xid 79"),
