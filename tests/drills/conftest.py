@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gpuwatch.session import Session
+from tests.drills.jobs import StartJob, job
 from tests.drills.namespaces import Cluster, nodes
 
 DEAD = """\
@@ -41,3 +43,9 @@ def session(cluster: Cluster, dead_log: Path) -> Iterator[Session]:
     """It was given the log of a dead job, too."""
     with cluster.session(log_options=(str(dead_log),)) as found:
         yield found
+
+
+@pytest.fixture
+def start_job(cluster: Cluster, session: Session, tmp_path: Path) -> StartJob:
+    """Starts a job of the test's own, in the folder `job` of `tmp_path`."""
+    return partial(job, cluster, session, tmp_path / "job")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,10 @@ class Job:
     def signal(self, rank: int, number: int = signal.SIGKILL) -> None:
         node, pid = self.pids()[rank]
         self.cluster[node].signal(pid, number)
+
+
+StartJob = Callable[..., AbstractContextManager[Job]]
+"""`job` without its first three parameters: the fixture `start_job`."""
 
 
 @contextmanager

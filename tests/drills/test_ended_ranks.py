@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
-from tests.drills.jobs import TAGGED, end, job
+from tests.drills.jobs import TAGGED, StartJob, end
 from tests.drills.namespaces import Cluster
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -30,11 +30,9 @@ print("Fatal Python error: Aborted", flush=True)
 os.abort()"""
 
 
-def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_a_killed_rank_is_named_by_the_output_of_its_launcher(start_job: StartJob) -> None:
     """The ranks have files of their own, which say nothing."""
-    with job(cluster, session, tmp_path / "job", "killed", nodes=BOTH) as run:
+    with start_job("killed", nodes=BOTH) as run:
         run.until(lambda: run.steps(3))
         run.signal(3)
         run.until(
@@ -42,10 +40,10 @@ def test_a_killed_rank_is_named_by_the_output_of_its_launcher(
         )
 
 
-def test_ranks_without_a_log_are_reported_as_such(cluster: Cluster, tmp_path: Path) -> None:
+def test_ranks_without_a_log_are_reported_as_such(start_job: StartJob, cluster: Cluster) -> None:
     with (
         cluster.session() as session,
-        job(cluster, session, tmp_path / "job", "mute", "--nowhere", nodes=BOTH, quiet=True) as run,
+        start_job("mute", "--nowhere", nodes=BOTH, quiet=True) as run,
     ):
 
         def mute() -> dict[str | None, tuple[int, ...]]:
@@ -54,8 +52,8 @@ def test_ranks_without_a_log_are_reported_as_such(cluster: Cluster, tmp_path: Pa
         run.until(lambda: mute().get(run.name) == (0, 1, 2, 3))
 
 
-def test_warnings_of_a_start_are_no_reason(cluster: Cluster, session: Session, tmp_path: Path) -> None:
-    with job(cluster, session, tmp_path / "job", "starts", *TAGGED) as run:
+def test_warnings_of_a_start_are_no_reason(start_job: StartJob) -> None:
+    with start_job("starts", *TAGGED) as run:
         run.order(0, START_LINES)
         run.until(lambda: run.steps(0) and run.steps(1))
         assert [(each.code, each.severity) for each in run.alerts() if each.severity != "info"] == []
@@ -65,10 +63,8 @@ def test_warnings_of_a_start_are_no_reason(cluster: Cluster, session: Session, t
         assert run.incidents()[0].first >= before - 1.0
 
 
-def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "again", "--max-restarts", "2") as run:
+def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(start_job: StartJob) -> None:
+    with start_job("again", "--max-restarts", "2") as run:
         run.until(lambda: run.steps(1))
         for rank in (0, 1):
             run.order(rank, "load")  # the next attempt makes no step yet: it would be a remark, no incident
@@ -82,10 +78,8 @@ def test_the_incident_of_an_attempt_closes_when_the_next_one_steps(
         run.until(lambda: not [e for e in run.alerts() if e.state == "firing" and e.severity in grave])
 
 
-def test_a_hang_ends_with_the_last_rank_of_its_job(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "stuck", "--stay") as run:
+def test_a_hang_ends_with_the_last_rank_of_its_job(start_job: StartJob) -> None:
+    with start_job("stuck", "--stay") as run:
         run.until(lambda: run.steps(0) and run.steps(1))
         run.order(0, "hang")
         run.signal(1, signal.SIGSTOP)
@@ -104,12 +98,12 @@ RAISED = (
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_the_rank_that_a_launcher_puts_before_a_line_is_that_of_the_job(
-    cluster: Cluster, session: Session, tmp_path: Path, prefix: str
+    start_job: StartJob, tmp_path: Path, prefix: str
 ) -> None:
     """Rank 3 has the local rank 1; all end alike, and only the launcher's file has the cause."""
     tagged = "".join(f"print({prefix + line!r}, flush=True)\n" for line in RAISED)
     gone = tmp_path / "gone"
-    with job(cluster, session, tmp_path / "job", "prefix", "--inherit", "--stay", nodes=BOTH) as run:
+    with start_job("prefix", "--inherit", "--stay", nodes=BOTH) as run:
         run.until(lambda: run.writers("n2") == [2, 3])
         for rank in (0, 1, 2):
             waits = f"while not os.path.exists({str(gone)!r}):\n    time.sleep(0.02)"
@@ -119,9 +113,9 @@ def test_the_rank_that_a_launcher_puts_before_a_line_is_that_of_the_job(
         run.until(lambda: [(node, rank) for _, node, rank in run.named()] == [("n2", 3)])
 
 
-def test_the_ranks_that_waited_do_not_lead(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+def test_the_ranks_that_waited_do_not_lead(start_job: StartJob) -> None:
     """Rank 2 is silent; the others time out and abort."""
-    with job(cluster, session, tmp_path / "job", "silent", "--stay", nodes=BOTH) as run:
+    with start_job("silent", "--stay", nodes=BOTH) as run:
         run.until(lambda: all(run.steps(rank) for rank in range(4)))
         run.order(2, "do\nline('reading shard 17')\ntime.sleep(3600)")
         run.until(lambda: "shard" in (run.folder / "attempt_0/2/stdout.log").read_text())
@@ -131,10 +125,12 @@ def test_the_ranks_that_waited_do_not_lead(cluster: Cluster, session: Session, t
         run.until(lambda: "reading shard 17" in str(run.incidents()))
 
 
-def test_a_later_session_names_the_same_rank(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+def test_a_later_session_names_the_same_rank(
+    start_job: StartJob, cluster: Cluster, session: Session, tmp_path: Path
+) -> None:
     """A specific word beside a generic one; followers that fail within the same second."""
     error = "ValueError: weights do not match: CUDA error: an illegal memory access was encountered"
-    with job(cluster, session, tmp_path / "job", "same", "--stay", nodes=BOTH) as run:
+    with start_job("same", "--stay", nodes=BOTH) as run:
         run.until(lambda: all(run.steps(rank) for rank in range(4)))
         run.order(1, f"do\nprint({error!r}, flush=True)\nsys.exit(1)")
         for rank in (0, 2, 3):

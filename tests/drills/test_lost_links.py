@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gpuwatch.diagnose.missing_ranks import unwatched_ends
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
-from tests.drills.jobs import end, job
+from tests.drills.jobs import StartJob, end
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import pause
@@ -20,9 +18,9 @@ pytestmark = SEEN_BY_EVERY_AGENT
 
 
 def test_a_lost_node_lists_no_rank_of_a_job_that_has_ended(
-    cluster: Cluster, session: Session, tmp_path: Path
+    start_job: StartJob, cluster: Cluster, session: Session
 ) -> None:
-    with job(cluster, session, tmp_path / "job", "over", nodes=("n2",)) as run:
+    with start_job("over", nodes=("n2",)) as run:
         run.until(lambda: run.steps(1))
         for rank in (0, 1):
             run.order(rank, "finish")
@@ -40,11 +38,11 @@ def test_a_lost_node_lists_no_rank_of_a_job_that_has_ended(
 
 
 def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, cluster: Cluster, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ranks write nothing; a later session knows it from this one."""
     monkeypatch.setattr(unwatched_ends, "SETTLE_S", 1.0)
-    with job(cluster, session, tmp_path / "job", "quiet", "--nowhere", nodes=("n2",), quiet=True) as run:
+    with start_job("quiet", "--nowhere", nodes=("n2",), quiet=True) as run:
         node = session.fleet.nodes["n2"]
         with cluster["n2"].unreachable():
             run.until(lambda: node.link.phase != "live", 90.0)

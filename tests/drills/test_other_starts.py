@@ -18,7 +18,7 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from gpuwatch.session import Session
 from tests.agent.trees import wait_until
-from tests.drills.jobs import end, job
+from tests.drills.jobs import StartJob, end
 from tests.drills.namespaces import Cluster, nodes
 from tests.end_to_end.cluster import fake_driver, watch
 from tests.parts import SEEN_BY_EVERY_AGENT
@@ -80,12 +80,10 @@ def test_ranks_that_a_program_spawns_and_numbers_itself_are_named(
         end(parent)
 
 
-def test_a_container_s_record_beside_the_logs_gives_the_cause(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_a_container_s_record_beside_the_logs_gives_the_cause(start_job: StartJob, tmp_path: Path) -> None:
     """Neither the rank nor a launcher can say why it was killed."""
     folder = tmp_path / "job"
-    with job(cluster, session, folder, "recorded", "--stay") as run:
+    with start_job("recorded", "--stay") as run:
         run.until(lambda: run.steps(0) and run.steps(1))
         run.signal(1)
         run.until(lambda: [each.rank for each in run.incidents()] == [1])
@@ -126,11 +124,11 @@ def test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell(
         end(shell)
 
 
-def test_a_full_disk_is_named_by_its_mount(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+def test_a_full_disk_is_named_by_its_mount(start_job: StartJob, cluster: Cluster) -> None:
     node = cluster["n2"]
     script = "mkdir -p /mnt/full && mount -t tmpfs -o size=256k none /mnt/full"
     subprocess.run([*node.entry, "sh", "-c", script], check=True)
-    with job(cluster, session, tmp_path / "job", "fills", nodes=("n1", "n2")) as run:
+    with start_job("fills", nodes=("n1", "n2")) as run:
         run.until(lambda: run.steps(2))
         run.order(2, FILLS)
         run.until(lambda: [(code, rank) for code, _, rank in run.named()] == [("storage.full", 2)])

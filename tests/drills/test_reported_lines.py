@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.session import Session
-from tests.drills.jobs import end, job
+from tests.drills.jobs import StartJob, end
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
 from tests.parts import SEEN_BY_EVERY_AGENT
@@ -75,10 +75,8 @@ sys.exit(17)"""
 
 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "deleted"])
-def test_what_is_written_to_a_file_that_lost_its_name_is_read(
-    cluster: Cluster, session: Session, tmp_path: Path, renamed: bool
-) -> None:
-    with job(cluster, session, tmp_path / "job", "nameless", "--stay") as run:
+def test_what_is_written_to_a_file_that_lost_its_name_is_read(start_job: StartJob, renamed: bool) -> None:
+    with start_job("nameless", "--stay") as run:
         run.until(lambda: run.steps(0) and run.steps(1))
         log = run.folder / "attempt_0/1/stdout.log"
         before = run.logged(1)
@@ -92,10 +90,8 @@ def test_what_is_written_to_a_file_that_lost_its_name_is_read(
         run.until(lambda: run.named() == [("cuda.illegal_access", "n1", 1)])
 
 
-def test_a_progress_bar_beside_a_rank_s_line_adds_no_rank(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "bars", "--inherit") as run:
+def test_a_progress_bar_beside_a_rank_s_line_adds_no_rank(start_job: StartJob, session: Session) -> None:
+    with start_job("bars", "--inherit") as run:
         run.until(lambda: run.writers("n1") == [0, 1])
         run.order(0, BAR)
         out = run.folder / "launcher-n1.out"
@@ -108,11 +104,9 @@ def test_a_progress_bar_beside_a_rank_s_line_adds_no_rank(
         assert {each.rank for each in run.alerts()} <= {0, 1, None}
 
 
-def test_the_reason_of_an_end_leads_over_the_word_for_it(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_the_reason_of_an_end_leads_over_the_word_for_it(start_job: StartJob) -> None:
     """The line that names the preemption stands between two that only tell of an end."""
-    with job(cluster, session, tmp_path / "job", "taken", "--inherit", "--stay") as run:
+    with start_job("taken", "--inherit", "--stay") as run:
         run.until(lambda: run.writers("n1") == [0, 1])
         run.order(0, PREEMPTED.format(at=time.strftime("%Y-%m-%dT%H:%M:%S")))
         run.until(lambda: "CancelledError" in (run.folder / "launcher-n1.out").read_text())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from gpuwatch.session.hang import hang_queries
 from gpuwatch.session.rank_settings import ask_all
 from gpuwatch.tui.actions.action_targets import about_incident
 from tests.agent.trees import UPTIME
-from tests.drills.jobs import Job, end, job
+from tests.drills.jobs import Job, StartJob, end
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.hang.hanging import py_spy
@@ -56,15 +58,26 @@ wait_for_the_others()"""
 LIMIT = f"do\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_FILES}, {FEW_FILES}))"
 
 
+@contextmanager
+def hanging(start_job: StartJob, order: str) -> Iterator[Job]:
+    """A job on both nodes whose four ranks do as ordered after a few steps."""
+    py_spy()
+    with start_job("hangs", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        for rank in range(4):
+            run.order(rank, order)
+        yield run
+
+
 def test_what_befell_a_node_before_a_job_is_not_of_it(
-    cluster: Cluster, session: Session, tmp_path: Path
+    start_job: StartJob, cluster: Cluster, session: Session
 ) -> None:
     watch(session, lambda fleet, _now: all(node.hello is not None for node in fleet.nodes.values()))
     ago = UPTIME - time.clock_gettime(time.CLOCK_BOOTTIME)
     cluster["n1"].kmsg.emit(XID, ago=ago)
     watch(session, lambda _fleet, _now: "gpu.xid.fell_off" in [each.code for each in session.book.incidents])
     pause(session, 5.5)  # more than the clocks of two nodes may differ
-    with job(cluster, session, tmp_path / "job", "later", nodes=BOTH) as run:
+    with start_job("later", nodes=BOTH) as run:
         run.until(lambda: run.steps(1))
         run.order(1, "exit")
         run.until(lambda: run.named() == [("rank.exit_error", "n1", 1)])
@@ -74,10 +87,10 @@ def test_what_befell_a_node_before_a_job_is_not_of_it(
 
 @pytest.mark.parametrize("options", [(), ("--nowhere",)], ids=["own files", "no files"])
 def test_a_dead_job_s_log_is_of_no_job_that_runs(
-    cluster: Cluster, session: Session, tmp_path: Path, options: tuple[str, ...]
+    start_job: StartJob, session: Session, options: tuple[str, ...]
 ) -> None:
     """Both nodes see it, and have ranks that write elsewhere, or nothing."""
-    with job(cluster, session, tmp_path / "job", "lives", *options, nodes=BOTH) as run:
+    with start_job("lives", *options, nodes=BOTH) as run:
         run.until(lambda: options or run.steps(3))
         pause(session, 2.0)
 
@@ -90,25 +103,19 @@ def test_a_dead_job_s_log_is_of_no_job_that_runs(
 
 
 def test_a_hang_within_the_first_minute_names_the_rank_by_its_stack(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No GPU, no history: the ranks are asked, and stand at the same lines twice."""
-    py_spy()
     monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 1000.0)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
-    with job(cluster, session, tmp_path / "job", "hangs", nodes=BOTH) as run:
-        run.until(lambda: all(run.steps(rank) for rank in range(4)))
-        for rank in range(4):
-            run.order(rank, HANGS)
+    with hanging(start_job, HANGS) as run:
         run.until(
             lambda: run.named() == [("job.hang", "n2", 2)] and run.incidents()[0].confidence == "medium"
         )
 
 
-def test_check_names_the_one_node_that_has_a_low_limit(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "limits", nodes=BOTH) as run:
+def test_check_names_the_one_node_that_has_a_low_limit(start_job: StartJob, session: Session) -> None:
+    with start_job("limits", nodes=BOTH) as run:
         run.until(lambda: run.steps(3))
         run.order(3, LIMIT)
 
@@ -127,14 +134,10 @@ def test_check_names_the_one_node_that_has_a_low_limit(
 
 
 def test_no_end_of_a_rank_that_saves_is_offered(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    py_spy()
     monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 1.0)
-    with job(cluster, session, tmp_path / "job", "saves", nodes=BOTH) as run:
-        run.until(lambda: all(run.steps(rank) for rank in range(4)))
-        for rank in range(4):
-            run.order(rank, HANGS.replace("read_shard", "save_checkpoint"))
+    with hanging(start_job, HANGS.replace("read_shard", "save_checkpoint")) as run:
         run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
         (incident,) = run.incidents()
         commands = [command for _, command in incident.hang_check.do] if incident.hang_check else []
@@ -150,21 +153,12 @@ def test_no_end_of_a_rank_that_saves_is_offered(
     ("order", "said"), [(EVALUATES, SAID), pytest.param(WRITES, "rank2.pt (", marks=pytest.mark.long)]
 )
 def test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit(
-    cluster: Cluster,
-    session: Session,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    order: str,
-    said: str,
+    start_job: StartJob, monkeypatch: pytest.MonkeyPatch, order: str, said: str
 ) -> None:
     """No name of a function shows it, and it uses hardly any CPU; its last line or its file does."""
-    py_spy()
     monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 4.0)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
-    with job(cluster, session, tmp_path / "job", "evaluates", nodes=BOTH) as run:
-        run.until(lambda: all(run.steps(rank) for rank in range(4)))
-        for rank in range(4):
-            run.order(rank, order)
+    with hanging(start_job, order) as run:
         run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
         (incident,) = run.incidents()
         assert (incident.code, incident.rank, incident.confidence) == ("job.hang", 2, "low")
@@ -175,10 +169,8 @@ def test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit(
         assert not any("kill" in command.split() for _, command in check.do)
 
 
-def test_a_node_that_rebooted_is_named_with_its_ranks(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "boots", nodes=BOTH) as run:
+def test_a_node_that_rebooted_is_named_with_its_ranks(start_job: StartJob, cluster: Cluster) -> None:
+    with start_job("boots", nodes=BOTH) as run:
         run.until(lambda: run.steps(3))
         cluster["n2"].reboot()
         run.until(lambda: [(code, node) for code, node, _ in run.named()] == [("node_rebooted", "n2")])

@@ -13,7 +13,7 @@ from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.report.once.first_report import wait_for_first_report
 from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
-from tests.drills.jobs import TAGGED, Job, job
+from tests.drills.jobs import TAGGED, Job, StartJob
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import QUICK
@@ -60,12 +60,10 @@ for saved in (1000, 2000):
 step = 2040"""
 
 
-def test_metrics_that_a_rank_holds_open_are_followed(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_metrics_that_a_rank_holds_open_are_followed(start_job: StartJob) -> None:
     """They are all that it writes, and its NaN is in them."""
     options = ("--nowhere", "--metrics", "metrics.jsonl")
-    with job(cluster, session, tmp_path / "job", "metrics", *options) as run:
+    with start_job("metrics", *options) as run:
         run.until(lambda: run.steps(0))
         run.order(0, "nan")
         run.until(lambda: [each.code for each in run.incidents()] == ["num.nan_loss"])
@@ -85,12 +83,12 @@ def change(run: Job) -> None:
 
 
 def test_a_slower_job_names_no_rank_that_is_only_the_one_that_logs(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throughput, "LASTS_S", 1.0)
     monkeypatch.setattr(throughput, "MIN_PAST_STEPS", 8)
     monkeypatch.setattr(throughput, "RECENT_STEPS", 4)
-    with job(cluster, session, tmp_path / "job", "slower", nodes=("n1", "n2")) as run:
+    with start_job("slower", nodes=("n1", "n2")) as run:
         for rank in (1, 2, 3):
             run.order(rank, "hang")
         run.order(0, SLOWER)
@@ -101,10 +99,8 @@ def test_a_slower_job_names_no_rank_that_is_only_the_one_that_logs(
         assert any(each.phases.keys() >= {"data", "forward"} for each in writers if each.job == run.name)
 
 
-def test_the_first_nan_of_a_shared_file_is_that_of_its_rank(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
-    with job(cluster, session, tmp_path / "job", "nan", *TAGGED) as run:
+def test_the_first_nan_of_a_shared_file_is_that_of_its_rank(start_job: StartJob) -> None:
+    with start_job("nan", *TAGGED) as run:
         run.until(lambda: run.steps(1))
         run.order(1, "nan")
         run.until(lambda: [(each.code, each.rank) for each in run.incidents()] == [("num.nan_loss", 1)])
@@ -113,9 +109,9 @@ def test_the_first_nan_of_a_shared_file_is_that_of_its_rank(
         run.until(lambda: f"step {first}" in run.incidents()[0].headline)
 
 
-def test_a_loss_that_rises_is_reported(cluster: Cluster, session: Session, tmp_path: Path) -> None:
+def test_a_loss_that_rises_is_reported(start_job: StartJob, session: Session) -> None:
     """From 1.0 to 5.9 on rank 0 alone; no later step ends that."""
-    with job(cluster, session, tmp_path / "job", "rises") as run:
+    with start_job("rises") as run:
         run.order(0, RISES)
         run.until(lambda: run.logged(0) > 20)
         change(run)
@@ -168,10 +164,10 @@ step = number + 540"""
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_last_whole_checkpoint_is_known_in_each_format(
-    cluster: Cluster, session: Session, tmp_path: Path, form: str
+    start_job: StartJob, session: Session, form: str
 ) -> None:
     files, lacks = FORMATS[form]
-    with job(cluster, session, tmp_path / "job", "formats", "--tag") as run:
+    with start_job("formats", "--tag") as run:
         run.until(lambda: run.steps(0))
         run.order(0, SAVES.format((files, lacks, form, 1000)))
 
@@ -183,11 +179,9 @@ def test_the_last_whole_checkpoint_is_known_in_each_format(
 
 
 @pytest.mark.long  # 160 steps of four ranks before the session
-def test_a_report_made_once_names_the_rank_that_the_logs_show(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_a_report_made_once_names_the_rank_that_the_logs_show(start_job: StartJob, cluster: Cluster) -> None:
     """The slow rank, and the rank whose loss alone rises, by the steps of before the session."""
-    with job(cluster, session, tmp_path / "job", "late", "--tag", nodes=("n1", "n2")) as run:
+    with start_job("late", "--tag", nodes=("n1", "n2")) as run:
         for rank in range(4):
             run.order(rank, ONE_IS_ODD)
         run.until(lambda: all("step 160/" in log.read_text() for log in run.folder.glob("attempt_0/*/*.log")))
@@ -200,22 +194,20 @@ def test_a_report_made_once_names_the_rank_that_the_logs_show(
 
 @pytest.mark.long  # a second session
 def test_a_job_that_was_slow_from_its_start_is_reported_by_a_limit(
-    cluster: Cluster, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has been so for LASTS_S by its log when the session begins."""
     monkeypatch.setattr(throughput, "LASTS_S", 4.0)
-    with job(cluster, session, tmp_path / "job", "limit", "--tag") as run:
+    with start_job("limit", "--tag") as run:
         run.until(lambda: run.logged(0) > 20)
         with cluster.session(thresholds=replace(QUICK, slow_step_s=0.02)) as later:
             wait_for_first_report(later, 60.0)
             watch(later, lambda _fleet, _now: ("train.slow", None) in standing_of(run, later))
 
 
-def test_an_incident_tells_the_last_whole_checkpoint(
-    cluster: Cluster, session: Session, tmp_path: Path
-) -> None:
+def test_an_incident_tells_the_last_whole_checkpoint(start_job: StartJob) -> None:
     """The last one lacks the file that is written at its end."""
-    with job(cluster, session, tmp_path / "job", "saves", "--tag") as run:
+    with start_job("saves", "--tag") as run:
         run.until(lambda: run.steps(0))
         run.order(0, CHECKPOINTS)
         run.until(lambda: "step 2041" in (run.folder / "attempt_0/0/stdout.log").read_text())
@@ -231,13 +223,13 @@ def test_an_incident_tells_the_last_whole_checkpoint(
 
 @pytest.mark.long  # a search a minute
 def test_a_log_that_is_opened_for_each_line_is_found(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_job: StartJob, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lies beside the launcher's log, which is followed; the ranks print nothing there."""
     monkeypatch.setenv(VARIABLE, "on")
     with (
         cluster.session() as session,
-        job(cluster, session, tmp_path / "job", "reopens", "--inherit") as run,
+        start_job("reopens", "--inherit") as run,
     ):
         for rank in (0, 1):
             run.order(rank, REOPENS)

@@ -48,26 +48,19 @@ def test_a_healthy_network() -> None:
 
 
 @pytest.mark.long
-def test_one_slow_node() -> None:
-    verdict = verdict_of(lambda made: made.slow_node(2), collectives=True)
+@pytest.mark.parametrize(
+    ("fault", "culprit", "collectives"),
+    [
+        (lambda made: made.slow_node(2), ("node", "host-2"), True),
+        (lambda made: made.slow_egress(1), ("direction", "host-1 egress"), False),
+        (lambda made: made.slow_link(1, 3), ("link", "host-1 -> host-3"), False),
+    ],
+    ids=["node", "direction", "directed link"],
+)
+def test_one_is_slow(fault: Callable[[Lab], None], culprit: tuple[str, str], collectives: bool) -> None:
+    verdict = verdict_of(fault, collectives)
 
-    assert (verdict.status, named(verdict)) == ("bad", [("node", "host-2")])
-    assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
-
-
-@pytest.mark.long
-def test_one_slow_direction() -> None:
-    verdict = verdict_of(lambda made: made.slow_egress(1))
-
-    assert (verdict.status, named(verdict)) == ("bad", [("direction", "host-1 egress")])
-    assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
-
-
-@pytest.mark.long
-def test_one_slow_directed_link() -> None:
-    verdict = verdict_of(lambda made: made.slow_link(1, 3))
-
-    assert (verdict.status, named(verdict)) == ("bad", [("link", "host-1 -> host-3")])
+    assert (verdict.status, named(verdict)) == ("bad", [culprit])
     assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
 
 

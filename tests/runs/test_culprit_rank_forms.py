@@ -64,36 +64,15 @@ def task_folders(n: int) -> Job:
     }
 
 
-def task_folders2(n: int) -> Job:
-    return {
-        f"logs/task_{r}/stderr": "lr 0.1\n"
-        + ("Traceback (most recent call last):\n" + OOM + "\n" if r == n else "lr 0.2\n")
-        for r in range(8)
-    }
+def of_its_own(path: str, start: str = "lr 0.1\n") -> Callable[[int], Job]:
+    """A file for each rank, as `path` names it (R: the rank)."""
+    failed = f"Traceback (most recent call last):\n{OOM}\n"
 
+    def job(n: int) -> Job:
+        return {path.replace("R", str(r)): start + (failed if r == n else "lr 0.2\n") for r in range(8)}
 
-def worker_folders(n: int) -> Job:
-    return {
-        f"logs/worker-{r}/out.log": "lr 0.1\n"
-        + ("Traceback (most recent call last):\n" + OOM + "\n" if r == n else "lr 0.2\n")
-        for r in range(8)
-    }
-
-
-def bare_files(n: int) -> Job:
-    return {
-        f"logs/{r}.log": "world_size=8\nlr 0.1\n"
-        + ("Traceback (most recent call last):\n" + OOM + "\n" if r == n else "lr 0.2\n")
-        for r in range(8)
-    }
-
-
-def out_files(n: int) -> Job:
-    return {
-        f"train.{r}.out": "world_size=8\nlr 0.1\n"
-        + ("Traceback (most recent call last):\n" + OOM + "\n" if r == n else "lr 0.2\n")
-        for r in range(8)
-    }
+    job.__name__ = path  # the test's id
+    return job
 
 
 def tracker(n: int) -> Job:
@@ -345,10 +324,10 @@ JOBS: tuple[Callable[[int], Job], ...] = (
     pods_master,
     pods_env,
     task_folders,
-    task_folders2,
-    worker_folders,
-    bare_files,
-    out_files,
+    of_its_own("logs/task_R/stderr"),
+    of_its_own("logs/worker-R/out.log"),
+    of_its_own("logs/R.log", "world_size=8\nlr 0.1\n"),
+    of_its_own("train.R.out", "world_size=8\nlr 0.1\n"),
     tracker,
     host_local_global,
     ascend_cont,

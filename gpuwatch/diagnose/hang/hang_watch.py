@@ -8,7 +8,6 @@ is waited for, one window is enough whatever the signs are. A new step ends the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +28,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
 )
 from gpuwatch.diagnose.hang.rank_signs import ENDED, STOPPED_S, RankSigns, jobs_of, some_are_stopped
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
-from gpuwatch.diagnose.hang.step_pace import GAPS_KEPT, SILENT_GAPS, StepPace, usual_gap
+from gpuwatch.diagnose.hang.step_pace import SILENT_GAPS, Gaps, StepPace
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
 from gpuwatch.diagnose.model.incident import HangCheck
@@ -59,7 +58,8 @@ class JobState:
     """When any rank last wrote a line, or logged a step where steps are overdue (monotonic seconds)."""
     seen: float
     steps: StepPace = field(default_factory=StepPace)
-    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    gaps: Gaps = field(default_factory=Gaps)
+    """The gaps between two signs of activity."""
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
     """True if the job has reported a step. Other jobs may be servers, which are silent without requests."""
@@ -69,8 +69,6 @@ class JobState:
     """Since when the job's ranks may be queried in the present silence (monotonic seconds)."""
     answer: HangAnswer | None = None
     """The answer of the job's ranks in the present silence; None: there is none."""
-    longest_s: float = 0.0
-    """The longest gap between two signs of activity that ended by itself (seconds)."""
     pattern: HangPattern | None = None
     """The signs of the present silence, at the newest check."""
     pauses: dict[HangPattern, float] = field(default_factory=dict)
@@ -82,19 +80,13 @@ class JobState:
     is_unreachable: bool = False
     """True while the nodes of the job's ranks are unreachable: whether the job is silent is unknown."""
 
-    @property
-    def usual_s(self) -> float | None:
-        """Return the median gap between two signs of activity (seconds); None before there are `MIN_GAPS`."""
-        return usual_gap(self.gaps)
-
     def wake(self, at: float) -> None:
         """Record that the job logged something at `at` (monotonic seconds), after a gap.
 
         Clears the state of the silence.
         """
         gap_s = at - self.moved
-        self.gaps.append(gap_s)
-        self.longest_s = max(self.longest_s, gap_s)
+        self.gaps.add(gap_s)
         if self.pattern is not None:
             known_s = max(gap_s, self.pauses.get(self.pattern, 0.0))
             self.pauses[self.pattern], self.pattern = min(known_s, MAX_KNOWN_S), None
@@ -185,7 +177,7 @@ class HangWatch(PeriodicWatch):
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
         stopped_s = STOPPED_S if some_are_stopped(rank.state for rank in ranks) else None
         window_s = self._thresholds.hang_s if stopped_s is None else stopped_s
-        limit = max(min(window_s, self._thresholds.hang_s), SILENT_GAPS * (job.usual_s or 0.0))
+        limit = max(min(window_s, self._thresholds.hang_s), SILENT_GAPS * (job.gaps.usual_s or 0.0))
         if min((age for age, reachable in stated if reachable), default=inf) > youngest + limit:
             job.is_unreachable, job.since = True, None
             return False
@@ -200,7 +192,7 @@ class HangWatch(PeriodicWatch):
         if at > job.moved + CHECK_EVERY_S / 2:
             job.wake(at)
             self.suspected.discard(name)
-        quiet_s, usual_s = now - job.moved, job.usual_s
+        quiet_s, usual_s = now - job.moved, job.gaps.usual_s
         here = {rank.rank: rank for rank in ranks}
         job.members.update(here)
         gone = [rank for number, rank in sorted(job.members.items()) if number not in here]
@@ -232,17 +224,17 @@ class HangWatch(PeriodicWatch):
         limit_s = job.limit_s
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
         stood_s = now - job.since
-        if (stood_s >= HOLD_S or not job.gaps) and quiet_s > max(limit_s, known_s):
+        if (stood_s >= HOLD_S or not job.gaps.newest) and quiet_s > max(limit_s, known_s):
             self.suspected.add(name)  # a job that was silent when the session began is queried at once
             job.asked_at = now if job.asked_at is None else job.asked_at
         settled = _settles(job.answer, ranks)
-        if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
+        if stood_s < (HOLD_S if settled or job.gaps.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False
         pauses = job.answer is not None and job.answer.pauses
         if quiet_s <= (
             limit_s
             if settled
-            else hang_threshold(found, ranks, limit_s, job.longest_s, known_s, pauses=pauses)
+            else hang_threshold(found, ranks, limit_s, job.gaps.longest_s, known_s, pauses=pauses)
         ):
             return self._end(name)
         if self._is_awaited(found, job, ranks, now):
@@ -265,7 +257,7 @@ class HangWatch(PeriodicWatch):
 
     def longest_pause_s(self, job: str) -> float:
         """Return the longest silence of the job that ended by itself, in seconds; 0.0: none known."""
-        return self._jobs[job].longest_s if job in self._jobs else 0.0
+        return self._jobs[job].gaps.longest_s if job in self._jobs else 0.0
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")

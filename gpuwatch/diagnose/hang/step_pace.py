@@ -28,21 +28,37 @@ def usual_gap(gaps: Collection[float]) -> float | None:
 
 
 @dataclass
+class Gaps:
+    """The gaps between signs of activity that ended, in seconds: the newest of them, and the longest."""
+
+    newest: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    longest_s: float = 0.0
+
+    @property
+    def usual_s(self) -> float | None:
+        """Return the median gap; None before there are `MIN_GAPS`."""
+        return usual_gap(self.newest)
+
+    def add(self, gap_s: float) -> None:
+        """Add a gap that ended."""
+        self.newest.append(gap_s)
+        self.longest_s = max(self.longest_s, gap_s)
+
+
+@dataclass
 class StepPace:
-    """The gaps between the logged steps of one job, in seconds."""
+    """The gaps between the logged steps of one job."""
 
     moved: float | None = None
     """When any rank last logged a step (monotonic seconds); None: no rank has."""
-    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
-    longest_s: float = 0.0
+    gaps: Gaps = field(default_factory=Gaps)
 
     def see(self, at: float, tolerance_s: float) -> None:
         """Record that the newest step was logged at `at`; times within `tolerance_s` are the same step."""
         if self.moved is None:
             self.moved = at
         elif at > self.moved + tolerance_s:
-            self.gaps.append(at - self.moved)
-            self.longest_s = max(self.longest_s, at - self.moved)
+            self.gaps.add(at - self.moved)
             self.moved = at
 
     def is_overdue(self, now: float, stopped_s: float | None) -> bool:
@@ -54,8 +70,8 @@ class StepPace:
             now: Monotonic seconds.
             stopped_s: The window of a job of which some ranks are stopped, others not; None: no such job.
         """
-        usual_s = usual_gap(self.gaps)
+        usual_s = self.gaps.usual_s
         if self.moved is None or usual_s is None:
             return False
-        pause_s = max(LINES_S, LONGEST_PAUSES * self.longest_s) if stopped_s is None else stopped_s
+        pause_s = max(LINES_S, LONGEST_PAUSES * self.gaps.longest_s) if stopped_s is None else stopped_s
         return now - self.moved > pause_s + SILENT_GAPS * usual_s

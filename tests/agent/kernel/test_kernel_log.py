@@ -15,6 +15,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.agent.kernel.kernel_log import MAX_EVENTS, KernelLog, gather
 from tests.agent.trees import UPTIME, Clock, Kmsg, wait_until
+from tests.waiting import alive
 
 NOW = 1_700_000_000.0
 ROOT = Path(__file__).resolve().parents[3]
@@ -175,11 +176,3 @@ time.sleep(120)
     agent.wait()
     agent.stdout.close()
     assert wait_until(lambda: not alive(child), time.sleep)
-
-
-def alive(pid: int) -> bool:
-    """Runs: a zombie that nobody has reaped yet does not count."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False

@@ -16,6 +16,7 @@ from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import AnyFrame, Finding, Lines, LogFile, Logs
 from tests.agent.running import RunningAgent
+from tests.waiting import alive
 
 BOOM = Rule(
     id="test.boom",
@@ -117,14 +118,6 @@ def stopped(pids: Sequence[int]) -> Iterator[None]:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def wait_for(what: Callable[[], T], why: str, seconds: float = 240.0) -> T:

@@ -13,10 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from gpuwatch.wire import AnyFrame, Logs, Ping, ReadLines, Sample, Tail
-from tests.agent.logs.conftest import BOOM, ENDLESS, LogAgent, alive, append, children, texts, wait_for
+from tests.agent.logs.conftest import BOOM, ENDLESS, LogAgent, append, children, texts, wait_for
 from tests.agent.pythons import VERSIONS, all_at_work, interpreter
 from tests.agent.running import newest
 from tests.agent.trees import Kmsg
+from tests.waiting import alive
 
 Start = Callable[..., LogAgent]
 BAIT = "ENDLESS " + "a" * 60 + "!\n"

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shlex
 import signal
@@ -17,6 +16,7 @@ import pytest
 from gpuwatch.cli.monitor.once import default_wait_s
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch, on_a_terminal, start
 from tests.sentences import Sentences, line_of
+from tests.waiting import alive
 
 SGR_COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
@@ -184,14 +184,6 @@ def wait_for_text(path: Path) -> str:
             return path.read_text()
         time.sleep(0.02)
     pytest.fail(f"{path} was not written")
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_two_forms_at_once_are_wrong_usage() -> None:

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,13 +21,7 @@ from gpuwatch.cli.shared.source import Refusal, is_file_of_recording
 from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.link.recording.recordings import recorded_demo
-
-
-def wait_until(holds: Callable[[], bool], longest_s: float = 60.0) -> None:
-    until = time.monotonic() + longest_s
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+from tests.waiting import wait_until
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gpuwatch.link.recording.retention import Retention, used_bytes
 from gpuwatch.link.recording.schema import SCHEMA_VERSION, RecordingError
 from gpuwatch.link.recording.tee import BLOCK_S, MICRO, IncidentMark, KeyFrame, RecordBlock
 from gpuwatch.link.recording.writer import RecordingWriter
+from tests.waiting import wait_until
 
 PLAN = Plan(nodes=(NodeSpec("n1"),), source="n1")
 NODES = {"n1": 1}
@@ -31,13 +32,6 @@ NODES = {"n1": 1}
 def block(second: int, size: int = 100) -> RecordBlock:
     """A second of bytes that nothing compresses; the reader of the tests does not look into it."""
     return RecordBlock(second * MICRO, second * MICRO + MICRO - 1, 0, 1, 0, os.urandom(size))
-
-
-def wait_until(holds: Callable[[], bool], longest_s: float = 60.0) -> None:
-    until = time.monotonic() + longest_s
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 @contextmanager

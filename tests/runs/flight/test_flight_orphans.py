@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.flight.writing import write
+from tests.waiting import alive
 
 WAIT_S = 240.0
 NEVER_ENDS = b"\x80\x02}" + b")" + b"2\x86" * 60 + b"K\x01s."
@@ -40,13 +41,6 @@ def busy(pid: int) -> bool:
     except OSError:
         return False
     return int(fields[11]) + int(fields[12]) >= 10
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("who", ["flight", "live judge"])

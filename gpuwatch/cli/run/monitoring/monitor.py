@@ -24,7 +24,7 @@ from gpuwatch.cli.run.monitoring.library_log import LibraryLog
 from gpuwatch.cli.run.monitoring.messages import MonitorInput, say
 from gpuwatch.cli.run.monitoring.other_nodes import final_parts
 from gpuwatch.cli.run.monitoring.own_rows import OwnRows
-from gpuwatch.cli.run.monitoring.samples import NodeSamples, memory_pct
+from gpuwatch.cli.run.monitoring.samples import NodeSamples
 from gpuwatch.cli.run.monitoring.summary import (
     facts_at_start,
     facts_of_alerts,
@@ -37,6 +37,7 @@ from gpuwatch.cli.run.monitoring.summary import (
     with_rates,
 )
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.nodes.readings import memory_pct
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.report.dmon.json_stream import EMPTY_STEP, JsonStream, Row

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.readings import memory_pct
 from gpuwatch.wire import GpuFast
 
 RANK_VARIABLES = (
@@ -85,13 +86,6 @@ class GpuSamples:
             "energy_j": None if self.energy_j is None else self.energy_j[1] - self.energy_j[0],
             "samples": max(each.count for each in means.values()),
         }
-
-
-def memory_pct(fast: GpuFast) -> float | None:
-    """Return the used memory in percent of the total; None if either is unknown."""
-    if fast.memory_used_bytes is None or not fast.memory_total_bytes:
-        return None
-    return 100 * fast.memory_used_bytes / fast.memory_total_bytes
 
 
 class NodeSamples:

@@ -17,9 +17,10 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.session import Session
 from gpuwatch.wire import LogFile
-from tests.agent.logs.conftest import alive, append, children, wait_for
+from tests.agent.logs.conftest import append, children, wait_for
 from tests.end_to_end.cluster import plan_of, watch
 from tests.servers.sshd import Client, Sshd
+from tests.waiting import alive
 
 NODE = "gpu-001"
 TRAIN = "2024-05-01 10:{:02}:{:02} step {} loss 2.5\n"
