@@ -11,7 +11,8 @@ import pytest
 from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.own_folders import config_folder
 from gpuwatch.session import Session
-from tests.drills.jobs import TAGGED, StartJob, end
+from tests.agent.logs.scan_lines import rule
+from tests.drills.jobs import TAGGED, StartJob, end, job
 from tests.drills.namespaces import Cluster
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -29,6 +30,11 @@ print("[rank%s]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_b
 print("Fatal Python error: Aborted", flush=True)
 os.abort()"""
 
+REVOKED = """do
+print("[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", flush=True)
+print("[rank2]: memguard: share revoked", flush=True)
+sys.exit(17)"""
+
 
 def test_a_killed_rank_is_named_by_the_output_of_its_launcher(start_job: StartJob) -> None:
     """The ranks have files of their own, which say nothing."""
@@ -40,16 +46,29 @@ def test_a_killed_rank_is_named_by_the_output_of_its_launcher(start_job: StartJo
         )
 
 
-def test_ranks_without_a_log_are_reported_as_such(start_job: StartJob, cluster: Cluster) -> None:
+def test_ranks_without_a_log_are_reported_as_such(cluster: Cluster, tmp_path: Path) -> None:
     with (
         cluster.session() as session,
-        start_job("mute", "--nowhere", nodes=BOTH, quiet=True) as run,
+        job(cluster, session, tmp_path / "job", "mute", "--nowhere", nodes=BOTH, quiet=True) as run,
     ):
 
         def mute() -> dict[str | None, tuple[int, ...]]:
             return {each.job: tuple(each.ranks) for each in unlogged(session.fleet.nodes.values())}
 
         run.until(lambda: mute().get(run.name) == (0, 1, 2, 3))
+
+
+def test_a_sites_own_rule_names_the_cause_of_an_end(cluster: Cluster, tmp_path: Path) -> None:
+    """It states that it explains the built-in class of the line before it."""
+    pack = tmp_path / "site.yaml"
+    pack.write_text(rule("memguard: share revoked", name="site.revoked", extra="explains: oom.cuda"))
+    with (
+        cluster.session(rules=(str(pack),)) as session,
+        job(cluster, session, tmp_path / "job", "own", *TAGGED, nodes=BOTH) as run,
+    ):
+        run.until(lambda: run.steps(2))
+        run.order(2, REVOKED)
+        run.until(lambda: run.named() == [("site.revoked", "n2", 2)])
 
 
 def test_warnings_of_a_start_are_no_reason(start_job: StartJob) -> None:

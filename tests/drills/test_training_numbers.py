@@ -13,7 +13,7 @@ from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.report.once.first_report import wait_for_first_report
 from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
-from tests.drills.jobs import TAGGED, Job, StartJob
+from tests.drills.jobs import TAGGED, Job, StartJob, job
 from tests.drills.namespaces import Cluster
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import QUICK
@@ -223,13 +223,13 @@ def test_an_incident_tells_the_last_whole_checkpoint(start_job: StartJob) -> Non
 
 @pytest.mark.long  # a search a minute
 def test_a_log_that_is_opened_for_each_line_is_found(
-    start_job: StartJob, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lies beside the launcher's log, which is followed; the ranks print nothing there."""
     monkeypatch.setenv(VARIABLE, "on")
     with (
         cluster.session() as session,
-        start_job("reopens", "--inherit") as run,
+        job(cluster, session, tmp_path / "job", "reopens", "--inherit") as run,
     ):
         for rank in (0, 1):
             run.order(rank, REOPENS)
