@@ -288,7 +288,7 @@ class LinkBoard:
             return None
         node = self.nodes.index(max(nodes, key=len))
         src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
-        touches = (self._node_of[src] == node) | (self._node_of[dst] == node)
+        touches = ((src >= 0) & (self._node_of[src] == node)) | ((dst >= 0) & (self._node_of[dst] == node))
         return (
             self.peers(int(np.argmax(np.where(touches, self._gravity(), -np.inf)))) if touches.any() else None
         )

@@ -161,9 +161,13 @@ class NodeScreen(LiveScreen):
         return frozenset(idle if self.gpus.chosen() else idle | {"choose"})
 
     def action_next_item(self, step: int) -> None:
-        """Show the node `step` places further in the plan, wrapping around."""
+        """Show the node `step` places further in the plan, wrapping around.
+
+        If the shown node is no longer among them, show the first (step 1) or the last (step -1).
+        """
         names = list(self.cockpit.view_state.fleet.nodes)
-        name = names[(names.index(self._node) + step) % len(names)]
+        at = names.index(self._node) if self._node in names else min(step, 0) - step
+        name = names[(at + step) % len(names)] if names else self._node
         self._node = self.header.node_name = self.gpus.node_name = name
         self.gpus.at = 0
         for pane in (*self.panes, self.side):

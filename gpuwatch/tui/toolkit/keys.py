@@ -92,7 +92,7 @@ EVERYWHERE = [
         tooltip="actions on the selection: drain, cordon, requeue, cancel, end a rank; run once confirmed"),
     row("app.columns", "C", "columns", "Columns",
         tooltip="choose the columns of the table on this screen; the choice is saved"),
-    row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),
+    row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 30 times a second"),
     row("app.slower", "underscore", "slower", "Slower", "repaint less often, down to once a second"),
     row("app.retry", "ctrl+r", "retry", "Reconnect",
         tooltip="reconnect now to the node under the cursor, if it is lost"),

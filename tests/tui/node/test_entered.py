@@ -7,6 +7,7 @@ import time
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
+from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.wire import Hello
 from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, StillSession, still_app
@@ -41,3 +42,18 @@ async def test_the_node_that_stays_on_the_screen_is_entered() -> None:
         await pilot.pause()
         shown = text_on(app)
         assert "Connection refused" in shown
+
+
+async def test_the_next_node_of_one_that_has_left_is_the_first_or_the_last() -> None:
+    names = ("gpu-001", "gpu-002", "gpu-003")
+    session = StillSession(Plan(tuple(NodeSpec(name) for name in names), source="server"), [])
+    app = still_app(session, NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key, shown in (("right_square_bracket", "gpu-001"), ("left_square_bracket", "gpu-002")):
+            app.show_node("gpu-003")
+            await pilot.pause()
+            left = session.fleet.nodes.pop("gpu-003")
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.screen, NodeScreen) and app.screen.header.node_name == shown
+            session.fleet.nodes["gpu-003"] = left
