@@ -26,6 +26,8 @@ _MESSAGES = (
     "stringValue",
 )  # fmt: skip
 _STREAMS = ("stdout", "stderr")
+_LISTED_FIELDS = ("text", *_MESSAGES, "data", "output", "content", "stdout", "stderr")
+"""Fields whose list of texts is the message of a record with a level."""
 _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """Fields with a process's output, in a record that names its stream."""
 EXCEPTION = pattern_of(
@@ -128,9 +130,12 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
 
 def _with_level(record: "dict[str, Any]") -> "str | None":
-    """Return the field `text` of a record with a level; without one it is data."""
+    """Return the field `text` of a record with a level, or a list of lines; without a level they are data."""
+    if not any(name in record for name in _LEVEL_NAMES):
+        return None
     text = record.get("text")
-    return text if isinstance(text, str) and any(name in record for name in _LEVEL_NAMES) else None
+    listed = (_text(record[name]) for name in _LISTED_FIELDS if isinstance(record.get(name), list))
+    return text if isinstance(text, str) else next(filter(None, listed), None)
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":

@@ -80,6 +80,13 @@ def test_a_line_in_the_midst_of_many_short_ones_is_read(as_list: bool) -> None:
     assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
 
 
+@pytest.mark.parametrize("name", ["stderr", "text", "data", "message", "@message"])
+def test_a_list_of_lines_is_the_message_of_a_record_with_a_level(name: str) -> None:
+    record = {"level": "ERROR", "time": "2026-03-04T00:00:00Z", name: ["first", OUT_OF_MEMORY]}
+    assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
+    assert rules_in(json.dumps({**record, "level": 3, name: [1, 2]}) + "\n", 1 << 19) == set()
+
+
 def test_the_message_of_a_deep_record_is_read() -> None:
     record: dict[str, Any] = {"message": OUT_OF_MEMORY}
     for _ in range(60):
