@@ -16,7 +16,7 @@ from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.file_trust import own_beside
 from gpuwatch.own_folders import make_own
-from gpuwatch.session.history.seen_incident import SeenIncident, is_same
+from gpuwatch.session.history.seen_incident import SLACK_S, SeenIncident, is_same
 
 NAME = "incidents.sqlite"
 VERSION = 1
@@ -77,6 +77,9 @@ class IncidentFile:
             self._make()
             with closing(self._open()) as file, file:
                 file.execute("BEGIN IMMEDIATE")
+                for columns in ("code, node, gpu", "code, uuid"):
+                    name = f"incidents_by_{columns.replace(', ', '_')}"
+                    file.execute(f"CREATE INDEX IF NOT EXISTS {name} ON incidents ({columns})")
                 for one in incidents:
                     _put(file, one)
                 _trim(file, now)
@@ -152,7 +155,12 @@ def _values(one: SeenIncident) -> tuple[object, ...]:
 
 
 def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
-    known = file.execute(f"SELECT id, {_NAMES} FROM incidents WHERE code = ?", (one.code,))  # noqa: S608 - names of our own
+    at_place = "code = ?1 AND (uuid = ?2 OR (node IS ?3 AND gpu IS ?4))"
+    may_be_same = "((cause = ?5 AND cause != '') OR (first <= ?6 AND last >= ?7))"
+    known = file.execute(
+        f"SELECT id, {_NAMES} FROM incidents WHERE {at_place} AND {may_be_same}",  # noqa: S608 - names of our own
+        (one.code, one.uuid, one.node, one.gpu, one.cause, one.last + SLACK_S, one.first - SLACK_S),
+    )
     for number, *row in known.fetchall():
         before = _incident(tuple(row))
         if before is not None and is_same(before, one):
@@ -174,5 +182,8 @@ def _trim(file: sqlite3.Connection, now: float) -> None:
     file.execute("DELETE FROM incidents WHERE last < ?", (now - MAX_ROW_AGE_S,))
     (count,) = file.execute("SELECT COUNT(*) FROM incidents").fetchone()
     if count > MAX_ROWS:
-        oldest = "SELECT id FROM incidents ORDER BY last LIMIT ?"
+        of_node = (
+            "SELECT id, last, ROW_NUMBER() OVER (PARTITION BY node ORDER BY last DESC) AS turn FROM incidents"
+        )
+        oldest = f"SELECT id FROM ({of_node}) ORDER BY turn DESC, last LIMIT ?"  # noqa: S608 - names of our own
         file.execute(f"DELETE FROM incidents WHERE id IN ({oldest})", (count - MAX_ROWS,))  # noqa: S608 - names of our own

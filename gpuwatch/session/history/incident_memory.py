@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from gpuwatch.diagnose.alert_book import AlertBook
@@ -23,10 +23,13 @@ from gpuwatch.diagnose.model.text import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile
-from gpuwatch.session.history.seen_incident import SAME_S, SeenIncident, is_same, is_same_place, seen
+from gpuwatch.session.history.places import MAX_COMPARED, IncidentsByPlace
+from gpuwatch.session.history.seen_incident import SeenIncident, seen
 
 VARIABLE = "GPUWATCH_INCIDENT_HISTORY"
 """Environment variable; with the value `off` the history is neither read nor written (used by the tests)."""
+MAX_KEPT = 4_000
+"""Most incidents of this session that are remembered; those on the screens are always."""
 WRITE_EVERY_S = 5.0
 CLOSE_S = 3.0
 """Seconds to wait for the file system at the end of a session."""
@@ -46,10 +49,10 @@ class IncidentMemory:
     def __init__(self, folder: Path) -> None:
         """Create the history of incidents in the folder `folder`, which need not exist."""
         self._file = IncidentFile(folder / NAME)
-        self._known: dict[str, list[SeenIncident]] | None = None
-        """Class -> incidents of earlier sessions, as of the start; None: not read yet."""
+        self._places: IncidentsByPlace | None = None
+        """Incidents of earlier sessions, as of the start, and of this one; None: not read yet."""
         self._kept: dict[str, SeenIncident] = {}
-        """Incident id -> its newest record that was passed to the writer thread."""
+        """Incident id -> its newest record that was passed to the writer thread, the oldest first."""
         self._stated: dict[str, Recurrence] = {}
         self._waiting: list[SeenIncident] = []
         self._changed = threading.Condition()
@@ -78,17 +81,27 @@ class IncidentMemory:
 
         Does nothing before the history is read, which `start` begins. `wall`: unix seconds.
         """
-        known = self._known
-        if known is None or book.version == self._version:
+        places = self._places
+        if places is None or book.version == self._version:
             return
-        new = {incident.id: seen(incident, fleet) for incident in book.incidents}
-        new = {name: one for name, one in new.items() if self._kept.get(name) != one}
-        self._kept.update(new)
-        codes = {one.code for one in new.values()}
-        for incident in [each for each in book.incidents if each.code in codes]:
-            others = (one for name, one in self._kept.items() if name != incident.id)
-            own = self._kept[incident.id]
-            again = recurrence(incident, own, (*known.get(incident.code, ()), *others))
+        now = {incident.id: seen(incident, fleet) for incident in book.incidents}
+        new = {name: one for name, one in now.items() if self._kept.get(name) != one}
+        # class and node -> the earliest start of an incident that is new there, or began at another time
+        moved: dict[tuple[str, str | None], float] = {}
+        for name, one in new.items():
+            before = self._kept.pop(name, None)
+            if before is None or _where(before) != _where(one):
+                moved[one.code, one.node] = min(one.first, moved.get((one.code, one.node), one.first))
+            if before is not None:
+                places.remove(before)
+            self._kept[name] = one
+            places.add(one)
+        self._forget(places, now)
+        for incident in book.incidents:
+            own = now[incident.id]
+            if incident.id not in new and own.first < moved.get((own.code, own.node), float("inf")):
+                continue
+            again = recurrence(incident, own, places)
             if self._stated.get(incident.id) != again:
                 self._stated[incident.id] = again
                 book.keep_recurrence(incident.id, again)
@@ -99,6 +112,19 @@ class IncidentMemory:
                 self._now = wall
                 self._changed.notify()
 
+    def _forget(self, places: IncidentsByPlace, now: Container[str]) -> None:
+        """Drop the oldest past incidents of the nodes that have the most, beyond `MAX_KEPT`."""
+        if len(self._kept) <= MAX_KEPT:
+            return
+        of_node: dict[str | None, list[str]] = {}
+        for name, one in self._kept.items():
+            if name not in now:
+                of_node.setdefault(one.node, []).append(name)
+        for _ in range(min(len(self._kept) - MAX_KEPT // 2, sum(map(len, of_node.values())))):
+            name = max(of_node.values(), key=len).pop(0)
+            places.remove(self._kept.pop(name))
+            self._stated.pop(name, None)
+
     def close(self) -> None:
         """Write the remaining incidents; give up after `CLOSE_S` seconds if the disk does not respond."""
         with self._changed:
@@ -108,7 +134,7 @@ class IncidentMemory:
             self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        self._known = self._read()
+        self._places = self._read()
         while True:
             with self._changed:
                 while not self._waiting and not self._closing:
@@ -122,11 +148,11 @@ class IncidentMemory:
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, WRITE_EVERY_S)
 
-    def _read(self) -> dict[str, list[SeenIncident]]:
-        found: dict[str, list[SeenIncident]] = {}
+    def _read(self) -> IncidentsByPlace:
+        found = IncidentsByPlace()
         try:
-            for one in self._file.read():
-                found.setdefault(one.code, []).append(one)
+            for one in self._file.read()[::-1]:
+                found.add(one)
         except HistoryError as error:
             self._tell(str(error))
         return found
@@ -143,6 +169,10 @@ class IncidentMemory:
                 self._trouble = trouble
 
 
+def _where(one: SeenIncident) -> tuple[object, ...]:
+    return one.code, one.node, one.gpu, one.uuid, one.first
+
+
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -154,25 +184,19 @@ def recurrence_text(incident: Incident, count: int) -> str:
     if count < 2:
         return ""
     ordinal = _ORDINALS[count - 1] if count <= len(_ORDINALS) else f"{count}th"
+    ordinal = ordinal if count <= MAX_COMPARED else f"{MAX_COMPARED}th or later"
     xid = None if incident.cause is None else incident.cause.fields.get("xid")
     what = f"Xid {xid}" if xid is not None else incident.code
     where = place(None, incident.node, incident.gpu)
     return f"{ordinal} {what}{f' on {where}' if where else ''} in {RECURRENCE_DAYS} days"
 
 
-def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
+def recurrence(incident: Incident, one: SeenIncident, places: IncidentsByPlace) -> Recurrence:
     """Return how often this class of incident occurred at its place in 14 days, including this time.
 
     The newest `MAX_EARLIER` are listed.
     """
-    since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
-    for other in before:
-        if not since <= other.first < one.first - SAME_S or other.code != one.code:
-            continue
-        same_place = is_same_place(other, one) and not is_same(other, one)
-        if same_place and not any(is_same(other, each) for each in earlier):
-            earlier.append(other)
-    earlier.sort(key=lambda each: -each.first)
+    earlier = places.earlier(one, one.first - RECURRENCE_DAYS * DAY_S)
     return Recurrence(
         len(earlier) + 1,
         recurrence_text(incident, len(earlier) + 1),

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gpuwatch.session import Session
 from gpuwatch.session.history import incident_file
 from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile
 from gpuwatch.session.history.incident_memory import VARIABLE, keeps_history, recurrence
+from gpuwatch.session.history.places import MAX_COMPARED, IncidentsByPlace
 from gpuwatch.session.history.seen_incident import SeenIncident, is_same
 from tests.cli.running import alone, gpuwatch
 from tests.session.evidence.live import OOM
@@ -67,11 +69,34 @@ def test_the_same_class_on_the_same_gpu_is_counted_wherever_it_is_built_in() -> 
         days_ago(3, code="gpu.ecc"),
         XID,
     ]
-    found = recurrence(demo_incident(), XID, before)
+    found = recurrence(demo_incident(), XID, placed(before))
     assert (found.count, len(found.earlier), found.days) == (3, 2, 14)
     assert {"third", "79", "gpu-011", "5", "14"} <= set(found.text.split())
     assert [round((NOW - each.at) / DAY_S) for each in found.earlier] == [1, 13]
-    assert recurrence(demo_incident(), XID, [XID]).text == ""
+    assert recurrence(demo_incident(), XID, placed([XID])).text == ""
+
+
+def test_any_number_of_incidents_at_one_place_costs_each_a_bounded_comparison() -> None:
+    every = [structs.replace(XID, first=NOW - 600 * n, last=NOW - 600 * n) for n in range(600)]
+    places = placed(every)
+    assert recurrence(demo_incident(), XID, places).count == MAX_COMPARED + 1
+    for one in every[1:]:
+        places.remove(one)
+    assert recurrence(demo_incident(), XID, places).count == 1
+
+
+def test_records_of_one_incident_count_once() -> None:
+    one = days_ago(1, timed=False)
+    again = [structs.replace(one, first=one.first + 60 * n, last=one.last + 60 * n) for n in range(5)]
+    of_a_line = [days_ago(day, cause="r@n:f:1") for day in (3, 4)]
+    assert recurrence(demo_incident(), XID, placed([*again, *of_a_line])).count == 3
+
+
+def placed(incidents: list[SeenIncident]) -> IncidentsByPlace:
+    places = IncidentsByPlace()
+    for one in incidents:
+        places.add(one)
+    return places
 
 
 @pytest.mark.parametrize(
@@ -122,6 +147,16 @@ def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(file.read()) == 10
 
 
+def test_the_incidents_of_one_node_push_out_none_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incident_file, "MAX_ROWS", 10)
+    file = IncidentFile(tmp_path / NAME)
+    file.keep([days_ago(100 + day, node="gpu-001", uuid=None) for day in range(3)], NOW)
+    file.keep([days_ago(day) for day in range(30)], NOW)
+    assert Counter(each.node for each in file.read()) == {"gpu-001": 3, "gpu-011": 7}
+
+
 def newer(path: Path) -> None:
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 99")
@@ -150,7 +185,7 @@ def test_a_file_that_cannot_be_used_is_reported_once_and_the_session_goes_on(
     session = Session(replace(local_plan(), nodes=()))
     with session:
         assert session._memory is not None
-        while session._memory._known is None:
+        while session._memory._places is None:
             session.poll()
     trouble = session.take_trouble()
     assert trouble is not None
