@@ -27,8 +27,8 @@ MIN_LINES = 2
 """Median number of lines per section; shorter sections come from banners."""
 NEAR_LINES = 40
 """Number of lines next to a section border that are searched for a time."""
-_STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
-"""Beginnings of headings; each heading has one, except at the start of the file."""
+_START = re.compile(rb"\n(?:==|##|--|::|\*\*|>>|~~|\+\+)")
+"""The beginning of a heading; each heading has one, except at the start of the file."""
 _TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")
 """Matches a heading that `tail` and `head` print for several files."""
 _RULE_OF_MORE = re.compile(r":{8,40}$")
@@ -81,7 +81,7 @@ def sections_of(log: LogPath) -> list[LogPath]:
         return [log]  # the reader of the file reports the reason
     if bug_report.MARK.encode() in data[:BEGIN_BYTES]:
         return [log]  # a bug report: all headings are of one machine, and it has its own reader
-    found = list(headings(data)) if any(start in data for start in _STARTS) else []
+    found = list(headings(data)) if _START.search(data) is not None else []
     if not is_pasted(found, data, log):
         return [log]
     folder = PurePath(log.inner).parent

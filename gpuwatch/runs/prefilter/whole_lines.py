@@ -61,7 +61,7 @@ def untried(shapes: Sequence[bytes]) -> set[bytes]:
     refused: set[bytes] = set()
     if any(map(MAX_TRIED.__lt__, map(len, shapes))):
         refused.update(shape for shape in shapes if len(shape) > MAX_TRIED)
-        shapes = [shape for shape in shapes if len(shape) <= MAX_TRIED]
+        shapes = list(set(shapes) - refused)
     text = b"\n".join(shapes)
     lowered = text.lower()
     searches = [(lowered, pattern) for sign, pattern in _SIGNS if sign in lowered]

@@ -161,7 +161,7 @@ class Chunk(object):
             if whole and len(before) < size:
                 before = self._past[len(before) - size :] + before
                 whole = len(before) < size
-            lines = before.split(b"\n") if b"\r" not in before else _END.split(before)
+            lines = _split(before)
             if not whole:
                 del lines[0]  # may be cut
             if before[-1:] not in (b"\r", b"\n"):
@@ -184,7 +184,7 @@ class Chunk(object):
         size = 2048
         while True:
             stretch = self.clean[end : end + size]
-            lines = _END.split(stretch)[1:]
+            lines = _split(stretch)[1:]
             if end + size < len(self.clean) and lines:
                 lines.pop()  # may be cut
             lines = [line for line in lines if line.strip()]
@@ -291,7 +291,7 @@ class Chunk(object):
         )
 
     def _from_start(self, most: int) -> "list[bytes]":
-        lines = _END.split(self.clean[: 16 * PAST_BYTES])
+        lines = _split(self.clean[: 16 * PAST_BYTES])
         return [line for line in lines if line.strip()][:most]
 
     def _traceback(self, start: int, by: "Speaker") -> "list[str]":
@@ -311,3 +311,8 @@ class Chunk(object):
             if not text.startswith((" ", "\t")):
                 break
         return []
+
+
+def _split(data: bytes) -> "list[bytes]":
+    """Return the lines of bytes; between a carriage return and a line feed is an empty one."""
+    return (data.replace(b"\r", b"\n") if b"\r" in data else data).split(b"\n")

@@ -99,7 +99,9 @@ class Prefilter(object):
             return found
         lines = lines if lines and raw is data else data.split(b"\n")
         same = self._same(searched_shapes) if known and raw is data else set()
-        fresh = _fresh(shapes, data, searched_shapes, same, known)
+        fresh = [index for index, shape in enumerate(shapes) if shape in searched_shapes]
+        if known and same:
+            fresh = [each for each in fresh if shapes[each] not in same or form_of(lines[each]) not in known]
         at = before = 0
         for index in fresh:
             at += sum(map(len, lines[before:index])) + index - before
@@ -272,30 +274,6 @@ class Prefilter(object):
 def form_of(line: bytes) -> int:
     """Return a number that is equal for lines that differ only in the values of their digits."""
     return hash(line.translate(_ONE_DIGIT))
-
-
-def _fresh(
-    shapes: "list[bytes]",
-    data: bytes,
-    searched: "dict[bytes, list[Phrase]]",
-    same: "set[bytes]",
-    known: "set[int] | None",
-) -> "list[int]":
-    """Return the indexes of the lines that have to be searched, by their shapes.
-
-    Lines of a shape in `same` with a `known` form are left out.
-    """
-    if not known or not same:
-        return [index for index, shape in enumerate(shapes) if shape in searched]
-    forms = list(map(hash, data.translate(_ONE_DIGIT).split(b"\n")))
-    new = set(forms) - known
-    if not new and len(same) == len(searched):
-        return []
-    return [
-        index
-        for index, shape in enumerate(shapes)
-        if shape in searched and (forms[index] in new or shape not in same)
-    ]
 
 
 def _holds(shape: bytes, texts: "list[bytes]") -> bool:
