@@ -52,6 +52,11 @@ _LOOKALIKES = {ord(each): letter for each, letter in zip(  # noqa: B905 - strict
 _MAY_BE = re.compile(
     r"[\\%&^\u2408\u241b\x08]|#0[0-3][0-7]|=[2-7][0-9A-F][A-Za-z=]|<?U\+|''|\"\"|[A-Za-z0-9+/]{16}"
 )
+_ENCODED = re.compile(
+    r"[\\\u2408\u241b\x08\x1b]|%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|&[#a-z]|\^[H\[]|#0[0-3][0-7]"
+    r"|=[2-7][0-9A-F][A-Za-z=]|<?U\+|''|\"\"|[A-Za-z0-9+/_-]{16}"
+)
+"""What the text must have besides: one of these is in each text that a pattern above changes."""
 
 
 def decoded(text: str) -> str:
@@ -71,7 +76,7 @@ def _once(text: str) -> str:
         text.encode("ascii")
     except UnicodeError:
         text = _in_ascii(text)
-    if _MAY_BE.search(text) is None:
+    if _MAY_BE.search(text) is None or _ENCODED.search(text) is None:
         return text
     text = _CHARACTER.sub(_character, _BYTES.sub(_of_bytes, text))
     text = _ENTITY.sub(lambda found: _ENTITIES[found.group(1)], text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,23 @@ def shape_patterns_or_kept(texts: Collection[str]) -> dict[str, ShapePattern | N
     made = {text: shape_pattern(text) for text in texts}
     plain = {text: None if each is None else (each.text.decode(), each.folded) for text, each in made.items()}
     write_sealed(file, msgspec.json.encode(plain), MAX_SHAPES_FILES)
+    return made
+
+
+def kept_texts(
+    kind: str, texts: Collection[str], code: Sequence[str], made_of: Callable[[str], str]
+) -> dict[str, str]:
+    """Return text -> result of `made_of`, from the cache folder if the texts were given before.
+
+    `kind`: the beginning of the file's name; `code`: the modules that make a result, as paths from here.
+    """
+    file = cache_folder() / f"{kind}-{_digest(sorted(texts), code)}.json"
+    data = read_sealed(file)
+    if data is not None:
+        with contextlib.suppress(*DECODE_ERRORS):
+            return msgspec.json.decode(data, type=dict[str, str])
+    made = {text: made_of(text) for text in texts}
+    write_sealed(file, msgspec.json.encode(made), MAX_SHAPES_FILES)
     return made
 
 

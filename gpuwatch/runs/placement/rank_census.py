@@ -9,7 +9,7 @@ from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
-from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
+from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, named_in
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
@@ -92,7 +92,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
 
 def _mentioned(text: str) -> Iterator[int]:
     """Yield the ranks of the job that a line mentions, whichever rank wrote it."""
-    for named in RANK_NAMED.finditer(text[:2000]):
+    for named in named_in(text[:2000]):
         other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
         if named["rank"] is not None and other is None and is_rank(int(named["n"])):
             yield int(named["n"])
@@ -259,7 +259,7 @@ def _find_host(found: Census, text: str, rank: int) -> None:
 
 
 def _host_after_rank(text: str, rank: int) -> str | None:
-    for named in RANK_NAMED.finditer(text):
+    for named in named_in(text):
         beside = HOST_AFTER_RANK.match(text, named.end())
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
             return beside["host"]
@@ -312,6 +312,6 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
         found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
         found.ranks[file].add(int(bound[3]))
         return
-    for named in RANK_NAMED.finditer(text):
+    for named in named_in(text):
         if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
             found.banners[file].add(int(named["n"]))

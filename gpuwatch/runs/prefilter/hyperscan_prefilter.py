@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
+from gpuwatch.runs.prefilter.expressions import expressions_or_kept
 from gpuwatch.runs.prefilter.hyperscan_database import database_of_texts, databases_of
 from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
@@ -36,12 +37,6 @@ r"""Most expressions in one database.
 Hyperscan 5.4 misses matches in larger ones: of 1,849 expressions it never found `\|\s*Fail - GPU` behind more
 than 60 characters; with 1,500 it did.
 """
-LARGE_REPEAT = 8
-"""Largest bound of a repeat that is kept in the database; larger ones become unbounded.
-
-The database is then compiled in a tenth of the time; its matches are compared with the pattern itself.
-"""
-_BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
 
 
 class Expression(NamedTuple):
@@ -112,6 +107,7 @@ class HyperscanPrefilter(PiecePrefilter):
     def _prepare(self) -> None:
         texts = {phrase: [text for _, text in patterns_of(phrase)] for phrase in self._ruleset.phrases}
         loosened = shape_patterns_or_kept({text for each in texts.values() for text in each})
+        reduced = expressions_or_kept({each.text.decode() for each in loosened.values() if each is not None})
         led_to: dict[Expression, dict[ShapePattern | None, dict[Phrase, None]]] = {}
         for phrase, stated in texts.items():
             patterns = dict.fromkeys(loosened[text] for text in stated)
@@ -121,7 +117,7 @@ class HyperscanPrefilter(PiecePrefilter):
                 continue
             for pattern in patterns:
                 assert pattern is not None  # noqa: S101 - see above
-                loose = Expression(_BOUNDED.sub(_unbounded, pattern.text.decode()).encode(), pattern.folded)
+                loose = Expression(reduced[pattern.text.decode()].encode(), pattern.folded)
                 led_to.setdefault(loose, {}).setdefault(pattern, {})[phrase] = None
         self._expressions = list(led_to)
         self._led_to = [
@@ -168,10 +164,3 @@ def batches(expressions: Sequence[Expression]) -> list[Sequence[Expression]]:
     return [
         expressions[first : first + MAX_EXPRESSIONS] for first in range(0, len(expressions), MAX_EXPRESSIONS)
     ]
-
-
-def _unbounded(found: re.Match[str]) -> str:
-    least, most = int(found[1]), int(found[2])
-    if most <= LARGE_REPEAT:
-        return found[0]
-    return "*" if not least else "+" if least == 1 else f"{{{least},}}"

@@ -21,6 +21,7 @@ from gpuwatch.rules.compiling.shape_patterns import has_other_digits, shape_patt
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
+from gpuwatch.runs.prefilter.expressions import expression_of
 from gpuwatch.runs.prefilter.phrase_patterns import LiteralOwners, patterns_of
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.whole_lines import MAX_TRIED, is_tried
@@ -178,6 +179,23 @@ def test_a_pattern_whose_literal_needs_other_words_for_another_pattern_is_tried_
     ruleset = RuleSet(compiled([ruled]))
     for line in (b"the other lamps", b"the other orb", b"the other orbs"):
         assert {each for _, each in led_to(PiecePrefilter(ruleset), line)} == {"a.rule"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reduced"),
+    [
+        (
+            r"[Ww]orker[\x09\x20][\x00-\x09\x0b-\x2f]*(?:exited|died)[\x09\x20]unexpectedly",
+            r"(?:exited|died)[\x09\x20]unexpectedly",
+        ),
+        (r"\bcode[\x00-\x2f]*x", r"\bcode[\x00-\x2f]*x"),
+        (r"(?:stopped|[a-z_]*halted)", r"(?:stopped|[a-z_]*halted)"),
+        (r"one.{0,9}[a-z]{0,30}several\|more|all of them", r"one.*[a-z]*several\|more|all of them"),
+        (r"(?:long words[\x20-\x7e]*)?[(]is[)][\x20-\x7e]+shorter \((?:here|)\)", r"shorter \((?:here|)\)"),
+    ],
+)
+def test_an_expression_is_the_longest_text_of_its_pattern(pattern: str, reduced: str) -> None:
+    assert expression_of(pattern) == reduced
 
 
 @pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")

@@ -33,6 +33,7 @@ _FOREIGN = {
     "debug": "调试|調試|デバッグ|디버그|ОТЛАДКА",
 }
 FOREIGN_LEVELS = {word: name for name, words in _FOREIGN.items() for word in words.split("|")}
+_FOREIGN_IN_ASCII = tuple(word for word in sorted(FOREIGN_LEVELS) if max(word) < "\x7f")
 _FOREIGN_HEAD = pattern_of(
     r"(?:\d|[\dZ\]]\]?)\s{0,3}[\[(<|【]?\s?(" + "|".join(_FOREIGN.values()) + r")[\])>|】:：]{0,2}\s"
 )
@@ -137,10 +138,23 @@ def own_level(text: str, raw: "str | None" = None) -> "str | None":
 
 def _in_foreign_head(text: str) -> "str | None":
     """Return the level that a line with a time states in a language other than English, or None."""
+    if not _may_be_foreign(text):
+        return None
     found = _FOREIGN_HEAD.search(text, 0, LEVEL_CHARS)
     if found is None or _STAMP.search(text, 0, found.start() + 1) is None:
         return None
     return FOREIGN_LEVELS[found.group(1)]
+
+
+def _may_be_foreign(text: str) -> bool:
+    try:
+        text.encode("ascii")
+    except UnicodeError:
+        return True
+    for word in _FOREIGN_IN_ASCII:  # noqa: SIM110 - three times as fast as any()
+        if word in text:
+            return True
+    return False
 
 
 def is_fatal(text: str, raw: str) -> bool:
@@ -159,7 +173,7 @@ def _in_head(text: str) -> "str | None":
     if letter is not None and not head[: letter.start()].strip():
         return _LETTERS[letter.group(letter.lastindex or 0)]
     lowered = head.lower()
-    for found in islice(_WORD.finditer(head), MAX_WORDS) if any(part in lowered for part in _PARTS) else ():
+    for found in islice(_WORD.finditer(head), MAX_WORDS) if _has_part(lowered) else ():
         if letter is not None and found.start() > letter.start():
             break
         if _is_head(head[: found.start()], head[found.end() :]):
@@ -170,6 +184,13 @@ def _in_head(text: str) -> "str | None":
     if field is not None and _MESSAGE.search(text, 0, 4096):
         return LEVELS.get((field.group(1) or field.group(2)).lower())
     return None
+
+
+def _has_part(lowered: str) -> bool:
+    for part in _PARTS:  # noqa: SIM110 - three times as fast as any()
+        if part in lowered:
+            return True
+    return False
 
 
 def _is_head(before: str, behind: str) -> bool:

@@ -9,7 +9,6 @@ gives rank 2 with `phrase` set; `loss of rank 2: 3.1` gives none.
 """
 
 import re
-from itertools import islice
 
 from .levels import GRAVE, own_level
 from .rank_words import (
@@ -33,6 +32,8 @@ from .rank_words import (
     SRUN_TASK,
     SUFFIX,
     TASK_PATH,
+    named_from,
+    named_in,
 )
 
 RANK_CHARS = 2000
@@ -143,7 +144,7 @@ def line_ranks(text: str) -> "LineRanks":
         if head.empty and bare is not None and "NCCL" not in text:
             head.take("bare", int(bare.group("n")), bare.group("world"))
     failed = _read_sentence(text, at, head.empty)
-    if head.empty and failed.empty and own_level(text) in GRAVE:
+    if head.empty and failed.empty and named_in(text) and own_level(text) in GRAVE:
         _read_mention(text, at, head)
     return head if failed.empty else failed
 
@@ -165,15 +166,16 @@ def _is_record(text: str) -> bool:
 def _read_head(text: str, reading: "LineRanks") -> int:
     """Read ranks from a line's head, before the message, into `reading`; return the offset of its end."""
     at = 0
+    is_named = bool(named_in(text))
     for _ in range(MAX_TOKENS):
-        named = RANK_NAMED.match(text, at)
+        named = RANK_NAMED.match(text, at) if is_named else None
         if named is not None and _closes(named, text):
             _take(named, text, reading)
             at = named.end()
             continue
         group = _GROUP.match(text, at)
         if group is not None:
-            named = RANK_NAMED.search(group.group())
+            named = RANK_NAMED.search(group.group()) if is_named else None
             engine = _ENGINE.search(group.group("in"))
             number = _NUMBER.match(text, at) if at else None
             if named is not None:
@@ -184,7 +186,7 @@ def _read_head(text: str, reading: "LineRanks") -> int:
                 reading.take("inner", int(number.group("n")), number.group("world"))
             at = group.end()
             continue
-        nested = RANK_NAMED.match(text, at + 1) if text[at : at + 1] in _OPENS else None
+        nested = RANK_NAMED.match(text, at + 1) if is_named and text[at : at + 1] in _OPENS else None
         if nested is not None:
             _take(nested, text, reading)
             break
@@ -200,13 +202,13 @@ def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
     named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
-    if not any(other.group("rank") for other in islice(RANK_NAMED.finditer(text, named.end()), MAX_MENTIONS)):
+    if not any(other.group("rank") for other in named_from(text, named.end())[:MAX_MENTIONS]):
         _take(named, text, reading)
 
 
 def _read_suffix(text: str, at: int, reading: "LineRanks") -> None:
     """Read the only rank at the end of a line into `reading`: `out of memory, rank 3`."""
-    ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
+    ranks = [found for found in named_from(text, at)[:MAX_MENTIONS] if found.group("rank")]
     if len(ranks) != 1:
         return
     before = text[max(0, ranks[0].start() - _CHARS_BEFORE) : ranks[0].start()]
@@ -237,7 +239,7 @@ def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
     `anonymous`: the head names no rank, so the place of an error (`on rank 3`) counts too.
     """
     failed: dict[tuple[str, int], str | None] = {}
-    for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS):
+    for found in named_from(text, at)[:MAX_MENTIONS]:
         word = _word(found)
         if (
             word not in ("letter", "pe")
@@ -265,7 +267,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
     """
     ranks = {
         int(found.group("n"))
-        for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS)
+        for found in named_from(text, at)[:MAX_MENTIONS]
         if _word(found) == "rank"
         and not _counts_other(found, text)
         and PEER.search(text[max(0, found.start() - _CHARS_BEFORE) : found.start()]) is None

@@ -5,6 +5,11 @@ task 3) counts something that may be the ranks, which only the job's other lines
 """
 
 import re
+from functools import lru_cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match
 
 RANK = "rank"
 LOCAL = "local"
@@ -64,6 +69,40 @@ RANK_NAMED = re.compile(
 )
 """A numbered word: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
 
+
+@lru_cache(maxsize=64)  # each reader of a line asks for them
+def named_in(text: str) -> "tuple[Match[str], ...]":
+    """Return all matches of `RANK_NAMED` in a text."""
+    return tuple(RANK_NAMED.finditer(text))
+
+
+def named_from(text: str, at: int) -> "list[Match[str]]":
+    """Return the matches of `RANK_NAMED` in a text from offset `at` on."""
+    every = named_in(text)
+    if any(found.start() < at < found.end() for found in every):
+        return list(RANK_NAMED.finditer(text, at))
+    return [found for found in every if found.start() >= at]
+
+
+class TextBefore(object):
+    """A pattern of the text before a numbered word; it is searched only behind one of its last words."""
+
+    def __init__(self, pattern: str, last: str) -> None:
+        """Create it; `last`: the words with which each match ends, but for blanks and signs."""
+        self._search = re.compile(pattern, re.IGNORECASE).search
+        self._last = tuple(last.split())
+
+    def search(self, text: str) -> "Match[str] | None":
+        """Return the match at the end of a text, or None."""
+        try:
+            text.encode("ascii")
+        except UnicodeError:  # other letters may be variants of ASCII's in another case
+            return self._search(text)
+        return self._search(text) if text.rstrip(_SIGNS).lower().endswith(self._last) else None
+
+
+_SIGNS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f:=[(_.-"
+
 _KEYS = (
     r"(?:(?P<local>local_?rank)|(?P<rank>global_?rank|world_?rank|rank(?:_?id)?)|(?P<worker>worker(?:_id|_index)?)"
     r"|(?P<task>task(?:_id|_index)?)|(?P<process>process_index|proc_index)|(?P<replica>replica_id)"
@@ -75,31 +114,33 @@ JSON_PAIR = re.compile(
 )
 """A field of a logfmt or JSON record, or of a Python dictionary."""
 
-OTHER_COUNTS = re.compile(
+OTHER_COUNTS = TextBefore(
     r"(?:\b(?:tp|pp|dp|cp|ep|sp|mp|node|group|parallel|pipeline|tensor|data|expert|model|stage|lora|low|full|matrix"
     r"|array|adapter|loader|loader worker|thread|shard|expected|got|has|input|output|target|page"
     r"|search|dataloader)[ _.-]{0,2})$",
-    re.IGNORECASE,
+    "tp pp dp cp ep sp mp node group parallel pipeline tensor data expert model stage lora low full matrix"
+    " array adapter loader worker thread shard expected got has input output target page search dataloader",
 )
 """Text before a word whose number counts something else: `tp rank 3`, `LoRA rank 8`."""
 NOT_OF_A_JOB = re.compile(
     r"\s?-?(?:tensors?|matri(?:x|ces)|arrays?|adapters?|approx\w*|dimension\w*)\b", re.IGNORECASE
 )
 
-PEER = re.compile(
+PEER = TextBefore(
     r"(?:\b(?:from|to|with|for|peer|remote|neighbou?r|between|dst|src|source|target|root|towards?|via"
     r"|wait(?:s|ed|ing)? (?:on|for|until)|blocked (?:on|by)|closed by|refused by|reset by|depends? on)"
     r"[\s:=]{1,3}(?:global |the |process |peer |worker )?[\[(]?)$",
-    re.IGNORECASE,
+    "from to with for peer remote neighbor neighbour between dst src source target root toward towards via on"
+    " until by global the process worker",
 )
 """Text before another rank's number: `waits for rank 5`, `recv from rank 2`."""
 
-FROM = re.compile(
+FROM = TextBefore(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
     r"(?:the |global |process |worker )?[\[(]?$"
     r"|\b(?:exited|killed|crashed|died|failed|aborted): $"
     r"|\b(?:due to|because of) (?:the |global |process |worker ){0,2}$",
-    re.IGNORECASE,
+    "from the global process worker exited killed crashed died failed aborted to of",
 )
 """Text before the rank that an error came from."""
 
@@ -120,10 +161,10 @@ ENDED = re.compile(
 )
 """Text after a rank that has failed; `rank 2 waits` does not match."""
 
-AT = re.compile(
+AT = TextBefore(
     r"(?:\b(?:on|in|at|process|raised by|caused by|reported by|thrown by|invoked on)"
     r"\s(?:the |global |MPI |process |world |distributed )?[\[(]?)$",
-    re.IGNORECASE,
+    "on in at process by the global mpi world distributed",
 )
 """Text before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
 
