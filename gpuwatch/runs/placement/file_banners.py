@@ -8,6 +8,7 @@ decide: `jax.process_index() = 3`, `JOB_COMPLETION_INDEX=2`, `Prozess 5 von 8`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -55,7 +56,7 @@ def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Censu
     several = {file for file, ranks in found.ranks.items() if len(ranks) > 1} | found.launchers
     count = max(MIN_BANNER_LINES, min(BANNER_LINES, MAX_HEAD_LINES // max(1, len(samples))))
     heads = {file: _head(lines[:count]) for file, lines in samples if file not in several}
-    several |= {file for file, lines in samples if any(_SEVERAL.search(raw[:400]) for raw in lines[:200])}
+    several |= {file for file, lines in samples if any(map(_is_of_several, lines[:200]))}
     own = _stated(heads)
     nodes = {file: number for file, number in _of_nodes(heads) if file not in several}
     if nodes and found.world in (None, len(nodes), max(nodes.values()) + 1):
@@ -66,6 +67,12 @@ def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Censu
     if len(set(own.values())) < len(own) or (world is not None and max(own.values(), default=0) >= world):
         return {}
     return {} if set(own.values()) == {0} else own  # rank 0 may log for the whole job
+
+
+def _is_of_several(raw: bytes) -> bool:
+    """Return True if a line is one of several ranks in its file."""
+    lower = raw[:400].lower()
+    return (b"rank" in lower or b"[default" in lower) and _SEVERAL.search(raw[:400]) is not None
 
 
 def _head(lines: Sequence[bytes]) -> list[str]:
@@ -111,13 +118,15 @@ def _differing(heads: Mapping[str, Sequence[str]], found: Census) -> dict[str, i
     for file, lines in heads.items():
         for line in lines:
             text = _TIME.sub("@", line)
-            if not any(map(str.isdecimal, text)):
+            digits = [each.start() for each in _DIGITS.finditer(text)]
+            if not digits:
                 continue
             form = _DIGITS.sub("#", text)
             for number in _NUMBER.finditer(text):
-                key = (form, _DIGITS.sub("#", text[: number.start()]).count("#"))
+                at = number.start()
+                key = (form, bisect_left(digits, at) + text.count("#", 0, at))
                 values[key][file].add(int(number.group()))
-                words.setdefault(key, text[max(0, number.start() - 40) : number.start()])
+                words.setdefault(key, text[max(0, at - 40) : at])
     answers: list[dict[str, int]] = []
     stepping = sum(found.last_steps.get(file, -1) >= 0 for file in heads)
     for key, files in values.items():

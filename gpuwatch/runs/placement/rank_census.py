@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
-from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.normalise import known_messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, named_in
 from gpuwatch.agent.logs.matching.record_rank import read_message
@@ -30,6 +30,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     HOST_OF_WRITER,
     HOST_PID,
     LAUNCHER,
+    LAUNCHER_WORDS,
     LETTER,
     LOG_HOST,
     LOSS,
@@ -70,12 +71,14 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
     for file, lines in samples:
         last: dict[str, int] = {}
         repeated = RepeatedLines()
+        size = -1
         for number, raw in enumerate(lines):
             form = form_of(raw)
             if number >= OPENING_LINES and repeated.holds(raw, form):
                 continue
-            before = extent(found) if repeated.knows(form) else -1
-            stated = [(text, by, read_message(text, by, raw)) for text, by in messages(raw)[0]]
+            is_known = repeated.knows(form)
+            before = extent(found) if is_known and size < 0 else size
+            stated = [(text, by, read_message(text, by, raw)) for text, by in known_messages(raw)[0]]
             for text, by, reading in stated:
                 _count(found, file, text, by, reading)
                 if reading.word is not None and reading.index is not None:
@@ -84,7 +87,8 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
                 if number < OPENING_LINES:
                     own = set() if by.rank is None else {by.rank}
                     found.openings[file] |= set(_mentioned(text)) | own
-            changed = before >= 0 and extent(found) != before
+            size = extent(found) if is_known else -1
+            changed = is_known and size != before
             repeated.note(raw, form, [each[1:] for each in stated], changed=changed)
         _count_node(found, file, lines)
     return found
@@ -124,10 +128,11 @@ def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
 
 
 def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
-    for world in WORLD.findall(text):
+    lower = text.lower()
+    for world in WORLD.findall(text) if "rank" in lower or "size" in lower or "proc" in lower else ():
         if is_rank(int(world)) and int(world) > 0:
             found.worlds.add(int(world))
-    if LAUNCHER.search(text) is not None:
+    if any(word in text for word in LAUNCHER_WORDS) and LAUNCHER.search(text) is not None:
         found.launched = True
         found.launchers.add(file)
     if ("peer" in text or "remote " in text or "lost " in text) and LOSS.search(text[:MAX_LOSS]) is not None:
@@ -143,8 +148,10 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
         local = int(device) if len(device) < len("100") and device.isdecimal() else None
         found.clues.add(Clue(file, OWN_LINE, by.host, number, local_rank=local, pid=by.pid))
     found.pods.update(places_in(file, text))
-    found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
-    found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
+    if "jax" in lower or "coordination_service" in text:
+        found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
+    if "world_rank=" in text:
+        found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
     _count_processes(found, file, text)
     if found.ray_train and _is_table_row(found, file, text):
         return
@@ -289,21 +296,32 @@ def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> Non
 
 
 def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
-    reported = set(VARIABLE.findall(text))
+    reported = set(VARIABLE.findall(text)) if "=" in text else set()
     if len(reported) == 1:
         rank, host = int(reported.pop()), NODE_VARIABLE.search(text)
         found.variables[file].add(rank)
         if host is not None:
             found.hosts["rank", rank].add(host[1])
-    process = SPAWNED.search(text)
+    process = SPAWNED.search(text) if "spawned" in text else None
     if process is not None:
         clue = Clue(file, OWN_LINE, by.host, local_rank=int(process[2]), pid=int(process[1]))
         found.spawned.add(clue)
-    assigned, addresses = ASSIGNED.findall(text), set(ADDRESS.findall(text))
-    if len(assigned) == len(addresses) == 1:
-        found.hosts["rank", int(assigned[0])].add(addresses.pop())
-    if "pid" in text.lower():
+    lower = text.lower()
+    if "pid" in lower:
         _count_process(found, file, text, by)
+    if "rank" in lower and _find_assigned(found, file, text, by):
+        return
+    for named in named_in(text):
+        if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
+            found.banners[file].add(int(named["n"]))
+
+
+def _find_assigned(found: Census, file: str, text: str, by: Speaker) -> bool:
+    """Record the address or pid with a rank in a launcher's line; return True for Open MPI's report."""
+    assigned = ASSIGNED.findall(text)
+    addresses = set(ADDRESS.findall(text)) if len(assigned) == 1 else set()
+    if len(addresses) == 1:
+        found.hosts["rank", int(assigned[0])].add(addresses.pop())
     for pid, rank in PID_OF_RANK.findall(text):
         if is_rank(int(rank)):
             found.clues.add(Clue(file, OWN_LINE, by.host, int(rank), pid=int(pid)))
@@ -311,7 +329,4 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
     if bound is not None:
         found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
         found.ranks[file].add(int(bound[3]))
-        return
-    for named in named_in(text):
-        if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
-            found.banners[file].add(int(named["n"]))
+    return bound is not None

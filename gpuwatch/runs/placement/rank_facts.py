@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -138,10 +139,15 @@ class Census(Struct):
         return worlds.pop() if len(worlds) == 1 else None
 
 
+_VALUES = attrgetter(*Census.__struct_fields__)
+
+
 def extent(found: Census) -> int:
     """Return a number that grows with every fact that is added to the census."""
     total = 0
-    for value in (getattr(found, name) for name in found.__struct_fields__):
+    for value in _VALUES(found):
+        if not value:
+            continue
         if isinstance(value, dict):
             total += len(value) + sum(each if isinstance(each, int) else len(each) for each in value.values())
         else:

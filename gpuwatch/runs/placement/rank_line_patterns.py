@@ -73,6 +73,8 @@ LAUNCHER = re.compile(
     r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
     r"|\blaunch\.py:|\[launcher"
 )
+LAUNCHER_WORDS = ("torch.distributed.", "torchrun", "ChildFailed", "accelerate.c", "launch.py", "[launcher")
+"""Texts of which each match of `LAUNCHER` has one."""
 VARIABLE = re.compile(
     r"\b(?:"
     + "|".join(LAUNCHER_RANKS)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
-from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.normalise import last_message
 from gpuwatch.agent.logs.lines.programs import is_system
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
@@ -260,7 +260,7 @@ def last_lines(data: bytes, count: int) -> list[str]:
     A line of a system program begins with the program's name: `sshd: Failed password for root`.
     """
     lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
-    last = [messages(line)[0][-1] for line in lines[-count:]]
+    last = [last_message(line) for line in lines[-count:]]
     return [
         f"{speaker.program}: {text.strip()}" if is_system(speaker.program or "") else text.strip()
         for text, speaker in last

@@ -73,7 +73,26 @@ RANK_NAMED = re.compile(
 @lru_cache(maxsize=64)  # each reader of a line asks for them
 def named_in(text: str) -> "tuple[Match[str], ...]":
     """Return all matches of `RANK_NAMED` in a text."""
-    return tuple(RANK_NAMED.finditer(text))
+    return tuple(RANK_NAMED.finditer(text)) if _may_be_named(text) else ()
+
+
+def _may_be_named(text: str) -> bool:
+    """Return False if a text has no word that `RANK_NAMED` matches."""
+    try:
+        text.encode("ascii")
+    except UnicodeError:
+        return True
+    lower = text.lower()
+    for word in _NAMES:
+        if word in lower:
+            return True
+    return _SHORT_NAME.search(lower) is not None
+
+
+_NAMES = (
+    "rank", "worker", "task", "proc", "replica", "trainer", "rang", "proz", "xla", "tpu", "global", "gpu",
+)  # fmt: skip
+_SHORT_NAME = re.compile(r"(?<![a-z0-9_.-])(?:rk?|pe?)['\"\s:=#_\[-]{0,12}\d")
 
 
 def named_from(text: str, at: int) -> "list[Match[str]]":
