@@ -52,11 +52,14 @@ _LOOKALIKES = {ord(each): letter for each, letter in zip(  # noqa: B905 - strict
 _MAY_BE = re.compile(
     r"[\\%&^\u2408\u241b\x08]|#0[0-3][0-7]|=[2-7][0-9A-F][A-Za-z=]|<?U\+|''|\"\"|[A-Za-z0-9+/]{16}"
 )
-_ENCODED = re.compile(
+_ESCAPED = (
     r"[\\\u2408\u241b\x08\x1b]|%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|&[#a-z]|\^[H\[]|#0[0-3][0-7]"
-    r"|=[2-7][0-9A-F][A-Za-z=]|<?U\+|''|\"\"|[A-Za-z0-9+/_-]{16}"
+    r"|=[2-7][0-9A-F][A-Za-z=]|U\+"
 )
-"""What the text must have besides: one of these is in each text that a pattern above changes."""
+_ESCAPES = re.compile(_ESCAPED)
+"""What each text has that one of the patterns for escapes, entities or colours changes."""
+_ENCODED = re.compile(_ESCAPED + r"|''|\"\"|[A-Za-z0-9+/_-]{16}")
+"""What each text has that any of the patterns changes."""
 
 
 def decoded(text: str) -> str:
@@ -78,14 +81,15 @@ def _once(text: str) -> str:
         text = _in_ascii(text)
     if _MAY_BE.search(text) is None or _ENCODED.search(text) is None:
         return text
-    text = _CHARACTER.sub(_character, _BYTES.sub(_of_bytes, text))
-    text = _ENTITY.sub(lambda found: _ENTITIES[found.group(1)], text)
-    text = _CONTROLS.sub(lambda found: "\x1b" if found.group(1) else "\b", text)
-    text = _COLOURS.sub("", text)
+    if _ESCAPES.search(text) is not None:
+        text = _CHARACTER.sub(_character, _BYTES.sub(_of_bytes, text))
+        text = _ENTITY.sub(lambda found: _ENTITIES[found.group(1)], text)
+        text = _CONTROLS.sub(lambda found: "\x1b" if found.group(1) else "\b", text)
+        text = _COLOURS.sub("", text)
     if "\b" in text:
         text = _struck(text)
     text = _BASE64_WORD.sub(_of_base64, _HEX_WORD.sub(_of_hex, text))
-    return _SPLIT_WORD.sub("", text)
+    return _SPLIT_WORD.sub("", text) if "''" in text or '""' in text or "\\" in text else text
 
 
 def _of_bytes(found: "Match[str]") -> str:

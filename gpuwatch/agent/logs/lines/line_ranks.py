@@ -34,6 +34,7 @@ from .rank_words import (
     TASK_PATH,
     named_from,
     named_in,
+    named_pattern,
 )
 
 RANK_CHARS = 2000
@@ -144,7 +145,8 @@ def line_ranks(text: str) -> "LineRanks":
         if head.empty and bare is not None and "NCCL" not in text:
             head.take("bare", int(bare.group("n")), bare.group("world"))
     failed = _read_sentence(text, at, head.empty)
-    if head.empty and failed.empty and named_in(text) and own_level(text) in GRAVE:
+    may_mention = head.empty and failed.empty and any(found.group("rank") for found in named_in(text))
+    if may_mention and own_level(text) in GRAVE:
         _read_mention(text, at, head)
     return head if failed.empty else failed
 
@@ -166,16 +168,16 @@ def _is_record(text: str) -> bool:
 def _read_head(text: str, reading: "LineRanks") -> int:
     """Read ranks from a line's head, before the message, into `reading`; return the offset of its end."""
     at = 0
-    is_named = bool(named_in(text))
+    named_at = named_pattern(text).match if named_in(text) else None
     for _ in range(MAX_TOKENS):
-        named = RANK_NAMED.match(text, at) if is_named else None
+        named = None if named_at is None else named_at(text, at)
         if named is not None and _closes(named, text):
             _take(named, text, reading)
             at = named.end()
             continue
         group = _GROUP.match(text, at)
         if group is not None:
-            named = RANK_NAMED.search(group.group()) if is_named else None
+            named = None if named_at is None else RANK_NAMED.search(group.group())
             engine = _ENGINE.search(group.group("in"))
             number = _NUMBER.match(text, at) if at else None
             if named is not None:
@@ -186,7 +188,7 @@ def _read_head(text: str, reading: "LineRanks") -> int:
                 reading.take("inner", int(number.group("n")), number.group("world"))
             at = group.end()
             continue
-        nested = RANK_NAMED.match(text, at + 1) if is_named and text[at : at + 1] in _OPENS else None
+        nested = named_at(text, at + 1) if named_at is not None and text[at : at + 1] in _OPENS else None
         if nested is not None:
             _take(nested, text, reading)
             break
@@ -199,7 +201,7 @@ def _read_head(text: str, reading: "LineRanks") -> int:
 
 def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
     """Read the only rank at the start of a message into `reading`: `rank 0 sub-batch 3 loss 5.1`."""
-    named = RANK_NAMED.match(text, at)
+    named = named_pattern(text).match(text, at) if named_in(text) else None
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
     if not any(other.group("rank") for other in named_from(text, named.end())[:MAX_MENTIONS]):
