@@ -56,14 +56,28 @@ def form_of(head: bytes) -> re.Pattern[bytes] | None:
     if len(lines) < MIN_LINES:
         return None
     for form in _FORMS:
-        found = [form.match(line) for line in lines]
+        found = _matches(form, lines)
         having = [each for each in found if each is not None]
-        if len(having) < MIN_SHARE * len(lines) or not _counts(form, having):
+        if not having or not _counts(form, having):
             continue
         rest = [line[each.end() :] for line, each in zip(lines, found, strict=True) if each is not None]
         if _is_log(form, having, rest):
             return form
     return None
+
+
+def _matches(form: re.Pattern[bytes], lines: list[bytes]) -> list[re.Match[bytes] | None]:
+    """Return the match of each line; [] as soon as more lines have none than a file with the margin has."""
+    found: list[re.Match[bytes] | None] = []
+    missing = 0
+    for line in lines:
+        match = form.match(line)
+        found.append(match)
+        if match is None:
+            missing += 1
+            if len(lines) - missing < MIN_SHARE * len(lines):
+                return []
+    return found
 
 
 def _is_log(form: re.Pattern[bytes], having: list[re.Match[bytes]], rest: list[bytes]) -> bool:
