@@ -40,6 +40,7 @@ PARTS = {
     "latency": "tests.bench.live.latency",
     "matcher": "tests.bench.log_reading.matcher",
     "scan": "tests.bench.log_reading.scan",
+    "open": "tests.bench.log_reading.open_folder",
     "probe": "tests.bench.probe",
     "hang": "tests.bench.hang",
     "telemetry": "tests.bench.training.telemetry",

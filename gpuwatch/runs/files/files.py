@@ -104,8 +104,17 @@ def gather(
     if not gathered.files:  # beside logs, a notebook is not the job's output
         take_notebooks(gathered, seen)
     leave_out_older_states(gathered)
-    if whole_files:
-        gathered.files = [part for log in gathered.files for part in sections_of(log)]
+    return with_sections(gathered) if whole_files else with_bounds(gathered)
+
+
+def with_sections(gathered: Gathered) -> Gathered:
+    """Return the gathered files with each file divided into the logs that were pasted into it."""
+    gathered.files = [part for log in gathered.files for part in sections_of(log)]
+    return with_bounds(gathered)
+
+
+def with_bounds(gathered: Gathered) -> Gathered:
+    """Return the gathered files with an upper bound of the times in each."""
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
     gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered

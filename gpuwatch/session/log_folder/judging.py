@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
 from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.rules.load import Packs
-from gpuwatch.runs.files.files import Gathered, gather
+from gpuwatch.runs.files.files import Gathered, gather, with_sections
 from gpuwatch.runs.flight.dump_files import dumps_beside
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import Begin, FolderScan, Watch, default_engine
@@ -23,8 +23,8 @@ from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
 from gpuwatch.session.log_folder.shown_judgement import shown_judgement
 from gpuwatch.session.log_folder.writers import writers_of
 
-FIRST_REPORT_S = 2.0
-"""Seconds of reading after which a partial judgement is made."""
+FIRST_REPORT_S, REPORT_EVERY_S = 0.5, 2.0
+"""Seconds of reading after which the first partial judgement is made, and least seconds between two."""
 REPORT_SHARE = 4.0
 """Pause between partial judgements, as a multiple of the last one's duration.
 
@@ -44,6 +44,8 @@ class FolderTask(Struct, frozen=True):
     packs: Packs
     job: str
     """Name of the job: that of its folder."""
+    found: Gathered
+    """The logs under the paths, each file as one."""
 
 
 def report_of(
@@ -83,7 +85,7 @@ def serve_judgement(pipe: Connection, parent: int, task: FolderTask) -> None:
     become_child(parent)
     begin = Begin.of(task.packs.all, default_engine())
     try:
-        found = gather(task.paths, task.packs.column_words)  # the first listing reads no whole files
+        found = with_sections(task.found)  # the first listing reads no whole files
         while True:
             began = time.monotonic()
             _read_once(pipe, task, found, begin)
@@ -115,7 +117,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
         judgement = judge_folder(scan, task.packs, time.time())
         share = min(0.99, done / total)
         pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
-        due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
+        due = time.monotonic() + max(REPORT_EVERY_S, REPORT_SHARE * (time.monotonic() - began))
     scan, dumps = dumps_beside(found, running.result())
     pipe.send(report_of(found, scan, task.job, judge_folder(scan, task.packs, time.time(), dumps)))
 

@@ -74,7 +74,7 @@ class FolderSession(LineRequester):
         self._reports = 0
         self._lines = FolderProcess(serve_lines)
         self._searches = FolderProcess(serve_searches)
-        self._judge = FolderProcess(serve_judgement, FolderTask(tuple(paths), packs, self.job))
+        self._judge = FolderProcess(serve_judgement, FolderTask(tuple(paths), packs, self.job, found))
         self._take(self.report)
 
     def now(self) -> float:
