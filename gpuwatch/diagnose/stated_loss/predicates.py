@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
+
 Kind: TypeAlias = Literal[
     "state", "ended", "omitted", "few", "all", "fewer", "nan", "differ", "alone", "void", "leak", "same"
 ]
@@ -84,7 +86,7 @@ _ASKED = (
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile("(?i)" + text)
+    return pattern_of("(?i)" + text)
 
 
 PREDICATES: tuple[tuple[Kind, re.Pattern[str]], ...] = (

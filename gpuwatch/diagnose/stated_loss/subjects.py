@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.stated_loss.noun_places import BEFORE, distances, masked_paths, starts
 from gpuwatch.diagnose.stated_loss.predicates import Kind
 
@@ -28,7 +29,7 @@ class LossSubject(NamedTuple):
 
 
 def _words(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?i)(?<![\w-])(?:{text})(?![\w(])")
+    return pattern_of(rf"(?i)(?<![\w-])(?:{text})(?![\w(])")
 
 
 _STATE = frozenset[Kind](("state", "ended", "omitted", "few", "all", "fewer"))

@@ -6,6 +6,8 @@ import json
 import re
 from enum import Enum
 
+from gpuwatch.agent.patterns.module_pattern import pattern_of
+
 MAX_RECORD = 1 << 20
 """Largest record or string in bytes."""
 MAX_DEPTH = 64
@@ -13,7 +15,7 @@ MAX_TOKEN = 16
 """Characters at the end of a piece of which a value may be the beginning: `Infinity`, an escape."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENED_BY = {"]": "[", "}": "{"}
-_TOKEN = re.compile(
+_TOKEN = pattern_of(
     r'[ \t\r]*(?:(?P<sign>[\n{}\[\],:])|(?P<text>"[^"\\\n]*(?:\\.[^"\\\n]*)*")|(?P<scalar>[\w.+-]{1,400}))'
 )
 _SCALAR = re.compile(r"-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|Infinity)|NaN|true|false|null")
