@@ -87,6 +87,11 @@ _PREFIX = {
 }  # fmt: skip
 _CLOCK_OR_SECONDS = re.compile(r"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}")
 """The part that every time has; searched first, because most texts without a time have no digits."""
+_DAY_OR_SECONDS = re.compile(
+    r"20\d\d|[IWEFC]\d{3}|1[4-9]\d{8}|\d\d[-/]\d\d \d\d:"
+    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) |^(?:\d{1,2}[月월]|[^\W\d_]{3,5}\.?) "
+)
+"""The same for the date; a progress bar has a clock alone."""
 _DIGIT = re.compile(rb"[0-9\x80-\xff]")
 _LOCAL = re.compile(
     rb"(?:\[[A-Za-z_ ]{0,12}\d{1,6}\]:?)?[ -/:-z|}~]{0,60}(20\d\d-\d\d-\d\d)[T _](\d\d):\d\d:\d\d"
@@ -134,7 +139,8 @@ def time_of(text: str, arrived: float) -> "float | None":
         text = record.group("text")
         if text.isdecimal():
             return _epoch(text)
-    found = _STAMP.search(text, 0, TIME_CHARS) if _CLOCK_OR_SECONDS.search(text, 0, TIME_CHARS) else None
+    is_dated = _CLOCK_OR_SECONDS.search(text, 0, TIME_CHARS) and _DAY_OR_SECONDS.search(text, 0, TIME_CHARS)
+    found = _STAMP.search(text, 0, TIME_CHARS) if is_dated else None
     if found is None:
         return None
     kind = found.lastgroup  # the whole time: it ends after its parts
