@@ -49,6 +49,16 @@ _LOOKALIKES = {ord(each): letter for each, letter in zip(  # noqa: B905 - strict
     "aeikvoptux" "AEIKOPT" "iagacdeijknoprstuvwyz",
 )}  # fmt: skip
 """Greek letters and small capitals that look like those of ASCII."""
+_NARROW_FORMS = {0xFEE0 + each: each for each in range(0x21, 0x7F)}
+"""Full-width form -> the character of ASCII."""
+_CYRILLIC = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0410\u0415\u041e\u0420\u0421\u0422\u041a",
+    "aeopcyxsiAEOPCTK",
+)
+_MIXED_WORD = re.compile(
+    "(?:[A-Za-z]{1,60}[\u0400-\u0460]|[\u0400-\u0460]{1,60}[A-Za-z])[A-Za-z\u0400-\u0460]{0,60}"
+)
+"""A word of Latin and Cyrillic letters, which looks like one of Latin letters alone."""
 _MAY_BE = re.compile(
     r"[\\%&^\u2408\u241b\x08]|#0[0-3][0-7]|=[2-7][0-9A-F][A-Za-z=]|<?U\+|''|\"\"|[A-Za-z0-9+/]{16}"
 )
@@ -147,3 +157,12 @@ def _in_ascii(text: str) -> str:
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     simple = _MARKS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", whole))).translate(_LOOKALIKES)
     return simple if len(simple) <= MAX_GROWTH * len(text) else text
+
+
+def in_latin(text: str) -> str:
+    """Return text without unseen characters, in narrow forms, with words of mixed letters in Latin ones."""
+    return _MIXED_WORD.sub(_latin_word, UNSEEN.sub("", text).translate(_NARROW_FORMS))
+
+
+def _latin_word(found: "Match[str]") -> str:
+    return found.group().translate(_CYRILLIC)

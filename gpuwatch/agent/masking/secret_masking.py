@@ -7,27 +7,17 @@ A secret without any of these signs cannot be distinguished from other text.
 
 import re
 
-from ..base.procfs import UNSEEN
 from ..patterns.module_pattern import pattern_of
-from .encoded_text import decoded
-from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms, without_random
+from .encoded_text import decoded, in_latin
+from .secret_forms import MASK, is_random, without_key_line, without_known_forms, without_random
 from .secret_names import PASSES, SECRET_KEYS, without_paired
-from .secret_phrases import PHRASE_SIGNS, without_phrases
+from .secret_phrases import without_phrases
+from .secret_signs import has_one, may_hold_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Match  # noqa: F401 - used in type comments
 
-_SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
-    "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key",
-    "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",
-    "pwd", "-pw", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
-    "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
-    "session", "key=", "key>", " key ", "ngkey", "mot de", "storepass", "keypass",
-    "\u5bc6\u7801", "sessid", "ldap", "ipmi", "key_data",
-    "otp", "pin=", "pin:", "passcode", " -k ", ".pass", ".key",
-)  # fmt: skip
-"""Substrings in lower case; every text with a secret contains one of them."""
 _BETWEEN = (
     r"(?P<between>\\{0,7}[\"']{0,2}[ \u00a0]{0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
     r"(?:[&!][\w!]{1,40}[ \t]{1,3}){0,2}"
@@ -113,16 +103,6 @@ _HEX = pattern_of(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$"
 _EXPRESSION = pattern_of(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
 _READS = pattern_of(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
 """Functions whose argument is the name of a secret."""
-_NARROW_FORMS = {0xFEE0 + each: each for each in range(0x21, 0x7F)}
-"""Full-width form -> the character of ASCII."""
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0410\u0415\u041e\u0420\u0421\u0422\u041a",
-    "aeopcyxsiAEOPCTK",
-)
-_MIXED_WORD = pattern_of(
-    "(?:[A-Za-z]{1,60}[\u0400-\u0460]|[\u0400-\u0460]{1,60}[A-Za-z])[A-Za-z\u0400-\u0460]{0,60}"
-)
-"""A word of Latin and Cyrillic letters, which looks like one of Latin letters alone."""
 _RULES = ("|", "\u2502", "\u2503")
 """Separators of table cells."""
 _MIN_WEAK = 4
@@ -155,18 +135,15 @@ def _masked(text: str) -> str:
         text.encode("ascii")
         other_letters = False
     except UnicodeError:
-        text = _MIXED_WORD.sub(_in_latin, UNSEEN.sub("", text).translate(_NARROW_FORMS))
+        text = in_latin(text)
         other_letters = True
     lower = text.lower()
-    for part, signs in _SIGNS_BY_PART:
-        if part in lower and (signs is None or _has(lower, signs)):
-            break
-    else:
+    if not may_hold_secret(lower):
         return without_random(without_key_line(text))
     if "@" in text:
         text = _URL_SLASH.sub(_url_with_slash, _URL.sub(_url, text))
     for words, pattern, mask in _OF_WORDS:
-        if other_letters or _has(lower, words):  # they may match ASCII's in another case
+        if other_letters or has_one(lower, words):  # they may match ASCII's in another case
             text = pattern.sub(mask, text)
     text = without_paired(without_phrases(text, lower), lower)
     if "curl" in lower or ("://" in text and "-u" in text):
@@ -175,20 +152,9 @@ def _masked(text: str) -> str:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
     for words, pattern, mask in _OF_NAMES:
-        if other_letters or _has(lower, words):
+        if other_letters or has_one(lower, words):
             text = pattern.sub(mask, text)
     return without_random(text)
-
-
-def _has(text: str, words: "tuple[str, ...]") -> bool:
-    for word in words:  # noqa: SIM110 - three times as fast as any()
-        if word in text:
-            return True
-    return False
-
-
-def _in_latin(found: "Match[str]") -> str:
-    return found.group().translate(_LOOKALIKES)
 
 
 def _url_with_slash(found: "Match[str]") -> str:
@@ -361,25 +327,6 @@ def _in_option(found: "Match[str]") -> bool:
     return before[before.rfind(" ") + 1 :].lstrip("\\\"'([=")[:1] == "-"
 
 
-_PARTS = (
-    "pass", "key", "token", "secret", "auth", "sess", "pat", "web", "gh", "k_", "pw", "sig", "t-", "pin",
-)  # fmt: skip
-"""Texts that several of `_SIGNS` contain, so that most lines are searched for these alone."""
-
-
-def _by_part() -> "list[tuple[str, tuple[str, ...] | None]]":
-    """Return (text, signs that contain it) for `_PARTS`, and (sign, None) for each other sign."""
-    left = dict.fromkeys(_SIGNS)
-    found: list[tuple[str, tuple[str, ...] | None]] = []
-    for part in _PARTS:
-        signs = tuple(sign for sign in left if part in sign)
-        found.append((part, signs))
-        for sign in signs:
-            del left[sign]
-    return found + [(sign, None) for sign in left]
-
-
-_SIGNS_BY_PART = _by_part()
 _MASKED = r"\1" + MASK
 _OF_WORDS = (
     (("bearer", "authorization"), _BEARER, _MASKED),

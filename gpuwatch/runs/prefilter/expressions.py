@@ -19,9 +19,9 @@ LARGE_REPEAT = 8
 
 The database is then compiled in a tenth of the time.
 """
-WIDE = 24
+WIDE_CHARACTERS = 24
 """Characters of a class from which on its repeats separate the parts of a pattern."""
-FEW = 3
+FEW_CHARACTERS = 3
 """Characters of a class up to which it counts as one character of a text."""
 MIN_TEXT = 6
 """Characters of the text that each match of a part must have, for the part to be searched alone."""
@@ -37,7 +37,7 @@ def expressions_or_kept(patterns: Collection[str]) -> dict[str, str]:
 
 
 def expression_of(pattern: str) -> str:
-    """Return an expression that matches in each text in which the pattern matches, without `WIDE` repeats."""
+    """Return an expression that matches in each text in which the pattern matches."""
     loose = _BOUNDED.sub(_unbounded, pattern)
     parts = list(_parts(loose))
     best = max(parts, key=_least_text, default=loose)
@@ -90,7 +90,7 @@ def _is_wide(element: str) -> bool:
 
 
 def _has_wide(code: Any, argument: Any) -> bool:  # noqa: ANN401 - parse trees
-    if code in REPEATS and argument[1] > 1 and len(characters_of(*argument[2][0])) >= WIDE:
+    if code in REPEATS and argument[1] > 1 and len(characters_of(*argument[2][0])) >= WIDE_CHARACTERS:
         return True
     return any(_has_wide(*each) for inner in inner_parts(code, argument) for each in inner)
 
@@ -103,7 +103,7 @@ def _least_text(part: str) -> int:
 def _least(tree: Any) -> int:  # noqa: ANN401 - a parse tree
     best = length = 0
     for code, argument in tree:
-        if code is op.LITERAL or (code is op.IN and len(characters_of(code, argument)) <= FEW):
+        if code is op.LITERAL or (code is op.IN and len(characters_of(code, argument)) <= FEW_CHARACTERS):
             length += 1
             best = max(best, length)
         elif code is not op.AT:

@@ -24,8 +24,8 @@ def moments(folder: Path) -> dict[str, tuple[float, float]]:
     """Return what -> (seconds, CPU seconds of all processes) since this process began to open the folder."""
     began = time.monotonic()
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - a part of what is measured
-    from gpuwatch.runs.files.files import gather  # noqa: PLC0415
-    from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415
+    from gpuwatch.runs.files.files import gather  # noqa: PLC0415 - as above
+    from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415 - as above
 
     packs = load_packs()
     found = gather([folder], packs.column_words, whole_files=False)
