@@ -112,9 +112,9 @@ def named_from(text: str, at: int) -> "list[Match[str]]":
 class TextBefore(object):
     """A pattern of the text before a numbered word; it is searched only behind one of its last words."""
 
-    def __init__(self, pattern: str, last: str) -> None:
+    def __init__(self, pattern: "Pattern[str]", last: str) -> None:
         """Create it; `last`: the words with which each match ends, but for blanks and signs."""
-        self._search = re.compile(pattern, re.IGNORECASE).search
+        self._search = pattern.search
         self._last = tuple(last.split())
 
     def search(self, text: str) -> "Match[str] | None":
@@ -139,10 +139,14 @@ JSON_PAIR = re.compile(
 )
 """A field of a logfmt or JSON record, or of a Python dictionary."""
 
-OTHER_COUNTS = TextBefore(
+_OTHER_COUNTS = re.compile(
     r"(?:\b(?:tp|pp|dp|cp|ep|sp|mp|node|group|parallel|pipeline|tensor|data|expert|model|stage|lora|low|full|matrix"
     r"|array|adapter|loader|loader worker|thread|shard|expected|got|has|input|output|target|page"
     r"|search|dataloader)[ _.-]{0,2})$",
+    re.IGNORECASE,
+)
+OTHER_COUNTS = TextBefore(
+    _OTHER_COUNTS,
     "tp pp dp cp ep sp mp node group parallel pipeline tensor data expert model stage lora low full matrix"
     " array adapter loader worker thread shard expected got has input output target page search dataloader",
 )
@@ -151,20 +155,28 @@ NOT_OF_A_JOB = re.compile(
     r"\s?-?(?:tensors?|matri(?:x|ces)|arrays?|adapters?|approx\w*|dimension\w*)\b", re.IGNORECASE
 )
 
-PEER = TextBefore(
+_PEER = re.compile(
     r"(?:\b(?:from|to|with|for|peer|remote|neighbou?r|between|dst|src|source|target|root|towards?|via"
     r"|wait(?:s|ed|ing)? (?:on|for|until)|blocked (?:on|by)|closed by|refused by|reset by|depends? on)"
     r"[\s:=]{1,3}(?:global |the |process |peer |worker )?[\[(]?)$",
+    re.IGNORECASE,
+)
+PEER = TextBefore(
+    _PEER,
     "from to with for peer remote neighbor neighbour between dst src source target root toward towards via on"
     " until by global the process worker",
 )
 """Text before another rank's number: `waits for rank 5`, `recv from rank 2`."""
 
-FROM = TextBefore(
+_FROM = re.compile(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
     r"(?:the |global |process |worker )?[\[(]?$"
     r"|\b(?:exited|killed|crashed|died|failed|aborted): $"
     r"|\b(?:due to|because of) (?:the |global |process |worker ){0,2}$",
+    re.IGNORECASE,
+)
+FROM = TextBefore(
+    _FROM,
     "from the global process worker exited killed crashed died failed aborted to of",
 )
 """Text before the rank that an error came from."""
@@ -186,9 +198,13 @@ ENDED = re.compile(
 )
 """Text after a rank that has failed; `rank 2 waits` does not match."""
 
-AT = TextBefore(
+_AT = re.compile(
     r"(?:\b(?:on|in|at|process|raised by|caused by|reported by|thrown by|invoked on)"
     r"\s(?:the |global |MPI |process |world |distributed )?[\[(]?)$",
+    re.IGNORECASE,
+)
+AT = TextBefore(
+    _AT,
     "on in at process by the global mpi world distributed",
 )
 """Text before the rank where something happened: `CUDA error on rank 3`, `process rank 2`."""
