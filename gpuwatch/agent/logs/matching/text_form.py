@@ -53,7 +53,8 @@ _HEADING = pattern_of(
     r"|#{1,4} [A-Z]|(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|DIAGNOSTICS|EXIT STATUS|NOTES)$|@@ -\d|diff --git "
 )
 _TAGGED = pattern_of(
-    r"\s{0,4}(?:(?:[A-Za-z][\w.-]{0,80}: ?)?\[(?:rank|default|trainer|worker)\d{1,6}\]:"
+    r"\s{0,4}(?:\[(?i:rank|default|trainer|worker) ?\d{1,6}\]|\[pod/[\w./-]{1,200}\] "
+    r"|(?=[A-Za-z_.-]{1,60}\d)[A-Za-z][\w.-]{0,60}(?:: | {1,8}\| )"
     r"|\d{1,6}: |\[(?:[\w.@-]{1,80},)?\d{1,6}(?:,[\w.-]{1,80})?\]<std|\([\w.:-]{1,120} pid=\d|\{\")"
 )
 """The tag that a launcher puts before each line of a process, or the beginning of a JSON record."""

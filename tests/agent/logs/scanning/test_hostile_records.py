@@ -56,7 +56,10 @@ def test_a_fault_over_a_line_costs_this_line_and_is_reported(poisoned: RuleSet) 
     assert one.take_failed() == []
 
 
-@pytest.mark.parametrize("tag", ["[rank1]: ", "1: ", "[1,1]<stdout>:", "(Worker pid=7) ", "gpu-1: [rank1]: "])
+TAGS = ["[rank1]: ", "1: ", "[1,1]<stdout>:", "(Worker pid=7) ", "gpu-1: [rank1]: ", "[Rank 1] ", "gpu-02: "]
+
+
+@pytest.mark.parametrize("tag", [*TAGS, "worker-1 | ", "train-1  | ", "[pod/train-1/pytorch] "])
 @pytest.mark.parametrize("heading", ["prompt: hello", "Response:", "=== Sample ===", "```", "Observation:"])
 def test_a_heading_of_one_rank_hides_no_error_of_another(tag: str, heading: str) -> None:
     """Only a line without a tag can be a part of what another one without a tag begins."""
