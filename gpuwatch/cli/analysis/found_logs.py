@@ -23,6 +23,8 @@ def gathered(
 ) -> tuple[Gathered, Packs]:
     """Return the logs under the paths, and the rule packs; report unreadable files on stderr.
 
+    A .gz file without gzip data is reported, too, and read as text.
+
     `packs` are the user's own rule packs; `whole_files` is passed to `gather`.
 
     Raises:

@@ -90,7 +90,7 @@ def scales_of(paths: Sequence[Path], found: FoundTraces, baselines: Sequence[Pat
     """Return the times of a step of the traces and of each baseline; empty without baselines.
 
     Raises:
-        Refusal: A baseline has no trace with operators.
+        Refusal: `paths` or a baseline has no trace with operators.
     """
     from gpuwatch.diagnose.traces.scale_comparison import scale_times
     from gpuwatch.runs.traces.trace_files import gather_traces

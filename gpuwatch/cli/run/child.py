@@ -73,7 +73,9 @@ class RunChild:
 
 
 def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
-    """Start the command: on a pty if stdout or stderr is a terminal, with pipes for streams that are not.
+    """Start the command: on a pty if stdout or stderr is a terminal, with pipes for the other outputs.
+
+    A stdin that is not a terminal is inherited.
 
     Raises:
         OSError: The command cannot be started.

@@ -107,7 +107,9 @@ def _named_folder(pointer: Path) -> SessionFolder | None:
 
 
 def _take_place(folder: SessionFolder, place: RunPlace) -> int | None:
-    """Create the empty summary or part of this node; return its index, None if the place is taken.
+    """Create the empty summary or part of this node; return its index.
+
+    None: the place is taken, or the folder of parts is not this user's.
 
     Raises:
         OSError: The file cannot be created.

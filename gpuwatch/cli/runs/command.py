@@ -143,7 +143,7 @@ def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
 
 
 def with_curves(sessions: list[TrainingSession]) -> list[TrainingSession]:
-    """Return the sessions with the steps that only their consoles have."""
+    """Add to the sessions the steps that only their consoles have; return them."""
     from gpuwatch.runs.sessions.sources.console_curves import take_console_curves
 
     for session in sessions:

@@ -68,8 +68,7 @@ def tell_trouble(delivery: Delivery, printed: str) -> str:
     """Print a delivery problem on stderr if it differs from `printed`; return the current problem.
 
     When a problem has ended, print that; "" means no problem. Differences after the first comma, such as
-    counts,
-    are not printed.
+    counts, are not printed.
     """
     trouble = delivery.trouble
     if trouble.partition(",")[0] != printed.partition(",")[0]:

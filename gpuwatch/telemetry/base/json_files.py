@@ -70,7 +70,8 @@ def write_json(path: Path, value: Any) -> None:
 def jsonable(value: Any, depth: int = 0) -> Any:
     """Return a value converted to JSON's types.
 
-    NaN and Inf become "nan", "inf" and "-inf", a tensor of one number becomes the number, other objects text.
+    NaN and Inf become "nan", "inf" and "-inf", as do integers beyond `MAX_INTEGER`; a tensor of one number
+    becomes the number; other objects, and collections below `MAX_DEPTH`, become text.
     """
     if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
         return "inf" if value > 0 else "-inf"
@@ -110,7 +111,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_whole(value: Any) -> int | None:
-    """Return a whole number of 64 bits, or the one in a tensor; None for everything else."""
+    """Return a number, or the one in a tensor, without its fraction; None for others and beyond 64 bits."""
     number = as_number(value)
     return int(value) if number is not None and abs(number) < 2**63 else None
 

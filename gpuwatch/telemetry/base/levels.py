@@ -56,7 +56,7 @@ class LogLevels:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> LogLevels:
-        """Return the levels of `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL`; INFO if unset."""
+        """Return the levels of `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL`; INFO if unset or invalid."""
         training = variable_level(TRAINING_VARIABLE, env)
         multigpu = variable_level(MULTIGPU_VARIABLE, env)
         return cls(

@@ -92,8 +92,9 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
 
 
 def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
-    """Return a value of JSON types with secrets masked: values under secret names, and secrets in texts.
+    """Return a value of JSON types with secrets masked: texts under secret names, and secrets in texts.
 
+    Numbers are unchanged, also under a secret name; collections below `MAX_DEPTH` become "...".
     `name`: the key of the value.
     """
     if depth > MAX_DEPTH:
@@ -134,7 +135,10 @@ def _argument(argument: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return the text, cut to `MAX_TEXT`, with tokens, keys, passwords in URLs and secret values masked."""
+    """Return the text, cut to `MAX_TEXT`, with tokens, keys, passwords in URLs and secret values masked.
+
+    Invisible characters are removed.
+    """
     text = text[:MAX_TEXT]
     if not text.isascii():
         text = _HIDDEN.sub("", text).replace("\u00a0", " ").replace("\u3000", " ")

@@ -44,7 +44,7 @@ class TelemetrySettings:
     collect_telemetry_for_all_ranks: bool = False
     track_gpu_temperature: bool = False
     world_process_zero_only: bool | None = None
-    """True to collect on rank 0 only; by default the opposite of `collect_telemetry_for_all_ranks`."""
+    """True to collect on rank 0 only; False or None: on all ranks."""
     skip_first_steps: int = 1
     """Number of first steps left out of the timers of callbacks: they compile and warm up."""
     output_dir: str | None = None
@@ -69,7 +69,13 @@ class TelemetrySettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> TelemetrySettings:
-        """Return settings with the known names in a training configuration and its sections."""
+        """Return settings with the known names in a training configuration and its sections.
+
+        The value in a section takes precedence if it is not the default.
+
+        Raises:
+          ValueError: a value is not possible; the message names the setting.
+        """
         names = set(record_names(cls))
         found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}
         for section in SECTIONS:
@@ -85,7 +91,7 @@ class TelemetrySettings:
 
     @property
     def is_rank_0_only(self) -> bool:
-        """True if only rank 0 collects values."""
+        """`world_process_zero_only`, or if that is None the opposite of `collect_telemetry_for_all_ranks`."""
         if self.world_process_zero_only is not None:
             return self.world_process_zero_only
         return not self.collect_telemetry_for_all_ranks

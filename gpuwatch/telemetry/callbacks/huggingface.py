@@ -32,7 +32,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]  # the framework
         """Create a callback.
 
         Args:
-            settings: What is collected.
+            settings: What is collected; `logging_strategy` is set to `no` in it.
             output_dir: The folder of the `telemetry_callback_*` files.
             logs_dir: Where session folders are created; None: none.
             **options: Fields of `TelemetrySettings`, instead of `settings`: `track_gpu_temperature=True`.
@@ -49,7 +49,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]  # the framework
         """The Trainer, if `add_telemetry` was called: it has the DDP module."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Open the session."""
+        """Open the session; every rank collects, unless `world_process_zero_only` is set."""
         model = kwargs.get("model")
         if self.settings.world_process_zero_only is None:
             self.settings.world_process_zero_only = False  # each rank keeps its part of the session
@@ -83,7 +83,7 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]  # the framework
         self.tracker.microstep()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End a step."""
+        """End a step and its last micro-step; after `skip_first_steps` steps, drop the times so far."""
         self.tracker.microstep()
         seen = float(getattr(state, "num_input_tokens_seen", 0) or 0)
         tokens = (seen - self._tokens_seen) / args.world_size if seen > self._tokens_seen else None
@@ -97,7 +97,10 @@ class TelemetryCallback(TrainerCallback):  # type: ignore[misc]  # the framework
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        """Log the newest step with the Trainer's values, and add throughput and timers to `logs`, if set."""
+        """Log the newest step with the Trainer's values, if they contain a loss.
+
+        The settings `include_performance_metrics` and `include_timer_metrics` add their values to `logs`.
+        """
         if logs is None or "loss" not in logs:
             return
         line = self.tracker.log_step(
@@ -151,7 +154,8 @@ def add_telemetry(
 ) -> TelemetryCallback:
     """Insert a callback before all others of a Trainer, so that reporters see its metrics; return it.
 
-    It measures the gradient synchronization of several ranks, too, unless the DDP module has a hook.
+    It measures the gradient synchronization of several ranks, too (see `watch_gradients`). `options`: for a
+    new callback; ignored if `callback` is given.
     """
     callback = callback or TelemetryCallback(**options)
     callback.trainer = trainer

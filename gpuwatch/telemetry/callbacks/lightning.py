@@ -101,7 +101,10 @@ class LightningTelemetry(Callback):  # type: ignore[misc]  # the framework is no
         self._pause_began = time.perf_counter()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log the metrics of the validation."""
+        """Log the metrics whose name contains `val`, and exclude the validation from the step time.
+
+        The sanity check before the training is ignored.
+        """
         if trainer.sanity_checking:
             return
         self.tracker.leave_out("evaluation", time.perf_counter() - self._pause_began)

@@ -31,7 +31,7 @@ class OwnGpu:
 
 
 def own_gpu(facts: RankFacts, env: Mapping[str, str] | None = None) -> OwnGpu | None:
-    """Return the GPU that this rank computes on; None: the script uses none, or there is no driver."""
+    """Return the GPU that this rank computes on; None: torch or NVML finds none."""
     torch = loaded_torch()
     if torch is not None and not torch.cuda.is_available():
         return None
@@ -50,7 +50,7 @@ _own_index: dict[RankFacts, int | None] = {}
 
 
 def own_gpu_index(facts: RankFacts) -> int | None:
-    """Return the driver's index of this rank's GPU, determined once; None: no GPU."""
+    """Return the driver's index of this rank's GPU, determined once; None: no GPU, or unknown."""
     if facts not in _own_index:
         gpu = own_gpu(facts)
         _own_index[facts] = None if gpu is None else gpu.identity.get("index")
@@ -112,7 +112,7 @@ class GpuSampler:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Read now and at every interval; without GPUs nothing starts."""
+        """Read now and at every interval; without GPUs, or with an interval of 0, nothing starts."""
         if self._gpus and self._interval_s > 0 and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="gpuwatch-gpus", daemon=True)
             self._thread.start()

@@ -101,7 +101,13 @@ setup_distributed_logging = setup_rank_logging
 def _training_level(
     log_level: str | int | None, settings: TelemetrySettings | None, env: Mapping[str, str]
 ) -> int | None:
-    """Return the level of the variable, else `log_level`, else that of `settings`; None: use the defaults."""
+    """Return the level of the variable, else `log_level`, else that of `settings`; None: use the defaults.
+
+    The level of `settings` is ignored if it is the default of the class.
+
+    Raises:
+      ValueError: `log_level` or the level of `settings` does not exist.
+    """
     stated = variable_level(TRAINING_VARIABLE, env)
     if stated is not None:
         return stated

@@ -88,7 +88,10 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def statistics_over_ranks(values: Mapping[int, float]) -> dict[str, float]:
-    """Return statistics of one number per rank; `min_index` and `max_index` are the ranks of the extremes."""
+    """Return statistics of one number per rank; `min_index` and `max_index` are the ranks of the extremes.
+
+    The lowest rank counts on a tie. Without numbers there is only `count`.
+    """
     numbers = Distribution(len(values) or 1)
     for value in values.values():
         numbers.add(value)

@@ -49,7 +49,10 @@ class NoTimer(ContextDecorator):
 
 
 class DeviceTimer(ContextDecorator):
-    """Times the work that a block queues on the GPU's stream, by two events; the host does not wait."""
+    """Times the work that a block queues on the GPU's stream, by two events; the host does not wait.
+
+    A block that raises is not timed.
+    """
 
     def __init__(self, events: DeviceEvents, numbers: Distribution) -> None:
         self._events = events
@@ -88,13 +91,17 @@ class DeviceEvents:
     def pair(self, start: Any, end: Any, take: Callable[[float], object]) -> None:
         """Register two events, whose difference in seconds is passed to `take` once the GPU has passed them.
 
-        Also read up to two registered pairs that are ready.
+        Also read up to two registered pairs that are ready; beyond `max_pending`, wait for the oldest.
         """
         self._pending.append((start, end, take))
         self.drain(wait=len(self._pending) > self._max_pending, most=2)
 
     def drain(self, *, wait: bool = False, most: int | None = None) -> None:
-        """Read at most `most` pairs of events that the GPU has passed; with `wait`, wait for the GPU."""
+        """Read at most `most` pairs of events that the GPU has passed, the oldest first.
+
+        `wait`: wait for the GPU, but if `most` is given, only for the first pair. If the GPU has failed, all
+        pending pairs are dropped.
+        """
         while self._pending and (most is None or most > 0):
             start, end, take = self._pending[0]
             try:

@@ -75,7 +75,7 @@ class WarningCounts:
         self._found: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, text: str) -> bool:
-        """Add a warning; return True if it is the first of its class."""
+        """Add a warning; return True if it is the first of its class, whose text becomes the example."""
         from ..base.masks import mask_text  # noqa: PLC0415 - compiles 30 patterns: the import stays light
 
         now = self._wall()

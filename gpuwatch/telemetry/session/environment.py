@@ -16,7 +16,7 @@ MAX_ARGUMENTS = 200
 
 
 def packages() -> dict[str, str]:
-    """Return installed packages (lower case) -> version, and `python` -> its version."""
+    """Return installed packages (lower case, at most `MAX_PACKAGES`) and `python` -> version."""
     from importlib import metadata  # noqa: PLC0415 - 10 ms, at the start of a session only
 
     found = {"python": platform.python_version()}
@@ -50,12 +50,15 @@ def system_facts() -> dict[str, Any]:
 
 
 def command() -> list[str]:
-    """Return the program's arguments with secrets masked."""
+    """Return the program and its arguments, at most `MAX_ARGUMENTS`, with secrets masked."""
     return mask_arguments([*sys.argv][:MAX_ARGUMENTS])
 
 
 def _line_of(path: str, key: str) -> str | None:
-    """Return the value of `key` in a file of `key: value` or `key=value` lines; None if it is missing."""
+    """Return the value of `key` in a file of `key: value` or `key=value` lines.
+
+    None if the key or the file is missing, or the value is empty.
+    """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - /proc
             for line in file:

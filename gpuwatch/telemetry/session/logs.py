@@ -27,8 +27,8 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 class SessionLogs:
     """The main, multi-GPU and performance logs of a session.
 
-    A full disk or a missing folder never ends the training: the failure is logged once, and `failed` counts
-    the missing lines.
+    Nothing is written before `claim` has succeeded. A full disk or a missing folder never ends the training:
+    the failure is logged once, and `failed` counts the failed writes.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ MAX_DIGITS = 19
 
 
 def read_parts(folder: SessionFolder) -> dict[str, dict[str, Any]]:
-    """Return file name -> part, for all readable ones."""
+    """Return file name -> part; at most `MAX_PARTS`, without files that cannot be read or are no parts."""
     found = {}
     for path in sorted(folder.parts.glob("*.json"))[:MAX_PARTS]:
         part = _read(path)

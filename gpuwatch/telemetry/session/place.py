@@ -60,7 +60,9 @@ class SessionPlace:
         return self.is_of_gpuwatch_run or self._logs is not None
 
     def make(self) -> SessionFolder | None:
-        """Return the session folder; rank 0 creates one if none was given. None on other ranks.
+        """Return the session folder; rank 0 creates one if none was given.
+
+        Other ranks get the folder of `gpuwatch run` or one that `find` has found, else None.
 
         Raises:
             OSError: the folder cannot be made.

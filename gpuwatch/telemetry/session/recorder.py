@@ -150,7 +150,10 @@ class SessionRecorder:
             self._report(error)
 
     def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
-        """Write the final state and close the logs. `error`: why the session failed; secrets are masked."""
+        """Write the final state and close the logs. `error`: why the session failed; secrets are masked.
+
+        Rank 0 waits up to `WAIT_FOR_PARTS_S` for the parts of the other ranks if the session is completed.
+        """
         from ..base.masks import mask_text  # noqa: PLC0415 - compiles 30 patterns: the import stays light
 
         error = None if error is None else mask_text(error)

@@ -92,7 +92,7 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
 
     Scalars and objects come from the summary itself, else from the lowest rank, but the error is the first
     that is not about a peer; entries of lists are joined by their identifying keys; communication is summed
-    by operation and warnings by class. Values of a wrong type are left out: parts come from other machines.
+    by operation and warnings by class. Objects, lists and entries of a wrong type are left out.
     """
     ordered = sorted((part for part in parts if isinstance(part, Mapping)), key=_rank_of)
     merged = {**empty_summary(), **summary}
@@ -167,7 +167,10 @@ def _sortable(value: Any) -> tuple[str, float]:
 
 
 def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one entry per operation: sums, and the means over all; unknown bytes and times are left out."""
+    """Return one entry per operation: sums, and the means over all; unknown bytes and times are left out.
+
+    `share_of_step_time` is the largest of the entries.
+    """
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("operation"))

@@ -30,12 +30,12 @@ class CommunicationStats:
     operations: list[dict[str, Any]]
     """A list with one entry per operation.
 
-    The keys are `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s` and
-    `bandwidth_avg_bps`; None if unknown.
+    The keys are `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s`,
+    `bandwidth_avg_bps`, `share_of_step_time` (always None here) and `ranks`; None if unknown.
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the statistics in JSON types, with the sums of all operations."""
+        """Return the statistics in JSON types, with the sums of all operations; unknown values count as 0."""
         sums = {
             key: sum(each[key] for each in self.operations if each[key] is not None)
             for key in ("count", "bytes_total", "time_total_s")
@@ -81,7 +81,10 @@ class CommunicationProfiler:
 
     @contextlib.contextmanager
     def measure(self, operation: str, size_bytes: float | None = None) -> Iterator[None]:
-        """Measure a block that communicates; `size_bytes`: the bytes transferred; None: unknown."""
+        """Measure a block that communicates; a block that raises is not counted.
+
+        `size_bytes`: the bytes transferred; None: unknown.
+        """
         if not self.enabled:
             yield
             return
@@ -99,7 +102,10 @@ class CommunicationProfiler:
     def watch(self, ddp_model: Any) -> None:
         """Measure the gradient synchronization of a DistributedDataParallel module; its result is unchanged.
 
-        It replaces the module's only communication hook.
+        It sets the module's only communication hook.
+
+        Raises:
+          RuntimeError: the module has a hook.
         """
         if self.enabled:
             state = (self, ddp_model.process_group)

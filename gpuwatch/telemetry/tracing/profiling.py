@@ -118,6 +118,9 @@ class TrainingProfiler:
     """A block that torch.profiler records; call `step` after each training step.
 
     At the end of every cycle the trace is written to `save_dir/rank_N`, and the breakdown is logged.
+
+    Raises:
+      RuntimeError: on entering the block, torch is not imported.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class TrainingProfiler:
             self._profile.step()
 
     def table(self) -> str:
-        """Return `key_averages().table` of the newest cycle, sorted by device time, else by CPU time."""
+        """Return `key_averages().table` of the newest cycle, sorted by device, else CPU time; "" before."""
         return self._table
 
     def __enter__(self) -> TrainingProfiler:

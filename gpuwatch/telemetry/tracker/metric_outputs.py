@@ -18,7 +18,7 @@ _LOG = logging.getLogger("gpuwatch.telemetry")
 class MetricOutputs:
     """Passes the numbers of logged steps to TensorBoard, W&B and writers that a script adds.
 
-    A writer that raises is closed and no longer used: the training continues.
+    A writer that raises is logged and no longer used, and not closed: the training continues.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class MetricOutputs:
         self._each(lambda writer: writer.parameters(step, model))
 
     def close(self) -> None:
-        """Close all."""
+        """Close and remove all writers."""
         self._each(lambda writer: writer.close())
         self._writers.clear()
 

@@ -68,7 +68,7 @@ class ModelChecks(RankTracker):
         return report
 
     def print_gradient_norms(self, model: Any) -> GradientReport:
-        """Print the gradient norm of every parameter, the largest first; return the report."""
+        """Print the gradient norm of every parameter, the largest first; return `check_gradients`."""
         report = self.check_gradients(model, per_layer=True)
         width = max(map(len, report.per_layer), default=0)
         rows = sorted(report.per_layer.items(), key=_largest_first)
@@ -137,7 +137,7 @@ class ModelChecks(RankTracker):
         return text
 
     def print_memory_of_all_ranks(self) -> None:
-        """Print every rank's allocated, reserved and peak memory, in GB. A collective."""
+        """Print every rank's allocated, reserved and peak memory, in GB, on rank 0. A collective."""
         summaries = self.get_summaries_from_all_ranks()
         if self.facts.rank == 0:
             self._say(_memory_table(summaries))

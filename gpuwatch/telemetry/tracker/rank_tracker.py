@@ -52,7 +52,7 @@ class RankTracker:
 
     @property
     def is_collecting(self) -> bool:
-        """True if this rank measures: all do, unless `world_process_zero_only` is set."""
+        """True if this rank measures: all do, or only rank 0 if `world_process_zero_only` is True."""
         return self.facts.rank == 0 or not self.settings.world_process_zero_only
 
     def timer(self, name: str) -> Timer | NoTimer:

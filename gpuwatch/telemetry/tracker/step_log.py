@@ -43,7 +43,7 @@ class StepLog:
         self._warned: dict[str, float] = {}
 
     def opened(self, group: ProcessGroupFacts | None) -> None:
-        """Write the process group."""
+        """Write the process group and the mark `training_start`; nothing if `group` is None."""
         if group is None:
             return
         if self._recorder.logs is not None:
@@ -62,6 +62,8 @@ class StepLog:
         self, totals: StepTotals, flops: Flops, total_steps: int | None, elapsed_s: float
     ) -> dict[str, float | None]:
         """Write the newest step; return the numbers of its line; empty if there was no step.
+
+        The window `since_line` of `totals` starts again, and its losses are updated.
 
         `elapsed_s`: seconds since the start, including pauses between steps.
         """
@@ -103,7 +105,10 @@ class StepLog:
         return line
 
     def performance(self, totals: StepTotals) -> None:
-        """Write mean step time and throughput since the last such line; warn of slow steps and idle GPUs."""
+        """Write mean step time and throughput since the last such line; warn of slow steps and idle GPUs.
+
+        Nothing without steps; else the window `since_performance` of `totals` starts again.
+        """
         window = totals.since_performance
         if not window.steps or totals.last is None:
             return
@@ -150,7 +155,10 @@ class StepLog:
         return sum(known) / steps if known and steps else None
 
     def flush_communication(self) -> None:
-        """Write one line per operation, with the sums since the last one."""
+        """Write one line per operation, with the sums since the last one.
+
+        The sums are only dropped if `detailed_communication_logs` is off.
+        """
         with self._lock:
             found, self._communication = self._communication, {}
         if not self._settings.detailed_communication_logs:
@@ -172,7 +180,7 @@ class StepLog:
             self._recorder.logs.gpu(reading, self._facts.host)
 
     def model(self, model: Any) -> None:
-        """Write the summary of the model: architecture and parameters."""
+        """Write architecture and parameters of the model to the logger, without one to the main log."""
         from ..training.model_facts import model_summary  # noqa: PLC0415 - the import stays light
 
         if self._logger is not None:

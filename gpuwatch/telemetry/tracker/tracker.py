@@ -83,7 +83,7 @@ class TelemetryTracker(ModelChecks):
 
     @contained
     def start(self, model: Any = None, **facts: Any) -> None:
-        """Open the session, after `init_process_group`; else the first `step` does it.
+        """Open the session, after `init_process_group`; else the first `step` does. Later calls do nothing.
 
         Args:
             model: The torch module that is trained.
@@ -172,7 +172,7 @@ class TelemetryTracker(ModelChecks):
             self._write()
 
     def log_step(self, **values: Any) -> dict[str, float | None]:
-        """Log the newest step now, independent of the interval; return the numbers of its line.
+        """Log the newest step now, at any interval; return the numbers of its line, empty without a step.
 
         Args:
             **values: Later values of the step: `loss`, `learning_rate`, `grad_norm`, `epoch`.
@@ -243,7 +243,7 @@ class TelemetryTracker(ModelChecks):
 
     @contained
     def evaluation(self, results: Mapping[str, Any], step: int | None = None) -> None:
-        """Log the results of an evaluation."""
+        """Log the results of an evaluation that are numbers; `step`: the newest one by default."""
         numbers = {str(name): as_number(value) for name, value in results.items()}
         known = {name: value for name, value in numbers.items() if value is not None}
         if step is None and self.totals.last is not None:

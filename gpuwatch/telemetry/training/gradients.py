@@ -40,7 +40,7 @@ def parameters_without_gradient(model: Any) -> list[str]:
 
 
 def gradient_report(model: Any, *, per_layer: bool = False, is_sharded: bool = False) -> GradientReport:
-    """Return the norms of the gradients; waits once for the GPU.
+    """Return the norms of the gradients, not compared with earlier ones; waits once for the GPU.
 
     Args:
         model: After `backward`, before `zero_grad`; unscale gradients of a GradScaler first.
@@ -87,7 +87,7 @@ class GradientHistory:
         self._norms: deque[float] = deque(maxlen=WINDOW_NORMS)
 
     def judge(self, norm: float) -> tuple[bool, bool]:
-        """Add a norm; return (True if it explodes, True if it vanishes)."""
+        """Add a norm, if it is finite and does not explode; return (does it explode, does it vanish)."""
         if not math.isfinite(norm):
             return False, False  # reported as NaN or Inf
         usual = percentile(sorted(self._norms), 0.5) if len(self._norms) >= MIN_NORMS else None

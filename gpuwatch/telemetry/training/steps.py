@@ -110,7 +110,7 @@ class StepTotals:
             window.add(values)
 
     def take_loss(self, loss: float | None) -> None:
-        """Add a loss that was read; NaN and Inf are never the final or best loss."""
+        """Add a loss that was read; None is ignored. NaN and Inf clear the final loss, not the best one."""
         if loss is None:
             return
         if not math.isfinite(loss):

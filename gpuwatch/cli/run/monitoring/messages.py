@@ -29,7 +29,10 @@ class MonitorInput:
         return first
 
     def new(self, wait_s: float | None) -> list[dict[str, Any]]:
-        """Return the objects received within `wait_s` seconds; at the input's end an "interrupted" `end`."""
+        """Return the objects received within `wait_s` seconds; at the input's end an "interrupted" `end`.
+
+        `wait_s`: None waits for the next input. Empty if no whole line has come.
+        """
         if self._more:
             found, self._more = self._more, []
             return found

@@ -19,8 +19,7 @@ def final_parts(folder: Path, hostname: str, wait_s: float = WAIT_FOR_NODES_S) -
 
     It waits up to `wait_s` seconds for them. The summary does not name a part that is left out, so `gpuwatch
     runs` adds its later state, and counts nothing twice. The ranks of this node have ended, so their parts
-    are
-    taken even where a killed rank did not finish its own.
+    are taken even where a killed rank did not finish its own.
     """
     until = time.monotonic() + wait_s
     while True:
