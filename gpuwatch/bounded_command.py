@@ -25,7 +25,7 @@ class OutputTooLongError(Exception):
 
 
 class CommandEnd(Struct, frozen=True):
-    """The exit status of a command, and the end of its stderr."""
+    """The exit status of a command, its stdout, and the end of its stderr."""
 
     status: int
     """Exit status; negative: the signal that ended it."""

@@ -14,12 +14,12 @@ SIZE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def digits(value: float) -> str:
-    """Return up to three significant digits, without trailing zeros: `0.6`, `24.1`, `392`, `4870`."""
+    """Return three significant digits without trailing zeros, from 100 on a whole number: `24.1`, `4873`."""
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def three_digits(value: float) -> str:
-    """Return a number with as many decimals as make three digits: `1.23`, `12.3`, `123`."""
+    """Return a number with as many decimals as make three digits, at most two: `1.23`, `12.3`, `123`."""
     for limit, places in ((9.995, 2), (99.95, 1)):
         if value < limit:
             return f"{value:.{places}f}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def config_folder() -> Path:
-    """Return `$XDG_CONFIG_HOME/gpuwatch` (default ~/.config): rules and silences. It need not exist."""
+    """Return `$XDG_CONFIG_HOME/gpuwatch` (default ~/.config): settings, rules, silences. May be missing."""
     return _folder("XDG_CONFIG_HOME", ".config")
 
 
@@ -17,12 +17,12 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Return `$XDG_STATE_HOME/gpuwatch` (default ~/.local/state): faults, bookmarks. It need not exist."""
+    """Return `$XDG_STATE_HOME/gpuwatch` (default ~/.local/state): history, faults. It need not exist."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
 def make_own(folder: Path) -> None:
-    """Create a folder and its missing parents with mode 0700, whatever the umask.
+    """Create a folder and its missing parents with mode 0700; those that exist keep their modes.
 
     Raises:
         OSError: it cannot be made.

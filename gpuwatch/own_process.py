@@ -39,7 +39,7 @@ def worker_context(how: str) -> Any:  # noqa: ANN401 - the stubs do not know tha
     """Return the context of `multiprocessing` that starts processes by the method `how` (`fork`, `spawn`).
 
     A spawned process begins with `python -c`, too, which searches the working folder for modules;
-    PYTHONSAFEPATH prevents that from Python 3.11 on.
+    PYTHONSAFEPATH, set here in our environment, prevents that from Python 3.11 on.
     """
     import multiprocessing  # noqa: PLC0415 - needed for workers only
 

@@ -156,6 +156,8 @@ def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
 def set_aside(path: Path) -> Path:
     """Rename a damaged file to `NAME.damaged`, so that a new one can be created; return the new path.
 
+    An earlier file of that name is replaced.
+
     Raises:
         OSError: it cannot be renamed.
     """

@@ -63,7 +63,7 @@ summary { cursor: pointer; margin: 20px 0 6px; font-weight: 600 }
 
 
 def html(blocks: Sequence[Block]) -> str:
-    """Return the blocks as a whole HTML file, whose first block is its title."""
+    """Return the blocks as a whole HTML file; the first heading is its title."""
     return "\n".join(_page(blocks)) + "\n"
 
 

@@ -16,7 +16,7 @@ MAX_QUOTED_LINES = 6
 
 
 def text_lines(blocks: Iterable[TextBlock]) -> Iterator[Line]:
-    """Yield the blocks as lines of text, indented to stand below a line that is not."""
+    """Yield the blocks as lines of text, indented to stand below one that is not; a `Line` is unchanged."""
     for block in blocks:
         match block:
             case Line():
@@ -47,7 +47,10 @@ def item_line(item: Item) -> Line:
 
 
 def quote_lines(quote: Quote) -> Iterator[Line]:
-    """Yield the place and the class, then the lines around the key line, which is marked."""
+    """Yield the place and the class, then the lines around the key line, which is marked.
+
+    They are at most `MAX_QUOTED_LINES`.
+    """
     yield Line(f"{INDENT}  {plain(quote.place)}  {quote.code}")
     if not quote.lines:
         yield Line(f"{INDENT}  > {plain(quote.text)}")

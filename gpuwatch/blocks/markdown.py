@@ -25,7 +25,7 @@ Trusted: TypeAlias = Literal["nothing", "steps", "all"]
 
 
 def markdown(blocks: Iterable[Block], trusted: Trusted = "steps") -> str:
-    """Return the blocks as Markdown."""
+    """Return the blocks as Markdown. `trusted`: the texts that are not escaped."""
     parts: list[str] = []
     before: Block | None = None
     for block in _without_plots(blocks):
@@ -122,7 +122,7 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return a name or a command as Markdown code."""
+    """Return a name or a command as Markdown code, without the backticks in it."""
     return f"`{plain(text).replace('`', '')}`"
 
 

@@ -31,12 +31,12 @@ class Plot(Struct, frozen=True):
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """Return the first and last x of all lines."""
+        """Return the first and last x of all lines; if they are equal, a range around them."""
         return _range([x for one in self.series for x, _ in one.points])
 
     @property
     def y_range(self) -> tuple[float, float]:
-        """Return the lowest and highest value of all lines."""
+        """Return the lowest and highest value of all lines; if they are equal, a range around them."""
         return _range([y for one in self.series for _, y in one.points])
 
 

@@ -26,7 +26,10 @@ def svg_of(chart: Plot) -> str:
 
 
 def legend_of(chart: Plot) -> str:
-    """Return an HTML list of the lines' names in their colours; empty for a single line."""
+    """Return an HTML list of the lines' names in their colours, with their last values.
+
+    Empty for a single line, unless others are not drawn.
+    """
     if len(chart.series) < 2 and not chart.omitted:
         return ""
     rows = []

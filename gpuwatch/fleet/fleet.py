@@ -89,17 +89,17 @@ class Fleet:
         self._shares: NodeShares[FindingKey] = NodeShares(MAX_FINDINGS, MAX_CHARACTERS)
         self.findings_version = 0
         self.logs_version = 0
-        """Increases when a node sends a new list of log files, is added or is removed."""
+        """Increases when a node sends a list of log files, is added or removed, or its link changes."""
         self.streams: dict[tuple[str, int], LogStream] = {}
-        """Open requests for log lines, by node and request id; the session adds and removes them."""
+        """Open requests for log lines, by node and request id; added by the session, removed when done."""
         self.asked: dict[tuple[str, int], Asked] = {}
-        """Requests that are not answered yet; the session adds and removes them."""
+        """Requests that are not answered yet; the session adds them, and their answers remove them."""
         self.progress = FleetProgress()
         """The training progress that logs report."""
         self.servers = FleetServers(self.dialects)
         """Inference servers, as their metrics or logs report them."""
         self.checkpoints = FleetCheckpoints()
-        """The checkpoints that ranks reported as written."""
+        """The checkpoints that ranks reported as written or begun."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; every `job` field holds such a name."""
         self._host_names = HostNames(self.nodes)
@@ -126,7 +126,7 @@ class Fleet:
         return self
 
     def apply(self, arrival: Arrival) -> None:
-        """Update the fleet by one message of a node; a message of an unknown node is ignored."""
+        """Update the fleet by a message of a known node. Raises TooManyError: it is beyond `NodeLimits`."""
         node = self.nodes.get(arrival.node)
         if node is None:
             return
@@ -136,7 +136,7 @@ class Fleet:
         self.version += 1
 
     def take_scheduler(self, facts: SchedulerFacts) -> None:
-        """Store a scheduler's report in the fleet and at each node that it names."""
+        """Store a scheduler's report in the fleet and at each node; None at those that it does not name."""
         self.scheduler = facts
         for name, node in self.nodes.items():
             standing = facts.nodes.get(name)
@@ -276,7 +276,7 @@ class Fleet:
                 waiting.discard(key)
 
     def _reconsider(self, nodes: set[str]) -> None:
-        """Set the jobs of these nodes' findings to unknown, so that `_name_files` determines them again."""
+        """Mark the findings of these nodes, so that `_name_files` determines their jobs again."""
         for key in (key for key in self.findings if key[0] in nodes) if nodes else ():
             self._jobless.setdefault(key[0], set()).add(key)
 
@@ -325,7 +325,7 @@ class Fleet:
         return part
 
     def forget(self, name: str) -> None:
-        """Drop all data of a node except its link."""
+        """Drop the data of a node, except its link, its checkpoints and the inference servers in its logs."""
         alone, old = self.only(name), self.nodes[name]
         node = self.nodes[name] = Node(old.spec, old.interval_s, old.link, old.link_at)
         node.version, node.agent_since = old.version + 1, old.agent_since

@@ -105,6 +105,8 @@ class FleetServers:
     def take_logged(self, writer: RankProgress, reported: Progress, at: float) -> None:
         """Store a frame from a server's log; frames without requests or a queue are ignored.
 
+        Every request is counted, but a reading is stored only once in `LOG_EVERY_S`.
+
         `at`: our monotonic clock when the frame arrived.
         """
         waiting = writer.values.get(WAITING)

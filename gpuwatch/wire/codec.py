@@ -163,7 +163,7 @@ def encode_request(request: AnyRequest) -> bytes:
 def unpacked(packed: str, most: int, wbits: int = zlib.MAX_WBITS) -> bytes:
     """Return the bytes of a `packed` field, which is base64 of compressed data.
 
-    `wbits`: the format, as for `zlib.decompressobj`.
+    `wbits`: the format, as for `zlib.decompressobj`. Of data that is cut off, the bytes until then.
 
     Raises:
         OverlongError: It unpacks to more than `most` bytes.

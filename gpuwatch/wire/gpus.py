@@ -67,7 +67,7 @@ class GpuFast(FramePart, frozen=True):
     throttle: Few[Name] | None = None
     """Current throttle reasons.
 
-    Idle, app_clocks, power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, power_brake, display. None:
+    idle, app_clocks, power_cap, hw_slowdown, sync_boost, sw_thermal, hw_thermal, power_brake, display. None:
     unknown; []: none.
     """
     throttle_pct: Table[Real] | None = None

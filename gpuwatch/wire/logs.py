@@ -49,10 +49,7 @@ class LogFile(FramePart, frozen=True):
     backlog_pct: Real | None = None
     """How far the older content has been scanned; None: done, or not begun (see `searched_to`)."""
     searched_from: Count = 0
-    """Bytes before this one are not all searched yet; 0.
-
-    The current search begins at the start of the file.
-    """
+    """Bytes before this one are not all searched yet; 0: the search began at the start of the file."""
     searched_to: Count | None = None
     """All bytes before this one have been searched; None: not yet."""
     seams: Count = 0
@@ -80,9 +77,9 @@ class LogFile(FramePart, frozen=True):
     None if the file is not open.
     """
     last_at: Moment | None = None
-    """For a file found by a search.
+    """For a file found by a search, when its last line was written (node's clock).
 
-    When its last line was written (node's clock), by its own time, else the file's; None as soon as it grows.
+    By the line's own time, else the file's; None as soon as it grows.
     """
     last_lines: Annotated[list[Text], Meta(max_length=MAX_LAST_LINES)] = []
     """The last lines of such a file, as displayed."""

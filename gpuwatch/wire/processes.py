@@ -37,7 +37,7 @@ class Process(FramePart, frozen=True):
     gpus: Few[ProcessGpu] = []
     cpu_pct: Real | None = None
     children_cpu_pct: Real | None = None
-    """Percent of one core that the processes use that a rank has started; None: they use none."""
+    """Percent of one core that the processes started by a rank use; None: they use none."""
     children: Few[Whole] = []
     """Pids of the newest processes that a rank has started."""
     rss_bytes: Whole | None = None

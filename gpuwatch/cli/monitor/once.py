@@ -52,7 +52,8 @@ def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: flo
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
     """Connect, wait for the first complete samples, print the report to stdout; return the exit status.
 
-    `form` is "text", "json" or "csv"; `wait_s` are the maximum seconds to wait, None for `default_wait_s`.
+    `form` is "text", "json" or "csv"; `wait_s` are the maximum seconds to wait, None for `default_wait_s`,
+    and more while a driver is starting or ranks of a job that may hang are queried.
     """
     from gpuwatch.report.once.first_report import COLD_S, HANG_S, wait_for_first_report
     from gpuwatch.report.once.problems.active import healthy, standing

@@ -289,7 +289,7 @@ class Relay:
     def _raw_terminal(self) -> Iterator[bool]:
         """Put our terminal into raw mode, so that the pty interprets the keys.
 
-        Yields False if stdin is no terminal.
+        Yields False, and changes nothing, if stdin is no terminal or the command has no pty.
         """
         self._cooked = None
         if self._child.master is None or not os.isatty(0):

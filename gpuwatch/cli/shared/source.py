@@ -296,11 +296,7 @@ def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:
-    """Return the plan of the file or node range `named`, else of this machine (`local`) or the demo.
-
-    Raises:
-      Refusal: The file or node range has problems; it lists all.
-    """
+    """Return the plan of the file or nodes `named`, else of this machine or the demo; or raise `Refusal`."""
     if named is None:
         from gpuwatch.hosts.builtin import demo_plan, local_plan
 

@@ -91,7 +91,10 @@ class NumberIs:
 
 @dataclass(frozen=True)
 class WordIs:
-    """A comparison of a column with text or a pattern; one match of several values (users) is enough."""
+    """A comparison of a column with text or a pattern.
+
+    One match of several values (users) is enough; `!=` and `!~` require that none matches.
+    """
 
     name: str
     operator: Operator

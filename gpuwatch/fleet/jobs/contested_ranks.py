@@ -53,7 +53,7 @@ class Claimants:
         """Return the nodes on which a rank of a job runs by their own reports: one node in a consistent job.
 
         A node that listed the rank at the same time as another one, and lists other ranks of the job, claims
-        it until the job ends.
+        it until the job ends. `job` None: of the job for which most nodes claim the rank.
         """
         found = [
             nodes | self._contradicted.get((name, rank), set())

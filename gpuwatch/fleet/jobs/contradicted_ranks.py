@@ -66,7 +66,7 @@ class Claim:
             del self.first[next(iter(self.first))]
 
     def claimed_at(self, rank: int) -> int:
-        """Return the number of the list in which the node first claimed a rank."""
+        """Return the number of the list in which the node first claimed a rank, else of its newest list."""
         return self.first.get(rank, self.listed_at)
 
 

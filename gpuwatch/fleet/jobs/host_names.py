@@ -44,7 +44,7 @@ class HostNames:
         node.taken_host = self._taken(node, host)
 
     def _judge(self, host: str) -> None:
-        """Set `own_host` of the nodes that own the reported host name `host`, and clear it on all others.
+        """Set `own_host` of the nodes that own the reported name `host`, clear it on others that report it.
 
         The name belongs to the node planned with it, else to the first node of the plan that reports it;
         nodes on the same machine have it too.

@@ -77,7 +77,7 @@ class Jobs:
             machine: Its boot id, if known.
 
         Returns:
-            True if its ranks changed; the nodes on which jobs were renamed as a result.
+            True if its ranks or the verdict on them changed; the nodes on which jobs were renamed thereby.
         """
         ranked = [process for process in reported if process.rank is not None]
         found = [_member(self, process, node, host) for process in ranked]

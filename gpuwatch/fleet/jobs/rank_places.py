@@ -119,7 +119,8 @@ def _claims(
     """Return ((job, rank) -> its place, the places that other nodes claim for the same ranks).
 
     Of several nodes, the one that had the rank before wins, else the first in the plan. A node that is
-    disconnected or has not sent its hello never wins over a connected one.
+    disconnected or has not sent its hello never wins over a connected one. Left out is a rank whose new place
+    cannot follow its earlier one; included are the ranks that ended, where no process claims them.
     """
     known = {(place.job, place.rank): place for place in reversed(list(before))}
     listed = {(place.job, place.rank, place.node) for place in before}
@@ -336,7 +337,7 @@ def _owners(nodes: Collection[Node]) -> dict[str, list[str]]:
 
 
 def _masters(ranks: Ranks, nodes: Collection[Node], addresses: dict[str, str]) -> None:
-    """Store each job's rendezvous address as an address of the node that runs its rank 0."""
+    """Store each job's rendezvous address, unless it is a loopback or known, as one of its rank 0's node."""
     for node in nodes:
         for process in node.processes:
             if process.master is None:

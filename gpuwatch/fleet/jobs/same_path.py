@@ -123,9 +123,9 @@ def _is_private(file: LogFile) -> bool:
 
 
 def _may_be_one(nodes: Iterable[frozenset[int]], ends: Sequence[float]) -> bool:
-    """Return True if the nodes' ranks can form one job: rank 0 exists, and no rank occurs twice.
+    """Return True if the nodes' ranks can form one job: numbered from 0 without a gap, none twice.
 
-    If a log does not show its ranks (a launcher's), the nodes' logs end together if they are of one job.
+    If a node's logs show no ranks (a launcher's), gaps are allowed, but the nodes' logs must end together.
     """
     each = list(nodes)
     ranks = [rank for own in each for rank in own]

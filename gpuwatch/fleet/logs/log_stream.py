@@ -68,8 +68,8 @@ class LogStream:
         """Return the byte offset from which to continue after a disconnect; None: nothing was received yet.
 
         It is the offset of the last line, which may have grown meanwhile: the line is received again and
-        replaces the old one. For a running progress bar it is the end of the line, because the bar's offset
-        is that of its first state.
+        replaces the old one. For a line of over `RESUMED_BYTES` (a progress bar, whose offset is that of its
+        first state) it is the end of the line. `broken` becomes False.
         """
         self.broken = False
         if not self.lines:

@@ -32,6 +32,8 @@ class NodeShares(Generic[Key]):
     def surplus(self, node: str, key: Key, size: int) -> Iterator[tuple[str, Key]]:
         """Count an entry that the store keeps; yield the node and key of each entry to drop for it.
 
+        Nothing is counted until the result is iterated, to its end.
+
         An entry that is already counted keeps its age.
         """
         mine = self._sizes.setdefault(node, {})

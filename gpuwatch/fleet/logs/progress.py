@@ -99,7 +99,10 @@ class RankProgress:
         return None if known is None else known.value
 
     def curve(self) -> list[LoggedStep]:
-        """Return the old and the live steps, oldest first."""
+        """Return the old and the live steps, oldest first.
+
+        Old steps from the number of the first live one on are left out, unless step numbers restart.
+        """
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
         first = self.steps[0].step  # after a lost link, the history until the reconnect arrives
@@ -109,7 +112,7 @@ class RankProgress:
     def first_step_at(self) -> float | None:
         """Return when a log writer's first step was logged (our monotonic clock).
 
-        None: no step is dated, or more steps were logged than are kept.
+        None: the first step is not dated, more steps were logged than are kept, or step numbers restart.
         """
         if self.per_epoch or len(self.past) >= KEPT_PAST or len(self.steps) >= KEPT_STEPS:
             return None
@@ -150,7 +153,7 @@ class FleetProgress:
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
-        """Return the progress of one node's ranks as a separate `FleetProgress`."""
+        """Return a `FleetProgress` with one node's ranks only, whose `RankProgress` objects it shares."""
         part = FleetProgress()
         part.writers = {key: known for key, known in self.writers.items() if key[0] == node}
         part._count[node] = len(part.writers)
@@ -180,6 +183,8 @@ class FleetProgress:
 
     def take(self, node: str, reported: Progress, sent_at: float, arrived: float) -> RankProgress:
         """Store the values of one frame; return the progress of its writer.
+
+        Values from the progress bar of another loop, such as an evaluation, are ignored.
 
         Args:
             node: Whose agent reported it.

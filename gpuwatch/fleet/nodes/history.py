@@ -62,7 +62,10 @@ class GpuHistory:
         self._rings.add(at, interval_s, _gpu_row(sample))
 
     def add_before(self, at: float, sample: GpuFast) -> None:
-        """Add values that represent two minutes of the time before the samples stored per second."""
+        """Add values that represent two minutes of the time before the samples stored per second.
+
+        Ignored without samples, more than a day back, or if these two minutes have values.
+        """
         if self._rings is not None:
             self._rings.add_before(at, _gpu_row(sample))
 
@@ -97,7 +100,11 @@ class GpuHistory:
         }
 
     def mean(self, name: str, seconds: int, now: float) -> float | None:
-        """Return the mean of one series over the last `seconds`; None if it is mostly unknown there."""
+        """Return the mean of one series over the last `seconds`; None if it is mostly unknown there.
+
+        Raises:
+            ValueError: there are samples, but no such series.
+        """
         if self._rings is None:
             return None
         value = self._rings.mean(GPU_SERIES.index(name), seconds, now)

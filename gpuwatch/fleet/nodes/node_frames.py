@@ -13,7 +13,7 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
     """Return a reboot event if an ssh node's boot id changed; else None.
 
     It is dated when the node last answered: its ranks ended then, and a boot takes minutes. Only ssh nodes:
-    a pod of the same name may run on another machine.
+    a pod of the same name may run on another machine. None also if the host name changed.
     """
     before = node.hello
     if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
@@ -28,7 +28,10 @@ def reboot_event(node: Node, hello: Hello) -> Event | None:
 
 
 def take_hello(node: Node, hello: Hello) -> None:
-    """Store a node's hello, its inventory; GPUs that it does not list any more are marked as lost."""
+    """Store a node's hello, its inventory; GPUs that it does not list any more are marked as lost.
+
+    Those that had not been identified are removed instead.
+    """
     node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
     for info in hello.gpus:
         known = node.gpus.get(info.uuid)
@@ -47,7 +50,7 @@ def take_hello(node: Node, hello: Hello) -> None:
 
 
 def take_sample(node: Node, sample: Sample, at: float) -> None:
-    """Store the readings of a node and its GPUs, each with its own age."""
+    """Store the readings of a node and its known GPUs, each with its own age; those of others are ignored."""
     node.events_held = sample.events_held
     if sample.agent is not None:
         before = None if node.cost is None else node.cost.dropped

@@ -62,7 +62,7 @@ class Rings:
         self._write(second, row)
 
     def add_before(self, at: float, row: Sequence[float]) -> None:
-        """Store a row as the two-minute bucket of `at`, if that is older than the newest one and empty."""
+        """Store a row as the bucket of `at`, if that is empty, within a day and older than the newest one."""
         bucket, newest = int(at // BUCKET_S), self._second // BUCKET_S
         if not self._fine or not newest - BUCKETS < bucket < newest:
             return

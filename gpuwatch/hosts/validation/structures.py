@@ -24,7 +24,7 @@ class ListOf(Shape):
     def read(self, node: yaml.Node, problems: Problems) -> list[Any] | None:
         """Return the list's valid values, possibly none; invalid ones are reported.
 
-        None if the value is no such list.
+        None if the value is no such list, or one invalid bare value.
         """
         if isinstance(node, yaml.SequenceNode) and node.value:
             values = [self.item.read(item, problems) for item in node.value]

@@ -106,7 +106,8 @@ def _characters(tree: Any) -> frozenset[int]:
 def characters_of(code: Any, argument: Any) -> frozenset[int]:
     """Return the codes of the characters that an element can match; ANY_OTHER stands for all from 256 on.
 
-    For an element with parts, those of all parts together; empty for anchors and lookarounds.
+    For an element with parts, those of all parts together; all for a reference to a group; empty for anchors
+    and lookarounds.
     """
     if code is op.LITERAL:
         return frozenset({min(argument, ANY_OTHER)})

@@ -202,7 +202,7 @@ def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
 
 
 def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
-    """Return for each option the longest words of its texts, unless one is too short or too common."""
+    """Return each option's longest words, unless they are too many or one is too short or too common."""
     found = {tuple(sorted({_longest_word(text) for run in each for text in run.texts})) for each in options}
     return {
         words

@@ -97,7 +97,7 @@ def shape_pattern(pattern: str) -> ShapePattern | None:
 def _alternatives(items: list[tuple[Any, Any]], *, folded: bool) -> str:
     """Return a pattern for shapes, with one alternative for each of the pattern's alternatives.
 
-    Each begins and ends with a part that it requires.
+    Each begins and ends with a part that it requires; "" if one of them requires none.
     """
     items = _opened(items)
     branches = items[0][1][1] if len(items) == 1 and items[0][0] is op.BRANCH else [items]

@@ -68,7 +68,10 @@ class TypedPattern:
         return None if spans is None else bool(spans)
 
     def spans(self, text: str, *, most: int = 100) -> list[tuple[int, int]] | None:
-        """Return (start, end) of the first `most` matches; None: unknown, because the pattern is given up."""
+        """Return (start, end) of the first `most` matches; None: unknown, because the pattern is given up.
+
+        Only the first `window` characters are searched; fewer matches if the pattern is given up here.
+        """
         if self.is_given_up:
             return None
         found: list[tuple[int, int]] = []
@@ -92,7 +95,11 @@ class TypedPattern:
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, ignore_case: bool) -> tuple[int, re.Pattern[str]]:
-    """Return the number of characters of a line that are searched, and the compiled pattern."""
+    """Return the number of characters of a line that are searched, and the compiled pattern.
+
+    Raises:
+        PatternError: It is too long, no regular expression, or its search may take too long.
+    """
     if len(text) > MAX_PATTERN_CHARS:
         raise PatternError(f"a pattern of {len(text)} characters; at most {MAX_PATTERN_CHARS}")
     needed = _ENDS.sub("", text)

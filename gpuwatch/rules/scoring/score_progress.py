@@ -140,7 +140,10 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
 
 
 def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore:
-    """Return the field scores: each field in `expect` counts as expected, each field read as found."""
+    """Return the field scores: each field in `expect` counts as expected, each field read as found.
+
+    Fields that a line lists in `ignore` are left out, except that those in `absent` count if they are found.
+    """
     score = ProgressScore()
     for line in lines:
         given = read_line(ruleset, line.line)

@@ -74,7 +74,7 @@ class TelemetrySettings:
         The value in a section takes precedence if it is not the default.
 
         Raises:
-          ValueError: a value is not possible; the message names the setting.
+            ValueError: a value is not possible; the message names the setting.
         """
         names = set(record_names(cls))
         found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}

@@ -82,7 +82,10 @@ def _visible(library: NvmlLibrary, env: Mapping[str, str]) -> list[str]:
 
 
 def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -> Any:
-    """Return the GPU at an index of CUDA_VISIBLE_DEVICES, the first one if there are fewer; None: none."""
+    """Return the handle of the GPU at an index of CUDA_VISIBLE_DEVICES, of the first if there are fewer.
+
+    None: there is none, or the driver refuses it.
+    """
     visible = _visible(library, env)
     if not visible:
         return None

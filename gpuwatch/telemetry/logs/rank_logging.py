@@ -51,7 +51,8 @@ def setup_rank_logging(
     """Set up and return the logger `rank_N`, with a file of its own and, on rank 0, the console.
 
     The file receives DEBUG and above, the console INFO and above; `TRAINING_LOG_LEVEL` or `log_level` sets
-    both, `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the first.
+    both, `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the handlers
+    of the first.
 
     Args:
         log_dir: The folder of `rank_N.log`; by default that of `gpuwatch run`, else `logs`.
@@ -106,7 +107,7 @@ def _training_level(
     The level of `settings` is ignored if it is the default of the class.
 
     Raises:
-      ValueError: `log_level` or the level of `settings` does not exist.
+        ValueError: `log_level` or the level of `settings` does not exist.
     """
     stated = variable_level(TRAINING_VARIABLE, env)
     if stated is not None:

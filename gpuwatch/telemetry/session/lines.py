@@ -138,7 +138,7 @@ def communication_line(
 
 
 def _megabytes(size_bytes: float) -> str:
-    """Return a size in MB as text, with two decimals; below 0.01 MB with as many as needed."""
+    """Return a size in MB as text, with two decimals; below 0.1 MB with six."""
     text = f"{size_bytes / MB:.2f}"
     return text if size_bytes >= FEW_BYTES or not size_bytes else f"{size_bytes / MB:.6f}"
 

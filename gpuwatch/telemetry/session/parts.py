@@ -39,7 +39,7 @@ def wait_for_parts(folder: SessionFolder, count: int, most_s: float = WAIT_FOR_P
 
 
 def _bounded(digits: str) -> int | None:
-    """Return the number in a text of digits; None above 64 bits, which no writer of parts produces."""
+    """Return the number in a text of digits; None from 19 digits on, which no writer of parts produces."""
     return int(digits) if len(digits) < MAX_DIGITS else None
 
 

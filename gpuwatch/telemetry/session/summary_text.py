@@ -29,7 +29,10 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any, form: str = "{}", scale: float = 1.0) -> str:
-    """Return a number in the format `form`, times `scale`; a text as it is; a dash for everything else."""
+    """Return a number in the format `form`, times `scale`; a text as it is; a dash for everything else.
+
+    A number that is NaN or not below `LARGEST_NUMBER` is a dash, too.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER:
         return form.format(value * scale if scale != 1.0 else value)
     return str(value) if isinstance(value, str) and value else "-"

@@ -13,7 +13,7 @@ PARTS = ("timers", "cuda_timers")
 
 
 def default_names(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the default tree for `cross_rank_statistics`: temperature, mean and maximum of every timer."""
+    """Return the default tree for `cross_rank_statistics`: temperature; mean and maximum of timers."""
     names: dict[str, Any] = {"gpu_temperature": TEMPERATURE_NAMES}
     for part in PARTS:
         timers = {name: TIMER_NAMES for summary in summaries for name in summary.get(part) or ()}

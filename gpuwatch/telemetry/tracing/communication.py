@@ -105,7 +105,7 @@ class CommunicationProfiler:
         It sets the module's only communication hook.
 
         Raises:
-          RuntimeError: the module has a hook.
+            RuntimeError: the module has a hook.
         """
         if self.enabled:
             state = (self, ddp_model.process_group)

@@ -48,7 +48,7 @@ class ProfilerSettings:
 
     @classmethod
     def from_mapping(cls, configuration: Mapping[str, Any]) -> ProfilerSettings:
-        """Return settings with the known names in a configuration and its sections."""
+        """Return settings with the known names in a configuration and its sections, which take precedence."""
         names = {field.name for field in fields(cls)}
         found: dict[str, Any] = {}
         waiting = [configuration]
@@ -80,7 +80,7 @@ class TimeBreakdown:
         return self.communication_ms / self.computation_ms if self.computation_ms else None
 
     def per_step(self, steps: int) -> TimeBreakdown:
-        """Return the times of one of several profiled steps."""
+        """Return the mean times of one step, from those of all `steps` profiled ones together."""
         parts = (self.computation_ms, self.communication_ms, self.other_ms)
         return TimeBreakdown(*(part / max(1, steps) for part in parts))
 
@@ -92,7 +92,10 @@ class TimeBreakdown:
 
 
 def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
-    """Return the times (ms) of a profile's averages, classified by the names of its operations."""
+    """Return the times (ms) of a profile's averages, classified by the names of its operations.
+
+    They are device times; if there are none, CPU times.
+    """
     listed = [event for event in events if not ANNOTATION.search(event.key)]
     times = [_device_us(event) for event in listed]
     if not any(times):
@@ -120,7 +123,7 @@ class TrainingProfiler:
     At the end of every cycle the trace is written to `save_dir/rank_N`, and the breakdown is logged.
 
     Raises:
-      RuntimeError: on entering the block, torch is not imported.
+        RuntimeError: on entering the block, torch is not imported.
     """
 
     def __init__(

@@ -68,7 +68,10 @@ class ModelChecks(RankTracker):
         return report
 
     def print_gradient_norms(self, model: Any) -> GradientReport:
-        """Print the gradient norm of every parameter, the largest first; return `check_gradients`."""
+        """Print the gradient norm of every parameter, the largest first; return the report.
+
+        It warns of the same problems as `check_gradients`.
+        """
         report = self.check_gradients(model, per_layer=True)
         width = max(map(len, report.per_layer), default=0)
         rows = sorted(report.per_layer.items(), key=_largest_first)

@@ -51,7 +51,7 @@ class RunFacts:
     forced_single_gpu: bool | None = None
 
     def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
-        """Return the stated values as keys of the session's summary."""
+        """Return the stated values, and those of the process group, as keys of the session's summary."""
         group = process_group()
         model = self._model_facts()
         if self.model_name:

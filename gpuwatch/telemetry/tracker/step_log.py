@@ -157,7 +157,7 @@ class StepLog:
     def flush_communication(self) -> None:
         """Write one line per operation, with the sums since the last one.
 
-        The sums are only dropped if `detailed_communication_logs` is off.
+        If `detailed_communication_logs` is off, the sums are dropped and nothing is written.
         """
         with self._lock:
             found, self._communication = self._communication, {}

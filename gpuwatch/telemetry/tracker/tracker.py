@@ -286,7 +286,8 @@ class TelemetryTracker(ModelChecks):
         Args:
             status: `completed`, `failed` or `interrupted`.
             error: Why the session failed.
-            is_alone: Other ranks may be gone: no collective for `collect_telemetry_for_all_ranks`.
+            is_alone: Other ranks may be gone. Else a completed session with `output_dir` and
+                `collect_telemetry_for_all_ranks` is a collective.
         """
         if self._is_finished:
             return
