@@ -49,6 +49,8 @@ class Packs(Struct, frozen=True):
 def load_packs(extra: Sequence[Path] = ()) -> Packs:
     """Load the built-in packs and the given ones, whose rules replace built-in ones with the same id.
 
+    The dialects of the given packs come first.
+
     Raises:
         RulesError: With every problem of every pack.
     """

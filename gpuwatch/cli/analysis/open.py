@@ -44,7 +44,9 @@ def open_past(paths: tuple[Path, ...], at: str | None, **look: Any) -> int:  # n
 
 
 def open_folders(paths: tuple[Path, ...], look: dict[str, Any]) -> int:
-    """Show the logs of an ended job on the screens; return the exit status.
+    """Show the screens over the logs of an ended job; return the exit status.
+
+    Without a terminal the report of the logs is printed instead.
 
     Raises:
         Refusal: There is no readable log.

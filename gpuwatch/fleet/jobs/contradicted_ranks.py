@@ -154,7 +154,7 @@ class ContradictedRanks:
     def _agreed_size(self, node: str, job: str) -> int | None:
         """Return the world size that most nodes of a job report, among nodes whose lists overlap in time.
 
-        None: fewer than AGREEING_NODES agree.
+        On a tie, the one that was agreed on before. None: fewer than AGREEING_NODES agree.
         """
         claims, stated = self._claims[job], self._stated[job]
         if len(claims) < AGREEING_NODES:

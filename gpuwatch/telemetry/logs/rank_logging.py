@@ -58,7 +58,7 @@ def setup_rank_logging(
         log_dir: The folder of `rank_N.log`; by default that of `gpuwatch run`, else `logs`.
         log_level: Used if the variable is not set.
         dep_log_level: For transformers, tokenizers, torch and other dependencies; `warning` by default.
-        settings: Give both levels, if they are not given separately.
+        settings: Give each level that is not given separately; their default `log_level` is ignored.
         max_bytes: Size of a file, after which it becomes `rank_N.log.1`.
         backups: Number of older files that are kept.
         env: The environment; that of the process by default.

@@ -73,7 +73,7 @@ class SessionRecorder:
         return folder.id if folder else None
 
     def start(self, known: Mapping[str, Any]) -> None:
-        """Open the session. `known`: keys of the summary that are known."""
+        """Collect the facts of the session; on rank 0, open its logs. `known`: keys of the summary."""
         from ..base.masks import mask_secrets  # noqa: PLC0415 - compiles 30 patterns: the import stays light
         from .environment import command, packages, system_facts  # noqa: PLC0415 - the import stays light
 

@@ -243,7 +243,7 @@ class TelemetryTracker(ModelChecks):
 
     @contained
     def evaluation(self, results: Mapping[str, Any], step: int | None = None) -> None:
-        """Log the results of an evaluation that are numbers; `step`: the newest one by default."""
+        """Log the numbers of an evaluation at `step` (default: the newest); the summary keeps 1,000."""
         numbers = {str(name): as_number(value) for name, value in results.items()}
         known = {name: value for name, value in numbers.items() if value is not None}
         if step is None and self.totals.last is not None:
