@@ -19,6 +19,8 @@ BY_REQUEST = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
 def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, Any]:
     """Return `status`, `exit_code` and `exit_signal` for the summary.
 
+    A command that a signal of `BY_REQUEST` ended is interrupted, too.
+
     Args:
         wait_status: The status from `os.waitpid`; None: unknown, reported as failed.
         interrupted_by: The signal sent to us, if any; the status is then "interrupted" unless the command

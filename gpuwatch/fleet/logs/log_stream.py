@@ -117,7 +117,7 @@ class LogStream:
         self._characters += len(line.text)
 
     def _let_go(self) -> None:
-        """Drop the oldest lines until the stream has at most `KEPT_CHARACTERS` characters."""
+        """Drop the oldest lines until at most `KEPT_CHARACTERS` characters or one line are left."""
         while self._characters > KEPT_CHARACTERS and len(self.lines) > 1:
             self._characters -= len(self.lines.popleft().text)
             if self.files:
