@@ -42,7 +42,7 @@ class RunningAgent:
     """The process, what it has said so far, and ways to wait for more."""
 
     def __init__(self, env: Mapping[str, str], *, python: str = sys.executable, interval_s: float = 0.2,
-                 ping_deadline_s: float = 120.0, read: bool = True, **settings: object) -> None:  # fmt: skip
+                 ping_deadline_s: float = 600.0, read: bool = True, **settings: object) -> None:  # fmt: skip
         config: dict[str, object] = {
             "nonce": NONCE,
             "interval_s": interval_s,

@@ -16,13 +16,18 @@ from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, VANISHED, of_kinds
-from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
+from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.diagnose.sources.listed_processes import (
+    NOTICED_S,
+    came_later,
+    ended_after,
+    ended_first,
+    still_runs,
+)
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 from gpuwatch.fleet.jobs.places import RankPlace
 
-NOTICED_S = 15.0
-"""Seconds within which an ended process is removed from its node's list (updated every few seconds)."""
 NODE_FAILURES = of_kinds("node_failure")
 """Classes that report a whole node as down or unreachable."""
 
@@ -105,7 +110,7 @@ def contradiction(
     )
     if own and place is not None and place.node and not where.on(alert.node, place.job):
         place = None  # of no known job and about its own node: the rank of that number is of another job
-    if place is not None and alert.rank_from is not None and _lives(alert, place, reports):
+    if place is not None and alert.rank_from is not None and still_runs(alert, place, reports):
         text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
         return Doubt(text, refuted=True)
     senders = {proof.node for proof in alert.proof if proof.node is not None}
@@ -116,7 +121,7 @@ def contradiction(
         doubt = _about_failed_node(alert, alert.node, senders, where, reports)
         if doubt.text:
             return doubt
-    if place is not None and _came_later(alert, place):
+    if place is not None and came_later(alert, place):
         place = None  # the line's subject ran elsewhere
     if place is not None and place.node and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports, confirmed)
@@ -214,7 +219,7 @@ def _about_rank(
     if seen & {own.shared.get(path) for path in place.logs}:
         return UNDISPUTED
     job_mates = _shares(place.job, place.node, senders, where, reports)
-    if _ended(alert, place):
+    if ended_after(alert, place):
         if place.pid is None or seen & set(own.shared.values()):
             return UNDISPUTED
         if job_mates:
@@ -250,8 +255,10 @@ def _about_node(
 def _about_listed(
     alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """Return the doubt on a line that lists ranks of another node, from nodes without their job."""
-    places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
+    """Return the doubt on a line that lists another node's ranks (or a peer), from outside their job."""
+    peer = alert.fields.get("peer_rank")
+    ranks = absent_ranks(alert) or ((peer,) if isinstance(peer, int) else ())
+    places = [where.of(rank, alert.job) for rank in ranks]
     listed = [place for place in places if place is not None and place.node not in senders]
     if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
         return UNDISPUTED
@@ -311,26 +318,6 @@ def _named(nodes: set[str]) -> str:
     return min(nodes)
 
 
-def _ended(alert: Alert, place: RankPlace) -> bool:
-    """Return True if the rank's own node shows that its process ended or restarted after the alert."""
-    if place.until is not None:
-        return alert.first <= place.until + NOTICED_S
-    return started_anew(place, alert.first)
-
-
-def ended_first(place: RankPlace, where: RankIndex) -> bool:
-    """Return True if a rank ended before the others of its node, or is not known to have ended."""
-    others = [each.until for each in where.on(place.node, place.job) if each.rank != place.rank]
-    return place.until is None or (
-        bool(others) and all(each is None or each > place.until for each in others)
-    )
-
-
-def _came_later(alert: Alert, place: RankPlace) -> bool:
-    """Return True if a rank was started after the alert's line, which is then about the previous process."""
-    return place.started is not None and place.started > alert.first
-
-
 def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
     """Return True for a line about a rank's end in the rank's own log, if the rank still runs.
 
@@ -338,12 +325,4 @@ def _is_outlived(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepor
     """
     own = alert.rank is not None and alert.rank_from in OWN_LOG
     place = where.of(alert.rank, alert.job) if own and alert.rank is not None else None
-    return place is not None and _lives(alert, place, reports)
-
-
-def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True if the rank's node still listed the process long after a line reported its end."""
-    listed_at = reports.get(place.node, NodeReport()).processes_at
-    if alert not in EXITS or place.until is not None or place.started is None or listed_at is None:
-        return False
-    return place.started < alert.first and listed_at > alert.last + NOTICED_S
+    return place is not None and still_runs(alert, place, reports)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, VANISHED
+from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, VANISHED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
-from gpuwatch.diagnose.sources.contradictions import ended_first
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.diagnose.sources.listed_processes import ended_first
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
 AGREEING_NODES = 2
@@ -68,8 +69,20 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
         and any(proof.node == node for proof in alert.proof)
         for alert in incident.alerts
     )
-    same = {proof.node for alert in incident.alerts if alert.code == cause.code for proof in alert.proof}
+    same = {
+        proof.node
+        for alert in incident.alerts
+        if alert.code == cause.code and _is_about(alert, incident, cause, node)
+        for proof in alert.proof
+    }
     return own or len(same - {None, node}) >= AGREEING_NODES
+
+
+def _is_about(alert: Alert, incident: Incident, cause: Alert, node: str) -> bool:
+    """Return True if an alert of the cause's kind is about the culprit, not the same failure of another."""
+    if cause in PEER_CONNECTION_ERRORS or absent_ranks(cause):
+        return True  # the lines name others than the ranks that wrote them
+    return alert.node == node or (incident.rank is not None and alert.rank == incident.rank)
 
 
 def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.sources.lying_node import STORIES, accused, is_named, lying_cluster
+from tests.diagnose.sources.lying_node import (
+    JOB,
+    LIAR,
+    STORIES,
+    LyingNode,
+    accused,
+    is_named,
+    lying_cluster,
+)
 
 LIES = 3
 SEEDS = (0, 1, 2, 6, 7, 104, 108, 118, 119, 120, 123, 127, *range(200, 230))
@@ -56,3 +64,26 @@ def test_a_lie_that_named_another_rank_once_names_none(name: str, seed: int, lie
     cluster = lying_cluster(name, seed, member=member, lies=lies)
     assert is_named(cluster) or (name, seed) == ("xid", 9026)  # a node of the job leads with its claim
     assert accused(cluster) == []
+
+
+def test_the_same_failure_of_another_node_confirms_no_claim() -> None:
+    """A printed `gpu-001: CUDA out of memory`, a second before the out-of-memory of rank 9 on gpu-002."""
+    cluster = LyingNode(1, member=True)
+    cluster.find("oom.cuda", None, LIAR, file="/logs/rank_17.log", host="gpu-001", job=JOB, at=cluster.t - 1)
+    cluster.step(1)
+    STORIES["out of memory"](cluster)
+    cluster.rest()
+    assert accused(cluster) == []
+
+
+def test_a_peer_that_a_node_outside_of_its_job_names_is_no_culprit() -> None:
+    cluster = LyingNode(1, member=False)
+    cluster.find(
+        "c10d.monitored_barrier", None, LIAR, severity="critical", role="root", file="/home/u/x.log",
+        at=cluster.t - 1, fields={"node": "gpu-001", "peer_rank": 2},
+    )  # fmt: skip
+    cluster.step(1)
+    STORIES["xid"](cluster)
+    cluster.rest()
+    assert is_named(cluster)
+    assert [each.confidence for each in cluster.book.incidents if each.rank == 2] in ([], ["low"])
