@@ -1,8 +1,9 @@
-"""Formats numbers and lists as text: sizes, rates, times, shares, counts, ranges."""
+"""Formats numbers and lists as text: sizes, rates, times, dates, shares, counts, ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 UNKNOWN = "-"
 """The text of an unknown value; never 0."""
@@ -204,3 +205,8 @@ def span_text(seconds: float) -> str:
 def age_text(seconds: float) -> str:
     """Return an age as `seconds_text`, but in whole seconds, so that it does not flicker: `7s`, `12m`."""
     return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
+
+
+def moment(at: float) -> str:
+    """Return unix seconds as local text with the time zone: `2026-03-11 09:13:32 UTC`."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -182,3 +182,8 @@ class Results(Struct):
     def over(self) -> bool:
         """True if nothing more will be received (except for a retest)."""
         return self.phase in ENDED
+
+
+def slots_by_rank(results: Results) -> dict[int, RankSlot]:
+    """Return rank -> its slot (node and GPU)."""
+    return {slot.rank: slot for slot in results.slots}

@@ -22,7 +22,7 @@ from gpuwatch.diagnose.hang.stacks.pausing import pausing_ranks
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.diagnose.model.verdict import LEVELS, Verdict
-from gpuwatch.number_text import ranges
+from gpuwatch.number_text import listed, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
 SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}
@@ -216,5 +216,4 @@ def _placed(stated: Verdict, stacks: Sequence[RankStack]) -> Verdict:
     start = f"rank {stated.culprits[0]} "
     if len(stated.culprits) == 1 and stated.sentence.startswith(start):
         return replace(stated, sentence=f"{known[0]} {stated.sentence[len(start) :]}")
-    more = f" and {len(known) - SHOWN_PLACES} more" if len(known) > SHOWN_PLACES else ""
-    return replace(stated, evidence=(f"{', '.join(known[:SHOWN_PLACES])}{more}", *stated.evidence))
+    return replace(stated, evidence=(listed(known, SHOWN_PLACES), *stated.evidence))

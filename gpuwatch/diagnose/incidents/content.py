@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import TypeAlias
 
 from msgspec import structs
@@ -21,7 +20,7 @@ from gpuwatch.diagnose.incidents.evidence import evidence, undated_incident
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident, IncidentNote, Moment
 from gpuwatch.diagnose.model.text import clock, ranks_text
-from gpuwatch.number_text import plural, ranges
+from gpuwatch.number_text import moment, plural, ranges
 
 Place: TypeAlias = Callable[[Alert, Proof], str]
 
@@ -65,11 +64,6 @@ def first_seen(incident: Incident) -> str:
     if cause.bound == "after" and cause.not_before is not None:
         return f"at or after {moment(cause.not_before)}: the line has no timestamp"
     return f"before {moment(incident.first)}: the line has no timestamp"
-
-
-def moment(at: float) -> str:
-    """Return unix time as local text: `2026-03-11 09:13:32 UTC`."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def followers(incident: Incident) -> str:

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
     vanished_alert,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch, UnbrokenTimes
 from gpuwatch.diagnose.model.failure_classes import VANISHED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
@@ -31,7 +31,7 @@ class MissingWatch(PeriodicWatch):
         super().__init__(EVERY_S)
         self._listed = ListedRanks()
         self._seen: set[RankKey] = set()
-        self._since: dict[RankKey, float] = {}
+        self._missing = UnbrokenTimes[RankKey]()
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         running = self._listed.update(fleet.nodes.values())
@@ -43,12 +43,12 @@ class MissingWatch(PeriodicWatch):
         absent = {
             key: one for key, one in unreaped.items() if key not in self._seen or key[0] not in jobs
         } | absent
-        self._since = {key: self._since.get(key, wall) for key in absent}
+        self._missing.update(absent, wall)
         changed = False
         for key, one in absent.items():
             name = _name(key)
             if name not in self.alerts and self._is_sure(key, one, wall):
-                self.alerts[name] = _alert(name, one, self._since[key], running)
+                self.alerts[name] = _alert(name, one, wall - self._missing.for_s(key, wall), running)
                 changed = True
         left = {_name(key) for key in unreaped}
         for name, alert in self.alerts.items():
@@ -60,7 +60,7 @@ class MissingWatch(PeriodicWatch):
 
     def _is_sure(self, key: RankKey, one: MissingRank, wall: float) -> bool:
         """Return True if the rank ended so long ago that its siblings are not about to end with it."""
-        missing_s = wall - self._since[key]
+        missing_s = self._missing.for_s(key, wall)
         silent_s = missing_s if one.logged_at is None else wall - one.logged_at
         return missing_s >= LOOKS_S and max(missing_s, silent_s) >= SIBLINGS_S
 

@@ -1,9 +1,14 @@
-"""Limits how often an expensive check runs; base class of the watches that check at intervals."""
+"""Limits how often an expensive check runs, and tracks for how long what it finds has lasted."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class CheckInterval:
@@ -23,6 +28,21 @@ class CheckInterval:
     def hurry(self) -> None:
         """Make the next check due immediately."""
         self._at = float("-inf")
+
+
+class UnbrokenTimes(Generic[Key]):
+    """Tracks since when each key has been given at every update."""
+
+    def __init__(self) -> None:
+        self._since: dict[Key, float] = {}
+
+    def update(self, keys: Iterable[Key], now: float) -> None:
+        """Record the keys that are present now; all others are forgotten."""
+        self._since = {key: self._since.get(key, now) for key in keys}
+
+    def for_s(self, key: Key, now: float) -> float:
+        """Return the seconds for which a key has been present; 0.0 if it is not."""
+        return now - self._since.get(key, now)
 
 
 class PeriodicWatch:

@@ -70,7 +70,12 @@ def exception(fields: Fields) -> str:
     if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message is more useful than the module of its class
         words[0] = words[0].rpartition(".")[2] or words[0]
     stated = ": ".join(words)
-    return stated if len(stated) <= MAX_QUOTED_CHARS else stated[: MAX_QUOTED_CHARS - 3].rstrip() + "..."
+    return shortened(stated, MAX_QUOTED_CHARS)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, cut to `most` characters with `...` at its end if it is longer."""
+    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
 _SOURCE = re.compile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from math import inf
 from statistics import median
@@ -58,18 +57,3 @@ def limit_of(writer: RankProgress) -> float:
     reported = [writer.steps[n].at for n in range(-min(RECENT_STEPS, len(writer.steps)), 0)]
     gaps = [later - before for before, later in pairwise(reported)]
     return max(MIN_GAP_S, GAPS * median(gaps)) if gaps else MIN_GAP_S
-
-
-class Stepping:
-    """Tracks since when each job has stepped without a pause."""
-
-    def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-
-    def update(self, paces: Mapping[str, SteppingPace], now: float) -> None:
-        """Record the jobs that step now; all others count as paused."""
-        self._since = {job: self._since.get(job, now) for job in paces}
-
-    def for_s(self, job: str, now: float) -> float:
-        """Return the seconds for which a job has stepped; 0.0 if it is paused or never logged a step."""
-        return now - self._since.get(job, now)

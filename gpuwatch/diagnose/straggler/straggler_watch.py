@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.check_interval import CheckInterval
+from gpuwatch.diagnose.model.check_interval import CheckInterval, UnbrokenTimes
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
@@ -21,7 +21,7 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Group, Loads, Usual
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.own_time import lasting_by_logs, unlike_by_own_times
-from gpuwatch.diagnose.straggler.stepping_jobs import Stepping, SteppingPace, paces
+from gpuwatch.diagnose.straggler.stepping_jobs import SteppingPace, paces
 from gpuwatch.diagnose.straggler.throttled import slowed_jobs, throttled_ranks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
@@ -45,7 +45,8 @@ class StragglerWatch:
         """Seconds over which means are taken: long enough that no single moment within a step decides."""
         self._interval = CheckInterval(EVERY_S)
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
-        self._stepping = Stepping()
+        self._stepping = UnbrokenTimes[str]()
+        """The jobs that step without a pause."""
         self._reading: Loads | None = None
         self._running: set[str | None] = set()
         """The jobs that had processes at the last check."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from gpuwatch.clock import SYSTEM, SessionClock
+from gpuwatch.number_text import listed
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.nodes.node_line import Lost, NodeLine
@@ -185,9 +186,7 @@ class Conductor:
         count(run)
         compare(run)
         if run.left_out:
-            reported = ", ".join(run.left_out[:MAX_LEFT_OUT])
-            more = len(run.left_out) - MAX_LEFT_OUT
-            run.note(f"not measured for lack of time: {reported}" + (f" and {more} more" if more > 0 else ""))
+            run.note(f"not measured for lack of time: {listed(run.left_out, MAX_LEFT_OUT)}")
 
     def _retest_suspects(self, pairs: Pairs) -> None:
         asked = self._links(pair for each in self._pool.asked_retests() for pair in each.pairs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.alert_book import AlertBook
@@ -12,6 +11,7 @@ from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.incidents.markdown import as_markdown
 from gpuwatch.diagnose.model.incident import outside
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.number_text import moment
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
@@ -154,10 +154,9 @@ def _hang(hang: HangReport) -> Iterator[BundleEntry]:
 
 def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[BundleEntry]:
     marks: Marks = marks_for("utf-8")
-    began = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     lines = "".join(f"{line.text}\n" for line in result_lines(results, marks, None))
     facts = probe_facts(results, found.fleet.plan.source, demo=found.is_demo)
-    yield text_entry(f"probe/probe-{number}.txt", lines, f"the probe of {began}")
+    yield text_entry(f"probe/probe-{number}.txt", lines, f"the probe of {moment(results.started)}")
     yield json_entry(f"probe/probe-{number}.json", facts, "the same as JSON, as gpuwatch probe")
 
 

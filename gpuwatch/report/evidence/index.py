@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -10,7 +9,7 @@ from msgspec import Struct
 from gpuwatch import __version__
 from gpuwatch.blocks.markdown import markdown
 from gpuwatch.blocks.model import Block, Heading, Item, Line, Table, titled
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import moment, plural
 from gpuwatch.report.evidence.bundle_file import BundleEntry
 from gpuwatch.report.evidence.environment import safe
 
@@ -56,12 +55,11 @@ def index_text(
 def _contents(
     head: IndexHead, held: Sequence[BundleEntry], missing: Sequence[tuple[str, str]], wall: float
 ) -> Iterator[Block]:
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
     yield Heading(f"Evidence: {safe(head.title)}", 1)
     if head.is_demo:
         yield Item("DEMO: simulated; no machine, GPU or job behind it exists.", sign="warning")
     yield from (Item(safe(headline), sign="warning") for headline in head.headlines)
-    yield Line(f"Made by gpuwatch {__version__} on {stamp} from {safe(head.source)}.")
+    yield Line(f"Made by gpuwatch {__version__} on {moment(wall)} from {safe(head.source)}.")
     yield Table(("file", "content"), tuple(_rows(held)), linked=True)
     yield from titled(
         "Not in this bundle", [Item(f"{safe(what)}: {safe(why)}") for what, why in missing], level=2

@@ -9,8 +9,7 @@ from typing import TextIO
 
 from gpuwatch import __version__
 from gpuwatch.blocks.model import Line, known_style
-from gpuwatch.diagnose.incidents.content import moment
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import moment, plural
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, named
 from gpuwatch.report.output.console import console_on, show

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.alerts.deduplication.unexplained import headless
 from gpuwatch.diagnose.error_outcome.refutation import remains
 from gpuwatch.diagnose.incidents import content
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.text import clock, ranks_text
@@ -79,8 +80,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault(alert.code, []).append(alert)
-    order = ("critical", "error", "warning", "info")
-    sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
+    sorted_kinds = sorted(kinds.values(), key=lambda kind: ORDER.index(kind[0].severity))
     lines = [line for kind in sorted_kinds[:SHOWN_OUTSIDE] for line in kind_lines(kind, place)]
     more = len(sorted_kinds) - SHOWN_OUTSIDE
     return [*lines, Line(f"and {more} more kinds (--json lists them)")] if more > 0 else lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 
 from msgspec import Struct
 
@@ -15,7 +14,7 @@ from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import has_only_logs, without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import plural, seconds_text
+from gpuwatch.number_text import moment, plural, seconds_text
 from gpuwatch.plain import plain
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.once.jobs import server_lines
@@ -99,11 +98,10 @@ def report(
 
 def title(fleet: Fleet, time: float) -> Line:
     """Return the title: source, time, and a mark for simulations."""
-    moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
     mark = "DEMO, a simulated cluster  " if demo else ""
     return Line(
-        f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
+        f"{mark}{moment(time)}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
     )
 
 

@@ -45,11 +45,6 @@ def backend_text(results: Results) -> str:
     return f"NCCL{version}, GPU ranks{over}"
 
 
-def slots_by_rank(results: Results) -> dict[int, RankSlot]:
-    """Return rank -> its slot (node and GPU)."""
-    return {slot.rank: slot for slot in results.slots}
-
-
 def rank_name(rank: int, slots: dict[int, RankSlot]) -> str:
     """Return the name of the rank's slot; `rank 12` if that is unknown."""
     slot = slots.get(rank)

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from rich.progress import BarColumn, Progress, TextColumn
 
-from gpuwatch.number_text import counted
+from gpuwatch.number_text import counted, listed
 from gpuwatch.plain import plain
-from gpuwatch.probe.results import Phase, Results
+from gpuwatch.probe.results import Phase, Results, slots_by_rank
 from gpuwatch.report.output.console import InertConsole
-from gpuwatch.report.probe.format import rank_name, slots_by_rank
+from gpuwatch.report.probe.format import rank_name
 
 Report: TypeAlias = Callable[[Results], None]
 """A function that is called with the results after every change."""
@@ -82,7 +82,6 @@ def reported(results: Results, *, pairs: bool = True) -> str:
     testing = results.testing
     if testing and pairs:
         slots = slots_by_rank(results)
-        named = [f"{rank_name(src, slots)} -> {rank_name(dst, slots)}" for src, dst in testing[:SHOWN_PAIRS]]
-        more = f" and {len(testing) - SHOWN_PAIRS} more" if len(testing) > SHOWN_PAIRS else ""
-        text += f"; {', '.join(named)}{more}"
+        named = [f"{rank_name(src, slots)} -> {rank_name(dst, slots)}" for src, dst in testing]
+        text += f"; {listed(named, SHOWN_PAIRS)}"
     return plain(text)

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from gpuwatch.blocks.model import Line, Style
 from gpuwatch.number_text import UNKNOWN, counted, rate_text, scaled_text, share_text, size_text, time_text
 from gpuwatch.plain import plain
-from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
-from gpuwatch.report.probe.format import gb_per_s, rank_name, slots_by_rank
+from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results, slots_by_rank
+from gpuwatch.report.probe.format import gb_per_s, rank_name
 
 T = TypeVar("T")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TextIO
 
 from rich.cells import cell_len
 
 from gpuwatch import __version__
 from gpuwatch.blocks.model import Line, Style
-from gpuwatch.number_text import share_text
+from gpuwatch.number_text import moment, share_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
@@ -61,10 +60,10 @@ def writable(text: str, encoding: str | None) -> str:
 
 def title_line(results: Results, source: str, *, demo: bool) -> Line:
     """Return the title: source, time, version, and a mark for simulations."""
-    moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     mark = "DEMO, a simulated cluster  " if demo else ""
     return Line(
-        plain(f"{mark}{moment}  probe of {source}  gpuwatch {__version__}"), "warning" if demo else "plain"
+        plain(f"{mark}{moment(results.started)}  probe of {source}  gpuwatch {__version__}"),
+        "warning" if demo else "plain",
     )
 
 

@@ -17,7 +17,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, StackGroup
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.diagnose.model.verdict import Verdict, grounds
-from gpuwatch.number_text import age_text, plural, ranges
+from gpuwatch.number_text import age_text, listed, plural, ranges
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
@@ -75,8 +75,7 @@ class HangReportPage(ItemPage):
         if not asking.asked and not waiting:
             reported = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
         if waiting:
-            more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-            reported += f", waiting for {', '.join(waiting[:3])}{more}"
+            reported += f", waiting for {listed(waiting, 3)}"
         if asking.progress:
             reported += f"; {asking.progress}"
         if asking.over:

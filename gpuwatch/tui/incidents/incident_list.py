@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import listed, plural
 from gpuwatch.tui.incidents.log_coverage import Watching, watching
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown, sign_shown
 from gpuwatch.tui.model.log_folder import LogFolder
@@ -140,6 +140,5 @@ def nothing_found(seen: Watching, folder: LogFolder, width: int, look: StyleSet)
 
 
 def _unseen(what: str, names: tuple[str, ...], width: int, look: StyleSet) -> Iterator[Row]:
-    more = f" and {len(names) - MAX_NAMED_PLACES} more" if len(names) > MAX_NAMED_PLACES else ""
-    text = clean(f"{what} {', '.join(names[:MAX_NAMED_PLACES])}{more}")
+    text = clean(f"{what} {listed(names, MAX_NAMED_PLACES)}")
     yield from hanging((Segment(" "), look.mark("warning"), Segment(" ")), text, width, look.text)

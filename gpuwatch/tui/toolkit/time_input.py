@@ -53,3 +53,8 @@ def clock_text(at: float | None, *, fine: bool = False) -> str:
     at = round(at, 3) if fine else at
     whole = time.strftime("%H:%M:%S", time.localtime(at))
     return f"{whole}.{round(at % 1 * 1000) % 1000:03}" if fine else whole
+
+
+def since(at: float, cause_at: float) -> str:
+    """Return the seconds after the cause as text: `+30.4 s`."""
+    return f"{at - cause_at:+.1f} s"

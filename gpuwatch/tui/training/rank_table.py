@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.number_text import UNKNOWN
+from gpuwatch.tui.model.node_summary import severity_level
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
 from gpuwatch.tui.toolkit.lines.rows import Cell, Row, highlighted, joined, text_of
@@ -34,7 +35,6 @@ STATISTICS = ("imbalance", "mean", "std", "min", "max")
 """The statistics lines, in order of priority when space is short."""
 WORST = "worst"
 """The sort order with the outliers first."""
-SEVERITIES: tuple[Severity, ...] = ("ok", "info", "unknown", "warning", "error", "critical")
 WIDE_COLUMNS = 70
 """A wider table has room for longer node names."""
 
@@ -79,7 +79,7 @@ class RankTable(SortableTable):
         if self.only_flagged:
             rows = [row for row in rows if self._severity(row) != "ok"]
         if self.sort_name == WORST:
-            rows.sort(key=lambda row: -SEVERITIES.index(self._severity(row)), reverse=self.falling)
+            rows.sort(key=lambda row: -severity_level(self._severity(row)), reverse=self.falling)
         elif self.sort_name != "rank":
             column, now = next(c for c in COLUMNS if c.name == self.sort_name), self.view_state.now
             rows.sort(key=lambda row: column.order(row, now, self.falling), reverse=self.falling)

@@ -39,6 +39,10 @@ def first(folder: Path, text: str) -> Incident:
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/m.json'", ["/data/m.json"]),
         ("PermissionError: [Errno 13] Permission denied: '/cache/hub'", ["/cache/hub"]),
         (
+            "[  100.000000] Out of memory: Killed process 140 (python) total-vm:2000000kB, anon-rss:1044480kB, file-rss:0kB",
+            ["process python, 0.996 GB resident"],
+        ),
+        (
             "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x768 and 1024x4096)",
             ["64x768 and 1024x4096"],
         ),

@@ -25,6 +25,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     UNEXPLAINED,
     explains,
 )
+from gpuwatch.diagnose.model.text import shortened
 
 NEAR_BYTES = 8192
 """Bytes around a known error within which unknown error lines are explained by it.
@@ -140,8 +141,7 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
 def quoted(line: str) -> str:
     """Return `logged "LINE"` for a headline, the line cut to MAX_QUOTED characters."""
     words = " ".join(headless(message_of(line)).split())
-    words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
-    return f'logged "{words}"'
+    return f'logged "{shortened(words, MAX_QUOTED)}"'
 
 
 def headless(line: str) -> str:

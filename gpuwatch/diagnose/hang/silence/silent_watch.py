@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.silence.silence_snapshot import SilentJob, silent_jobs
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.check_interval import PeriodicWatch, UnbrokenTimes
 from gpuwatch.fleet.fleet import Fleet
 
 CODE = "job.silent"
@@ -28,8 +28,8 @@ class SilentWatch(PeriodicWatch):
         super().__init__(EVERY_S)
         self._hangs = hangs
         self._hang_s = hang_s
-        self._since: dict[str, float] = {}
-        """Alert -> since when the silence is seen (monotonic seconds)."""
+        self._seen = UnbrokenTimes[str]()
+        """The ids of the alerts whose silence is seen."""
 
     def _check(self, fleet: Fleet, now: float, wall: float) -> bool:
         found = silent_jobs(fleet.nodes.values(), self._hang_s, wall, fleet.progress)
@@ -39,8 +39,8 @@ class SilentWatch(PeriodicWatch):
             for each in found
             if self._is_reported(each) and all_live >= set(each.nodes)
         }
-        self._since = {name: self._since.get(name, now) for name in seen}
-        silent = {name: each for name, each in seen.items() if now - self._since[name] >= HOLD_S}
+        self._seen.update(seen, now)
+        silent = {name: each for name, each in seen.items() if self._seen.for_s(name, now) >= HOLD_S}
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - silent.keys():
             self.alerts[name] = structs.replace(self.alerts[name], state="resolved")

@@ -129,7 +129,7 @@ def readable(name: str, value: str | float) -> str:
         return f"device {text}" if name == "device" and text.isdecimal() else text
     size, unit = float(value), "kB"
     for larger in ("MB", "GB", "TB"):
-        if size < 1024:
+        if size < 999.5:  # three digits: 1,010 kB are 0.986 MB
             break
         size, unit = size / 1024, larger
     return f"{size:.3g} {unit}"

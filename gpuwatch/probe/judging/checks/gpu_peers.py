@@ -11,7 +11,7 @@ from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.results import RankSlot, Results
+from gpuwatch.probe.results import RankSlot, Results, slots_by_rank
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 MIN_GPUS = 4
@@ -42,7 +42,7 @@ class Slow(Struct, frozen=True):
 
 def slow_checks(results: Results) -> list[Slow]:
     """Return the checks in which a GPU is below 0.9 of the best tenth of MIN_GPUS or more of its model."""
-    slots = {slot.rank: slot for slot in results.slots}
+    slots = slots_by_rank(results)
     found = []
     for field, what, unit, name, look in CHECKS:
         models: defaultdict[str, list[tuple[RankSlot, float]]] = defaultdict(list)

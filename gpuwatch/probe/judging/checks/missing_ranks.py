@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpuwatch.number_text import plural
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
-from gpuwatch.probe.results import RankSlot, Results
+from gpuwatch.probe.results import RankSlot, Results, slots_by_rank
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
@@ -22,7 +22,7 @@ def missing_alerts(results: Results) -> list[NamedCulprit]:
         for each in results.nodes
         if each.problem is not None
     ]
-    slots = {slot.rank: slot for slot in results.slots}
+    slots = slots_by_rank(results)
     of_node: defaultdict[str, list[RankSlot]] = defaultdict(list)
     for slot in results.slots:
         of_node[slot.node].append(slot)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
-from gpuwatch.probe.results import LinkClass, PairResult, RankSlot, Results
+from gpuwatch.probe.results import LinkClass, PairResult, RankSlot, Results, slots_by_rank
 
 Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
 
@@ -68,7 +68,7 @@ def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) ->
         results: The measurements.
         floors: Class -> the minimum of its reference (GB/s), from a baseline.
     """
-    slots = {slot.rank: slot for slot in results.slots}
+    slots = slots_by_rank(results)
     pairs = [pair for pair in results.pairs.values() if pair.src in slots and pair.dst in slots]
     inside = _alike_inside(pairs, slots)
     rates: defaultdict[Peers, list[tuple[float, str]]] = defaultdict(list)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from gpuwatch.number_text import listed
 from gpuwatch.probe.orchestration.nodes.arrivals import RANKS_WAIT_S, Arrivals
 from gpuwatch.probe.orchestration.stages.counters import count_meanwhile
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
@@ -153,9 +154,7 @@ class RankControl:
 
     def names(self, ranks: Collection[int]) -> str:
         """Return ranks as text, with the names of the first few."""
-        known = sorted(ranks)
-        named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
-        return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"
+        return listed([self._run.name(rank) for rank in sorted(ranks)], RANKS_NAMED)
 
     def _prepare(self, node: str) -> Prepare:
         run, meeting = self._run, self._rendezvous

@@ -15,6 +15,7 @@ from gpuwatch.rules.compiling.typed_pattern import TypedPattern
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit, legible
+from gpuwatch.tui.toolkit.time_input import since
 from gpuwatch.wire import LogLine, Severity
 
 LOUD = ("warning", "error", "critical")
@@ -113,11 +114,6 @@ def fold_tail(
             out.append(part)
             room -= part.cell_length
     return out
-
-
-def since(at: float, cause_at: float) -> str:
-    """Return the seconds after the cause as text: `+30.4 s`."""
-    return f"{at - cause_at:+.1f} s"
 
 
 def fit_list(ranks: Iterable[int]) -> str:

@@ -37,6 +37,7 @@ from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import OpenRequest
+from gpuwatch.tui.toolkit.time_input import since
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -259,7 +260,7 @@ class LogWorkspace:
             (b.source for b in view.buffers if (b.source.node, b.source.file) == (echo.node, echo.file)), None
         )
         number = None if source is None else view.feed.number_of(source, echo.offset)
-        return None if number is None else (number, f"{echo.at - self.course.cause.at:+.1f} s")
+        return None if number is None else (number, since(echo.at, self.course.cause.at))
 
     def everyone(self, view: View) -> list[int]:
         """Return the ranks of a view's files with loaded lines; a row of several ranks names the others."""
