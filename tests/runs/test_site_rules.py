@@ -27,6 +27,7 @@ from gpuwatch.rules.model.failure_class import KINDS, FailureClass, Kind
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from tests.agent.logs.scan_lines import rule
+from tests.diagnose.incidents.alert_cluster import Watched
 
 END = 1_772_445_000.0
 """2026-03-02 09:50:00 UTC, when every file was last written."""
@@ -93,6 +94,23 @@ def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> N
     assert gone in EXITS
     assert explains("oom.host.kernel", gone)
     assert not explains("oom.cuda", gone)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("site.array", None), ("storage.array", 2)])
+def test_a_sites_own_rule_has_the_rights_of_the_family_in_its_name(
+    name: str, shown: int | None, tmp_path: Path
+) -> None:
+    pack = tmp_path / "site.yaml"
+    pack.write_text(
+        rule("ringfs: volume (?P<volume>\\w+) left", name=name, extra="explains: python.exception")
+    )
+    cluster = Watched(packs=load_packs([pack]))
+    cluster.find(name, severity="critical")
+    for rank in (2, 3, 1):
+        cluster.step(2)
+        cluster.find("python.exception", rank)
+    cluster.step(20)
+    assert (cluster.incident().code, cluster.incident().rank) == (name, shown)
 
 
 @pytest.mark.parametrize(("stated", "left"), [("", "info"), ("kinds: [stays_lost]", "warning")])
