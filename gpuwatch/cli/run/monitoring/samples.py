@@ -10,19 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 from msgspec import Struct
 
+from gpuwatch.agent.ranks.rank_environment import identity
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.readings import memory_pct
 from gpuwatch.wire import GpuFast
-
-RANK_VARIABLES = (
-    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-)
 
 
 @dataclass
@@ -181,11 +177,11 @@ def rank_of(pid: int) -> SlowRank | None:
         env = psutil.Process(pid).environ()
     except (psutil.Error, OSError):
         return None
-    for names in RANK_VARIABLES:
-        values = [int(text) if (text := env.get(name, "")).isdecimal() else None for name in names]
-        if values[0] is not None:
-            return SlowRank(pid, values[0], values[1], values[2])
-    return None
+    facts = identity(env)
+    if "rank" not in facts:
+        return None
+    numbers = {name: facts.get(name) for name in ("rank", "local_rank", "world_size")}
+    return msgspec.convert({"pid": pid, **numbers}, SlowRank)
 
 
 def descendants(pid: int) -> set[int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.cli.run.monitoring.monitor import watched_plan
-from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants, python_of
+from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants, python_of, rank_of
 from gpuwatch.cli.run.monitoring.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.link.start.log_settings import poll_s
@@ -99,3 +99,23 @@ def test_what_is_no_python_has_no_interpreter() -> None:
         assert python_of(process.pid) is None
         process.kill()
     assert python_of(process.pid) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "numbers"),
+    [
+        ("RANK=2 LOCAL_RANK=0 WORLD_SIZE=4 SLURM_PROCID=1", (2, 0, 4)),
+        ("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 SLURM_PROCID=0 SLURM_NTASKS=8", (5, None, 8)),
+        ("PMI_RANK=3 PMI_SIZE=4", (3, None, 4)),
+        ("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1", None),
+    ],
+)
+def test_the_rank_of_a_process_is_the_one_that_the_agent_reads(
+    variables: str, numbers: tuple[int | None, ...] | None
+) -> None:
+    """`mpirun` in a batch script inherits the script's own SLURM_PROCID, 0, which is no rank."""
+    env = dict(each.split("=", 1) for each in variables.split())
+    with subprocess.Popen(["/bin/sleep", "100"], env=env) as process:
+        found = rank_of(process.pid)
+        process.kill()
+    assert (None if found is None else (found.rank, found.local_rank, found.world_size)) == numbers
