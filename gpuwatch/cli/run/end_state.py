@@ -36,8 +36,16 @@ def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, 
         status = "interrupted"
     else:
         status = "failed"
-    name = None if number is None else signal.Signals(number).name
+    name = None if number is None else _name(number)
     return {"status": status, "exit_code": code, "exit_signal": name}
+
+
+def _name(number: int) -> str:
+    """Return the name of a signal; `SIG35` for one without a name (real-time signals)."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
 
 
 def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> None:

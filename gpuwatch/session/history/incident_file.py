@@ -21,6 +21,8 @@ from gpuwatch.session.history.seen_incident import SLACK_S, SeenIncident, is_sam
 NAME = "incidents.sqlite"
 VERSION = 1
 MAX_ROWS = 20_000
+MAX_COMPARED_ROWS = 32
+"""Most rows of a place that an incident is compared with, those that began nearest to it in time."""
 MAX_ROW_AGE_S = 400 * 86_400.0
 BUSY_S = 5.0
 """Seconds to wait while another cockpit holds the lock, which takes milliseconds normally."""
@@ -158,8 +160,12 @@ def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
     at_place = "code = ?1 AND (uuid = ?2 OR (node IS ?3 AND gpu IS ?4))"
     may_be_same = "((cause = ?5 AND cause != '') OR (first <= ?6 AND last >= ?7))"
     known = file.execute(
-        f"SELECT id, {_NAMES} FROM incidents WHERE {at_place} AND {may_be_same}",  # noqa: S608 - names of our own
-        (one.code, one.uuid, one.node, one.gpu, one.cause, one.last + SLACK_S, one.first - SLACK_S),
+        f"SELECT id, {_NAMES} FROM incidents WHERE {at_place} AND {may_be_same}"  # noqa: S608 - names of our own
+        " ORDER BY (cause = ?5 AND cause != '') DESC, ABS(first - ?8) LIMIT ?9",
+        (
+            *(one.code, one.uuid, one.node, one.gpu, one.cause, one.last + SLACK_S, one.first - SLACK_S),
+            *(one.first, MAX_COMPARED_ROWS),
+        ),
     )
     for number, *row in known.fetchall():
         before = _incident(tuple(row))

@@ -31,8 +31,8 @@ VARIABLE = "GPUWATCH_INCIDENT_HISTORY"
 MAX_KEPT = 4_000
 """Most incidents of this session that are remembered; those on the screens are always."""
 WRITE_EVERY_S = 5.0
-CLOSE_S = 3.0
-"""Seconds to wait for the file system at the end of a session."""
+CLOSE_S = 0.8
+"""Seconds to wait for the file system at the end of a session, which takes at most a second."""
 
 
 def keeps_history(plan: Plan) -> bool:

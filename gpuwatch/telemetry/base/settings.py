@@ -89,13 +89,6 @@ class TelemetrySettings:
         """Number of steps from one logged step to the next."""
         return self.logging_steps or self.log_interval_steps
 
-    @property
-    def is_rank_0_only(self) -> bool:
-        """`world_process_zero_only`, or if that is None the opposite of `collect_telemetry_for_all_ranks`."""
-        if self.world_process_zero_only is not None:
-            return self.world_process_zero_only
-        return not self.collect_telemetry_for_all_ranks
-
     def is_logged(self, step: int) -> bool:
         """Return True if a step with this number is logged."""
         if self.logging_strategy != "steps":

@@ -177,6 +177,7 @@ def test_on_a_terminal_one_line_follows_and_the_title_is_brought_back(tmp_path: 
         ("exit 3", "failed", None),
         ("kill -9 $$", "failed", "SIGKILL"),
         ("kill -15 $$", "interrupted", "SIGTERM"),
+        ("kill -35 $$", "failed", "SIG35"),  # a real-time signal: Python has no name for it
     ],
 )
 def test_a_crash_is_kept(tmp_path: Path, script: str, status: str, signal_name: str | None) -> None:

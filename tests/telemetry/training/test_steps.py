@@ -86,8 +86,8 @@ def test_settings_are_found_in_a_training_configuration() -> None:
     }  # fmt: skip
     settings = TelemetrySettings.from_mapping(configuration)
     assert (settings.track_gpu_temperature, settings.include_performance_metrics) == (True, True)
-    assert (settings.interval, settings.output_dir, settings.is_rank_0_only) == (25, "output/my_run", False)
-    assert TelemetrySettings().is_rank_0_only
+    assert (settings.interval, settings.output_dir) == (25, "output/my_run")
+    assert settings.collect_telemetry_for_all_ranks and settings.world_process_zero_only is None
 
 
 @pytest.mark.parametrize("name", ["logging_steps", "log_interval_steps", "performance_log_steps"])
