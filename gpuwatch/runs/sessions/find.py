@@ -11,6 +11,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, session_id
 from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.telemetry.base.masks import mask_arguments, mask_secrets
 
 MAX_DEPTH = 4
 """Largest depth of folders that are searched for sessions."""
@@ -88,7 +89,15 @@ def read_others(path: Path) -> list[TrainingSession]:
 
 
 def inert(session: TrainingSession) -> TrainingSession:
-    """Return the session with name and problems sanitized and shortened, since they quote file names."""
+    """Return the session with name and problems sanitized and shortened, and secrets masked.
+
+    Problems quote file names. Other tools store configurations, commands and environments with secrets.
+    """
+    summary = session.summary
+    summary.configuration = mask_secrets(summary.configuration)
+    summary.environment = mask_secrets(summary.environment)
+    if summary.command:
+        summary.command = mask_arguments(list(summary.command))
     more = len(session.problems) - MAX_PROBLEMS
     session.problems = [plain(text)[:MAX_PROBLEM_CHARS] for text in session.problems[:MAX_PROBLEMS]]
     if more > 0:

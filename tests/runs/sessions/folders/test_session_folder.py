@@ -178,6 +178,23 @@ def test_control_characters_do_not_pass(tmp_path: Path) -> None:
     assert "\x1b" not in str(one)
 
 
+def test_secrets_that_others_stored_are_masked(tmp_path: Path) -> None:
+    stored = {
+        "configuration": {
+            "api_key": "sk-abcdefghijklmnopqrst", "db_url": "postgres://u:hunter2secret@h/db", "lr": 0.1,
+            "nested": {"password": "hunter2pass"}, "max_tokens": 512,
+        },
+        "command": ["train.py", "--hf-token", "hunter2arg", "--lr", "0.1"],
+        "environment": {"WANDB_API_KEY": "hunter2env", "RANK": "0"},
+    }  # fmt: skip
+    write_session(tmp_path, MULTI, stored)
+    one = only(tmp_path).summary
+    assert "hunter2" not in str(one) and "sk-abcdef" not in str(one)
+    assert one.configuration is not None and one.environment is not None
+    assert (one.configuration["lr"], one.configuration["max_tokens"]) == (0.1, 512)
+    assert (one.environment["RANK"], (one.command or [])[-2:]) == ("0", ["--lr", "0.1"])
+
+
 def test_each_missing_file_is_named(tmp_path: Path) -> None:
     write_session(tmp_path, MULTI, {"steps": 3})
     text = " ".join(only(tmp_path).problems)

@@ -222,10 +222,11 @@ def test_cuda_timers_alone_are_timers(tmp_path: Path) -> None:
 def test_keys_of_wandb_in_each_other_are_read_to_a_depth(tmp_path: Path) -> None:
     deep = field(1, field(2, b"a") * 10_000 + field(16, b"1"))
     flat = field(1, field(2, b"lr") + field(16, b"0.1"))
-    record = field(5, deep + flat)
+    secret = field(1, field(2, b"hf_token") + field(16, b'"hunter2"'))
+    record = field(5, deep + flat + secret)
     raw = b":W&B" + struct.pack("<HB", 0xBEE1, 0) + struct.pack("<IHB", 0, len(record), 1) + record
     (tmp_path / "run-a.wandb").write_bytes(raw)
-    assert one(tmp_path).summary.configuration == {"lr": 0.1}
+    assert one(tmp_path).summary.configuration == {"lr": 0.1, "hf_token": "***"}
 
 
 def test_pieces_of_a_wandb_record_without_an_end_are_read_once(tmp_path: Path) -> None:
