@@ -94,7 +94,8 @@ def _network(proc: str, pid: str) -> "str | None":
 def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
     """Return the uid of the process that listens on a port of this node; None: unknown.
 
-    A listener on the address itself counts before one on all addresses.
+    A listener on the address itself counts before one on all addresses, which counts for addresses of this
+    node alone.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
@@ -106,7 +107,18 @@ def listener(host: str, port: int, proc: str = "/proc") -> "int | None":
             found = LISTENER.match(line)
             if found is not None and int(found.group(2), 16) == port:
                 users[found.group(1)[-8:] if len(known) == 8 else found.group(1)] = int(found.group(3))
-    return users.get(known, users.get("0" * len(known), users.get("0" * 32)))
+    everywhere = users.get("0" * len(known), users.get("0" * 32))
+    return users.get(known, everywhere if everywhere is not None and _is_local(family, host) else None)
+
+
+def _is_local(family: int, host: str) -> bool:
+    """Return True if an address is of this node: only such a one can be bound."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((host, 0))
+    except OSError:
+        return False
+    return True
 
 
 def ask(

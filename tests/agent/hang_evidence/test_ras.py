@@ -95,6 +95,7 @@ def test_the_user_who_listens_is_known(host: str) -> None:
         port = server.getsockname()[1]
         reached = "::1" if host == "::" else host
         assert listener(reached, port) == os.geteuid()
+        assert listener("2001:db8::1" if ":" in reached else "192.0.2.1", port) is None  # another machine
     assert listener(reached, port) is None
 
 

@@ -24,6 +24,7 @@ from gpuwatch.session.history.incident_memory import VARIABLE, keeps_history, re
 from gpuwatch.session.history.places import MAX_COMPARED, IncidentsByPlace
 from gpuwatch.session.history.seen_incident import SAME_S, SeenIncident, is_same
 from tests.cli.running import alone, gpuwatch
+from tests.counted_calls import calls_of
 from tests.session.evidence.live import OOM
 from tests.tui.scripted_alerts import demo_incident
 
@@ -85,18 +86,16 @@ def test_any_number_of_incidents_at_one_place_costs_each_a_bounded_comparison() 
     assert recurrence(demo_incident(), XID, places).count == 1
 
 
-def test_an_incident_is_compared_with_few_rows_and_finds_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_incident_is_compared_with_few_rows_and_finds_its_own(tmp_path: Path) -> None:
     file = IncidentFile(tmp_path / NAME)
     starts = [NOW + 2 * SAME_S * n for n in range(400)]
     many = [structs.replace(XID, job=f"job-{n}", first=at, last=at) for n, at in enumerate(starts)]
-    compared = Counter[str]()
-    read = incident_file._incident
-    monkeypatch.setattr(incident_file, "_incident", lambda row: compared.update(["row"]) or read(row))
     file.keep(many, starts[-1])
-    file.keep([structs.replace(many[7], last=starts[-1] + 9)], starts[-1] + 9)
-    assert compared["row"] <= 33 * 401
+    seen_again = structs.replace(many[7], last=starts[-1] + 9)
+    few = IncidentFile(tmp_path / "few.sqlite")
+    few.keep(many[:64], starts[-1])
+    among_few = calls_of(lambda: few.keep([seen_again], starts[-1] + 9))
+    assert calls_of(lambda: file.keep([seen_again], starts[-1] + 9)) < 1.2 * among_few
     rows = file.read()
     assert len(rows) == 400 and max(rows, key=lambda each: each.last).job == "job-7"
 
