@@ -18,7 +18,7 @@ GATHER_S = 2.0
 class EarlierHistory:
     """Merges the past metrics of each GPU into the fleet's histories. Call `update` after every poll.
 
-    Each GPU is queried once, on a thread.
+    Each GPU is queried once, on a thread and together with others; a query that failed is not repeated.
     """
 
     def __init__(self, target: PrometheusTarget, clock: Callable[[], float]) -> None:

@@ -73,6 +73,9 @@ def names(path: str) -> "list[str]":
 
 
 def clean(text: str, limit: int) -> str:
-    """Return `text` on one line without control, bidi or invalid characters, cut to `limit` characters."""
+    """Return `text` on one line without control, bidi or invalid characters, cut to `limit` characters.
+
+    The last character of a text that was cut is an ellipsis.
+    """
     text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

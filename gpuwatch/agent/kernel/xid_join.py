@@ -33,7 +33,8 @@ class XidJoin(object):
     ) -> "list[dict[str, Any]]":
         """Return the Xid events to report now, given new ones (dicts with `code`, `t` and perhaps `gpu`).
 
-        Events from NVML are held back for a while: the kernel's line replaces them. `now`: monotonic seconds.
+        Events from NVML are held back for a while if the kernel log is readable: its line replaces them.
+        `now`: monotonic seconds.
         """
         for event in from_nvml:
             same = _same_event(event, self._reported)

@@ -38,7 +38,10 @@ class ChildrenCpu(object):
         """Pid -> pid in its container, for requested ranks; None: no container."""
 
     def inner(self, rank: int) -> "list[int]":
-        """Return the pids of a rank's descendants in its container, as its own log lines state them."""
+        """Return the pids that a rank's descendants have in its container, as log lines state them.
+
+        Descendants outside any container are left out.
+        """
         listed = self.pids.get(rank, ())
         for pid in listed:
             if pid not in self._inner:

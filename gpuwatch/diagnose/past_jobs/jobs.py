@@ -130,7 +130,7 @@ def _ended(
 def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]:
     """Return the Slurm task numbers in line prefixes, if tasks are ranks; else an empty set.
 
-    They are not if a launcher of several ranks logs there.
+    They are ranks if there are several, numbered from 0 without a gap, and no launcher of ranks logs there.
     """
     tasks = {task for writer in writers for task in writer.tasks}
     launched = any(alert.code.startswith(OF_LAUNCHERS) for alert in alerts)

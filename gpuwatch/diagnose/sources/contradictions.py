@@ -139,7 +139,8 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     """Return the doubt on a line about a rank that several nodes claim to run.
 
     A node with far more undisputed ranks of the job is trusted over the other node. Otherwise the lines of
-    neither are refuted.
+    neither are refuted. A line of a node that does not list the rank is refuted if one that does has
+    undisputed ranks of the job.
     """
     if alert.rank is None:
         return UNDISPUTED

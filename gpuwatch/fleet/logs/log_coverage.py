@@ -35,7 +35,7 @@ class Unranked(Struct, frozen=True):
 
 
 def unranked(nodes: Iterable[Node]) -> list[Unranked]:
-    """Return, for each node, the processes that write training logs and are not listed as ranks there."""
+    """Return the processes of each live node that write training logs and are not listed as ranks there."""
     found = []
     for node in nodes:
         files = [file for file in node.logs if file.source == "found" and file.pids]

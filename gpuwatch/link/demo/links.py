@@ -92,7 +92,7 @@ class DemoLink:
         return self._logs
 
     def catch_up(self, t: float) -> None:
-        """Skip the ticks that were missed while the process was stopped, as an agent would."""
+        """Skip missed ticks if there are more than `MAX_BEHIND_TICKS`, as an agent would; else catch up."""
         if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
 

@@ -108,7 +108,7 @@ class KnownHosts:
         return verdict
 
     def order(self, host: HostName, algorithms: Iterable[str]) -> tuple[str, ...]:
-        """Return the host key algorithms in the order to offer, those of known keys first.
+        """Return the host key algorithms in the order to offer, those that a line can confirm first.
 
         Certificate algorithms are offered only if a @cert-authority line matches the host.
         """

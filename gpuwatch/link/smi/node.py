@@ -95,9 +95,9 @@ class SmiNode:
         return f'nvidia-smi printed "{line}"'
 
     def frames(self, now: float) -> list[AnyFrame]:
-        """Return the frames since the last call, oldest first; none before the first values.
+        """Return a sample with the newest values, then the events and replies since the last call, in order.
 
-        A hello precedes them if its content changed.
+        A hello precedes them if its content changed. Empty before the first values.
         """
         if not self._ready:
             return []

@@ -25,7 +25,10 @@ MAX_REASON_CHARS = 120
 
 
 class HttpError(Exception):
-    """Raised for no answer, or one that is not 2xx; the text is sanitized and contains no part of the URL."""
+    """Raised if there is no answer, or it is not HTTP, not 2xx, or cut off.
+
+    The text is sanitized and contains no part of the URL.
+    """
 
     def __init__(self, reason: str, headers: Message | None = None, body: bytes = b"") -> None:
         super().__init__(plain(reason)[:MAX_REASON_CHARS])

@@ -28,7 +28,7 @@ SAMPLE_BYTES = 4096
 
 
 class StreamLimits(Struct, frozen=True):
-    """The rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays far below (1 %)."""
+    """The rate limits of one node's stream; an agent at 10 Hz with all its GPUs stays far below them."""
 
     frames_per_s: float = 200.0
     frames_burst: float = 1_000.0

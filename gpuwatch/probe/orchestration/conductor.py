@@ -76,7 +76,7 @@ class Conductor:
             request: The options of the probe.
             judging: How the results are judged.
             baseline: The baseline that the results are compared with; None: none.
-            clock: Returns the session's monotonic seconds.
+            clock: The session's monotonic and wall clocks.
             ended: Called once when all connections are closed.
         """
         self.results = Results(request=request, started=clock.wall())

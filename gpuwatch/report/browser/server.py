@@ -41,7 +41,7 @@ class StartViewer(Protocol):
     """A function that starts the screens of a viewer with this many columns and rows."""
 
     def __call__(self, size: tuple[int, int], /) -> Awaitable[ViewerProcess]:
-        """Start them, and return their process."""
+        """Start the screens with this many columns and rows, and return their process."""
         ...
 
 

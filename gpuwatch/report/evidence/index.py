@@ -22,7 +22,7 @@ FOLDERS = {
 
 
 class IndexHead(Struct, frozen=True):
-    """The subject of a bundle, for its index."""
+    """The head of a bundle's index: title, headlines, source, if it is the demo, and the form of its logs."""
 
     title: str
     headlines: Sequence[str]

@@ -196,7 +196,7 @@ def silent_lines(stands: Standing) -> list[Line]:
 
 
 def _hang_text(job: SilentJob) -> str:
-    """Return the hang verdict of the ranks' answers as text, else the command that queries the ranks."""
+    """Return the hang verdict if the ranks' answers show a fault, else the command that queries them."""
     check = job.hang_check
     if check is None or not check.verdict.wrong:
         return "run gpuwatch stacks to find the rank that they wait for"

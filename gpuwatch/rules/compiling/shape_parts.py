@@ -73,7 +73,10 @@ def may_begin_blank(parts: Iterable[Part]) -> bool:
 
 
 def may_end_blank(parts: Sequence[Part], *, behind: bool = False) -> bool:
-    """Return True if the last character of a sequence may be a blank; `behind`: the one before it may be."""
+    """Return True if the last character of a sequence may be a blank.
+
+    `behind`: the character before the sequence may be one; it counts if all parts may be empty.
+    """
     for part in reversed(parts):
         if part.ends:
             return True

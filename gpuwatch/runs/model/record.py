@@ -61,7 +61,7 @@ class RecoveryLine:
 
 
 class Recorder:
-    """Records matches instead of gathering them into findings, while `own` is set."""
+    """Records matches while `own` is set, else ignores them; it never gathers them into findings."""
 
     def __init__(self) -> None:
         self.own = True

@@ -160,7 +160,10 @@ def give_gpus(ranks: Mapping[int, _Rank], joined: Joins, nodes: Mapping[str, str
 
 
 def names_of_files(own: Mapping[str, int]) -> dict[str, int]:
-    """Return name -> rank for the names of the ranks' own files, and for the words in them."""
+    """Return name -> rank for the names of the ranks' own files, and for the words in them and their folders.
+
+    Names that several ranks share are left out.
+    """
     found: dict[str, set[int]] = defaultdict(set)
     for file, rank in own.items():
         for name in _names_in(file):

@@ -235,7 +235,10 @@ def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Itera
 
 
 def replaced(log: LogPath) -> str | None:
-    """Return text on how a file was replaced since it was listed; None: its old content still exists."""
+    """Return text if a file is gone, no regular file, or shorter than when it was listed; else None.
+
+    A replacement of the same or a greater size is not noticed.
+    """
     try:
         now = log.path.stat()
     except OSError as error:

@@ -289,7 +289,7 @@ def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
-    """Return the function that counts the steps between two offsets of a file with these series."""
+    """Return a function that counts the steps between two offsets: those of the row's rank, if it has one."""
 
     def between(row: Row, low: int, high: int | None) -> int:
         rank = row.get("rank")

@@ -19,11 +19,11 @@ class Asks(Protocol):
     """Interface of a session: requests that make ranks write dumps, and that list dumps."""
 
     def ask_dumps(self, node: str, pids: list[int]) -> Asked:
-        """Make these processes write their dumps (`wire.DumpResults`)."""
+        """Request that these processes write their dumps; the answer is a `wire.DumpResults`."""
         ...
 
     def ask_dump_files(self, node: str, pids: list[int]) -> Asked:
-        """Request the list of existing dumps (`wire.DumpPlaces`)."""
+        """Request the list of existing dumps; the answer is a `wire.DumpPlaces`."""
         ...
 
 

@@ -28,7 +28,7 @@ MAX_KNOWN = 20_000
 class KubeWatch:
     """Turns Kubernetes events of the watched pods into findings.
 
-    Call `update` after every poll, then `close`.
+    Call `start` once, `update` after every poll, and `close` at the end.
     """
 
     def __init__(

@@ -37,6 +37,8 @@ class SlurmWatch:
     def update(self, fleet: Fleet, now: float, *, at_once: bool = False) -> None:
         """Store the results in the fleet, and set which nodes and jobs are queried next.
 
+        The latter at most every `CHANGES_S` (or `at_once`), and not while no job is known.
+
         Args:
             fleet: Stores the results and names the jobs.
             now: Monotonic seconds.

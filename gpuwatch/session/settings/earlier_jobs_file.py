@@ -135,7 +135,7 @@ class EarlierJobsFile:
     def write(self, wall: float) -> None:
         """Write the jobs for later sessions if they have changed; a write error is ignored.
 
-        The file keeps the newest MAX_JOBS of all sessions. `wall`: unix seconds.
+        The file keeps at most MAX_JOBS of all sessions, the newest of each node in turn. `wall`: unix time.
         """
         if not self._changed:
             return

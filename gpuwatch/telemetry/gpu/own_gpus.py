@@ -95,7 +95,10 @@ def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -
 
 
 def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:
-    """Return the device that torch uses now, by the UUID that torch reports (2.3 and later); else None."""
+    """Return NVML's handle of the GPU that torch uses now, by the UUID that torch reports (2.3 and later).
+
+    None: torch has not initialized CUDA, or reports no UUID.
+    """
     if torch is None or not torch.cuda.is_initialized():
         return None
     uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)

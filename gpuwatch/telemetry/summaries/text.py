@@ -13,7 +13,7 @@ INDEX_OF = {"min": "min_index", "max": "max_index"}
 def seconds(value: float) -> str:
     """Return seconds as text: `3600.0s`, `897.5s`, `0.18s`, `0.000123s`.
 
-    One decimal from 100 s on, three significant digits below.
+    One decimal from 100 s on, three significant digits below; `1.23e-05s` below 0.0001 s.
     """
     return f"{value:.1f}s" if value >= 100 else f"{value:.3g}s"
 

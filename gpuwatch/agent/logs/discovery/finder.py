@@ -45,7 +45,9 @@ def no_log(path: str) -> "str | None":
 
 
 def may_be_output(path: str, users: "set[str]") -> bool:
-    """Return True if all users may read a file, or the only one of `users` (ids) owns it, or it is missing.
+    """Return True if all users may read a file, or the only one of `users` (ids) owns it.
+
+    Also if it is missing or cannot be looked at.
 
     A job's user chooses the path that Slurm states: the agent may read files that this user may not. A job's
     name may contain a second user, so several users do not count.

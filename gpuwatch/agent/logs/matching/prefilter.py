@@ -78,10 +78,11 @@ class Prefilter(object):
     def hits(
         self, data: bytes, newest: "Newest | None" = None, known: "set[int] | None" = None
     ) -> "list[tuple[int, Phrase]]":
-        """Return (offset in `data`, phrase): where a phrase first occurs, in long lines also further places.
+        """Return (offset in `data`, phrase) for the first place of each phrase in each line.
 
-        `data`: complete lines without escapes. `newest` gets the last lines of shapes that may report
-        progress. `known`: forms (see `form_of`) of lines of this file that are left out.
+        In long lines also further places. `data`: complete lines without escapes. `newest` gets the last
+        lines of shapes that may report progress. `known`: forms (see `form_of`) of lines of this file that
+        are left out.
         """
         raw = data = self.unbroken(data)
         if has_escapes(data):

@@ -29,7 +29,7 @@ class RequestRefusedError(Exception):
 
 
 class _NotYetError(Exception):
-    """Raised if a request may be possible in a moment."""
+    """Raised if a request cannot be answered yet; it is tried again."""
 
 
 class Server(object):

@@ -160,7 +160,10 @@ def _no_majority(
 
 
 def _still(spots: Sequence[StackGroup]) -> bool:
-    """Return True if no rank uses the CPU: data in transit would cost CPU time."""
+    """Return True if every rank takes less than `STILL_PCT` of a core: data in transit costs CPU time.
+
+    A rank whose CPU time is unknown counts as still.
+    """
     stacks = [each.stack for spot in spots for each in spot.ranks if each.stack is not None]
     return all((stack.cpu_pct or 0.0) < STILL_PCT for stack in stacks)
 

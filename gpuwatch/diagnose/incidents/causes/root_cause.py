@@ -308,7 +308,10 @@ def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
-    """Return the alerts at least as strong as the best one, of another class and place, at the same time."""
+    """Return the alerts at least as strong as the best one, of another class and place, at the same time.
+
+    Alerts that explain the best one, and exits without a rank, are left out.
+    """
     return tuple(
         alert
         for alert in candidates

@@ -35,7 +35,10 @@ ABORT_WEIGHT = 2
 
 
 class Hang(Struct, frozen=True):
-    """What the victims of one hang report; times in unix seconds."""
+    """One hang: ranks that timed out, what they report, and ranks that may be the cause.
+
+    Times in unix seconds.
+    """
 
     victims: tuple[int, ...]
     """Ranks that timed out."""

@@ -37,7 +37,7 @@ class KeyFileError(Exception):
 
 
 class KeyFile(Struct, frozen=True):
-    """A private key file, not decrypted."""
+    """A private key file as it is on the disk, encrypted or not, with its public key if known."""
 
     path: Path
     content: bytes

@@ -68,7 +68,10 @@ class Lifeline(object):
         thread.start()
 
     def cut(self, reason: str) -> "NoReturn":
-        """Send the reason, then SIGKILL to the group, including this process; just exit if it leads none."""
+        """Send the reason, then SIGKILL to the group, including this process; just exit if it leads none.
+
+        NCCL's shared memory of the group is removed before.
+        """
         others = group_members()
         _remove_shared_memory(others)
         self._outlet.last_word(reason)

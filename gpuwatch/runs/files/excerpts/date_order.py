@@ -71,7 +71,10 @@ def _stamps(lines: Iterable[bytes]) -> Iterator[_Stamp]:
 
 
 def _stated(stamps: Sequence[_Stamp]) -> bool | None:
-    """Return whether the day comes first, as these dates show: by a number above 12, or by a midnight."""
+    """Return whether the day comes first, as these dates show: by a number above 12, or by a midnight.
+
+    None: they do not show it, or they contradict each other.
+    """
     first = any(stamp.first > 12 for stamp in stamps)
     second = any(stamp.second > 12 for stamp in stamps)
     if first or second:

@@ -139,7 +139,7 @@ class View:
         return None if self._at == UNKNOWN else self._at
 
     def line(self) -> LogLine | None:
-        """Return the displayed line of the row under the cursor; None without rows."""
+        """Return the line that the row under the cursor displays, with its text; None without rows."""
         self.catch_up()
         return self.shown(self.index) if self.sheet.rows else None
 

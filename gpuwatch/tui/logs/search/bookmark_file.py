@@ -52,7 +52,7 @@ _decoder = msgspec.json.Decoder(list[KeptBookmark])
 
 
 class DamagedBookmarksError(ValueError):
-    """Raised if the file contains no valid bookmarks."""
+    """Raised if the file is not a list of bookmarks, or if one of them is invalid."""
 
 
 class BookmarkFile:

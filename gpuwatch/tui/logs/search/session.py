@@ -74,11 +74,12 @@ class SearchState:
             self.version += 1
 
     def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
-        """Jump to the next (1) or previous (-1) error; return True if the cursor is there already.
+        """Jump to the next (1) or previous (-1) error; return True if the jump is done.
 
         `warnings`: also to warnings.
 
-        If a search on the node is needed, it becomes the pending jump; if there is none, `note` states it.
+        False: its page must be read first, a search on the node has become the pending jump, or `note` states
+        that there is none.
         """
         self.end_jump()
         view_state, offset_s = self._view_state, self._offset(view.buffers[0].source.node)
@@ -91,9 +92,9 @@ class SearchState:
         return self._received(reported)
 
     def to_hit(self, view: View, step: int) -> bool:
-        """Jump to the next (1) or previous (-1) search hit; return True if the cursor is there already.
+        """Jump to the next (1) or previous (-1) search hit; return True if the jump is done.
 
-        If there is none, `note` states it.
+        False: its page must be read first, or `note` states that there is none.
         """
         if self.search is None:
             return self._received(f"no search; press {self._key_of('app.find')} to search")

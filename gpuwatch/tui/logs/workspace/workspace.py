@@ -149,7 +149,7 @@ class LogWorkspace:
             self.show(found)
 
     def reopen(self, about: Incident | None = None) -> None:
-        """Show the last selection again, or the logs of an incident that is newer or was just shown.
+        """Show the last selection again, or the logs of an incident that it neither names nor was made for.
 
         An incident without a known log, such as one about a GPU's values, leaves the selection.
 
