@@ -46,7 +46,7 @@ OTHER_PROCESSES = {
 
 
 PLACES = re.findall(r"^\| .* \| `(\w+)` in `([\w/]+\.py)` \|", PAGE, re.MULTILINE)
-"""Function and file of each row of "Where is the line that ..."."""
+"""Function and file of each row of "Which function ..."."""
 
 
 def test_the_functions_of_the_page_exist() -> None:
