@@ -74,7 +74,7 @@ def memory_file(name: bytes) -> int:
     """
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is None:
-        raise OSError(0, "its C library cannot store programs in memory (memfd_create)")
+        raise OSError(0, "the node's C library lacks memfd_create, so py-spy cannot run from memory")
     descriptor = int(create(name, CLOSED_ON_EXEC))
     if descriptor < 0:
         number = ctypes.get_errno()

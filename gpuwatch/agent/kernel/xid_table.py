@@ -13,8 +13,8 @@ _RESET_REPORT = (
 )
 _NOTE = "No action for a single one; report it to NVIDIA's or the vendor's support if they repeat."
 _POWER_CYCLE = (
-    "Drain the node and power-cycle it; look for PCIe (AER) errors just before, at temperature and power. "
-    "A second time: reseat or replace the GPU."
+    "Drain the node and power-cycle it; look at temperature, power and PCIe (AER) errors just before. "
+    "If it happens again, reseat or replace the GPU."
 )
 _LINK = (
     "Check both ends of the link that the line names; drain the node if it repeats, and run the link tests."

@@ -80,7 +80,9 @@ def size_bytes(text: str) -> int:
     help="Write the time into this file after every commit, for an external check.",
 )  # fmt: skip
 @click.option(
-    "--status", is_flag=True, help="Print whether a recording into SOURCE is running; exit 1 if not."
+    "--status",
+    is_flag=True,
+    help="Print whether the recording file SOURCE is being written now; exit 1 if not.",
 )
 @click.option(
     "--redact",

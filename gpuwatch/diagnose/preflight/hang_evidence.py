@@ -26,7 +26,7 @@ def hang_evidence(case: PreflightData) -> Check:
         (rank, rank.reported.variables) for rank in case.ranks if rank.reported and rank.node in with_gpus
     ]
     if not reported:
-        return skipped(id_, "no rank on a node with GPUs reports its settings")
+        return skipped(id_, "no rank on a node with GPUs reports its environment variables")
     lacking: dict[str, list[PreflightRank]] = {}
     for rank, variables in reported:
         for name in _lacks(variables):

@@ -81,7 +81,7 @@ def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
         each, own, usual = low
         yield Outlier(
             "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
-            f"at {own / usual:.2f}x power and full utilization", None,
+            f"at {own / usual:.2f}x its peers' power at full utilization", None,
             "it spins in a collective: it waits or has less work, and does not slow the others", each,
         )  # fmt: skip
     high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)
@@ -89,5 +89,6 @@ def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
         each, own, usual = high[0], 1.0 / high[1], 1.0 / high[2]
         yield Outlier(
             "works_alone", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
-            f"at {own / usual:.1f}x power", None, "it computes while the others wait in a collective", each,
+            f"at {own / usual:.1f}x its peers' power", None,
+            "it computes while the others wait in a collective", each,
         )  # fmt: skip

@@ -172,7 +172,7 @@ class Launcher(object):
 
     def _prepare(self, order: "dict[str, Any]") -> None:
         if self._worker is not None:
-            self._outlet.note("the ranks were prepared already")
+            self._outlet.note("ignored a second order to prepare the ranks")
             return
         store = None
         if self._listener is not None:

@@ -71,11 +71,15 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
         "values of the GPUs around that time",
     )
     for name in subject.nodes:
-        about = "" if name != subject.nodes[0] else "the nodes as they are now, as in gpuwatch once --json"
+        about = (
+            ""
+            if name != subject.nodes[0]
+            else "the nodes when the bundle was written, as in gpuwatch once --json"
+        )
         yield json_entry(f"nodes/{safe_name(name)}.json", node_facts(fleet.nodes[name], now), about)
     environment = environment_facts(fleet, subject.nodes, found.settings, subject.job)
     yield json_entry("environment.json", environment, "versions, environment, limits and commands of ranks")
-    yield text_entry("environment.md", environment_text(environment), "the same as tables")
+    yield text_entry("environment.md", environment_text(environment), "environment.json as tables")
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:

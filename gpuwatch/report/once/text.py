@@ -224,7 +224,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
 def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:
     """Return clauses about jobs and processes that an all-clear does not cover."""
     unseen = busy_unseen(fleet)
-    found = [f"the jobs on {fold(unseen)} are not visible"] if unseen else []
+    found = [f"no process that uses the busy GPUs of {fold(unseen)} is visible"] if unseen else []
     silent = {each.job for each in stands.silent}
     jobs = [each.job for each in stands.stepless if each.job not in silent]
     if jobs:

@@ -153,8 +153,8 @@ def _states(sentence: str, evidence: str) -> bool:
 
 
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
-    """Yield lines with a culprit, `  node gpu-003  25% of its peers`, and the evidence not stated yet."""
-    ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
+    """Yield lines with a culprit, `  node n3  25% of its peers' rate`, and the evidence not stated yet."""
+    ratio = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers' rate"
     yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         if not _states(sentence, evidence):

@@ -122,7 +122,7 @@ def performance_lines(found: SessionComparison) -> Iterator[Line]:
                 yield Line(f"{title}: {value:.2f}x")
     elif len(found.scaling) > 1:
         yield Line("SCALING:")
-        yield Line("  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup  By median step")
+        yield Line("  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup  Median-step speedup")
         yield from map(scaling_line, found.scaling)
     else:
         yield Line("Speedup: unknown; it requires sessions of different GPU counts with steps and durations")
@@ -141,7 +141,7 @@ def scaling_line(point: ScalingPoint) -> Line:
         f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
         f"{fixed(point.speedup, 2, 'x'):>7}  "
         f"{fixed(None if point.efficiency is None else 100 * point.efficiency, 1, '%'):>10}  "
-        f"{fixed(point.throughput_speedup, 2, 'x'):>17}  {fixed(point.steady_speedup, 2, 'x'):>14}"
+        f"{fixed(point.throughput_speedup, 2, 'x'):>17}  {fixed(point.steady_speedup, 2, 'x'):>19}"
     )
 
 

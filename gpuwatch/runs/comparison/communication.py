@@ -92,7 +92,9 @@ def multi_gpu_reasons(session: TrainingSession, others: Sequence[TrainingSession
     yield Reason(
         "mode",
         "unknown" if mode is None else "for" if mode == "multi" else "against",
-        "the mode is not known" if mode is None else f"mode: {mode.upper()}-GPU",
+        "not known whether it ran in single-GPU or multi-GPU mode"
+        if mode is None
+        else f"mode: {mode.upper()}-GPU",
     )
     if summary.forced_single_gpu:
         yield Reason("forced", "against", "single-GPU mode is forced")

@@ -39,7 +39,11 @@ def gather_memory(paths: Sequence[Path]) -> FoundMemory:
     for path, root in walked(paths, found.skipped, set()):
         name = plain(str(path))
         if len(found.ranks) >= MAX_REPORTS:
-            found.skipped.append(Skipped(name, "too many files at once", unreadable=True))
+            found.skipped.append(
+                Skipped(
+                    name, f"not read: over {MAX_REPORTS:,} memory reports; give fewer paths", unreadable=True
+                )
+            )
             break
         try:
             here, partitions = _read(path, name)

@@ -65,7 +65,7 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     if not problems or width < 12:
         return []
     severity, sentence = problems[0]
-    more = f"  +{len(problems) - 1}" if len(problems) > 1 else ""
+    more = f"  +{len(problems) - 1} more" if len(problems) > 1 else ""
     style = look.severity[severity]
     text = f"{look.glyph(severity)} {sentence}"
     text = clean(text)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.number_text import plural
 from gpuwatch.tui.model.replay import Replaying
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet
@@ -39,7 +40,7 @@ class Timeline:
         ]
         speed = f"{replay.speed:g}x"
         left = f" {sign} {speed:<5} {clock(first)} "
-        damaged = f" {replay.damaged} damaged " if replay.damaged else ""
+        damaged = f" {plural(replay.damaged, 'unreadable part')} " if replay.damaged else ""
         right = f" {clock(last)} {damaged}"
         columns = width - len(left) - len(right)
         if columns < MIN_COLUMNS:

@@ -19,7 +19,10 @@ TOGETHER_S = 3.0
 STEP_S = 2.0
 """Clocks of nodes and file servers differ by up to this (seconds)."""
 SHOWN_REASONS = 6
-NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+NO_PIPES = (
+    "dumps cannot be triggered: the job runs without TORCH_NCCL_DEBUG_INFO_PIPE_FILE; set this variable for "
+    "its next start"
+)
 
 
 class DumpRead(Struct, frozen=True):
@@ -122,7 +125,7 @@ def _outlived(job: JobDumps, step: float | None) -> JobDumps:
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:
-    """Return `3 of 4 dumps, written 12:03:11`; with `now` (unix seconds), also their age."""
+    """Return `3 of 4 dumps, written 12:03:11`; with `now` (unix seconds), also the age of the oldest."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
@@ -130,7 +133,8 @@ def dumps_text(job: JobDumps, now: float | None = None) -> str:
     last = max(each.written_at for each in job.read)
     moment = clock(last, now) if clock(first) == clock(last) else f"{clock(first, now)} to {clock(last, now)}"
     why = "triggered, " if job.asked else ""
-    age = f", {duration(max(0.0, now - first))} ago" if now is not None else ""
+    which = "" if clock(first) == clock(last) else "the first "
+    age = f", {which}{duration(max(0.0, now - first))} ago" if now is not None else ""
     return f"{count}, {why}written {moment}{age}"
 
 

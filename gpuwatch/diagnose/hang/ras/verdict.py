@@ -17,7 +17,7 @@ Locate: TypeAlias = Callable[[str | None, int | None], int | None]
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
 STILL_LISTED = "its node lists that process as running: only RAS's own network has lost it"
-ONE_NODE = "RAS of one node alone reports it of another node"
+ONE_NODE = "only one node's RAS reports this, about another node: nothing confirms it"
 LAUNCHES = "RAS counts launches, not completions: flight recorder dumps show in which collective they wait"
 
 

@@ -32,7 +32,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{hca}: {async_event}", "{async_event}", "{hca}", "{ifname}", "PCI {bus_id}"),
     ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
     ("{library}: symbol {missing_symbol} is missing", "symbol {missing_symbol}", "{library}"),
-    ("module {found}, library {library}", "{variable}", "{assertion}"),
+    ("kernel module {found}, driver library {library}", "{variable}", "{assertion}"),
     ("{count} processes", "pod {pod}: {status}", "pod {pod}",
      "container {container}"),
     ("low on {resource}", "{lack}", "quota {quota}"),

@@ -24,9 +24,9 @@ FAST_DCGM = (
     gauge(f"{_PROF}NVLINK_TX_BYTES", "NVLink transmit rate (in bytes per second).", "nvlink_tx_bps"),
     gauge(f"{_PROF}SM_ACTIVE", "Ratio of SMs with at least one warp.", "sm_activity_pct", over=100),
     gauge(f"{_PROF}SM_OCCUPANCY", "Ratio of resident warps.", "sm_occupancy_pct", over=100),
-    gauge(f"{_PROF}PIPE_TENSOR_ACTIVE", "Ratio of active tensor cores.", "tensor_activity_pct", over=100),
-    gauge(f"{_PROF}DRAM_ACTIVE", "Ratio of active device memory.", "dram_activity_pct", over=100),
-    gauge(f"{_PROF}PIPE_FP32_ACTIVE", "Ratio of the active FP32 pipe.", "fp32_activity_pct", over=100),
+    gauge(f"{_PROF}PIPE_TENSOR_ACTIVE", "Ratio of cycles with tensor work.", "tensor_activity_pct", over=100),
+    gauge(f"{_PROF}DRAM_ACTIVE", "Ratio of cycles with memory traffic.", "dram_activity_pct", over=100),
+    gauge(f"{_PROF}PIPE_FP32_ACTIVE", "Ratio of cycles with FP32 work.", "fp32_activity_pct", over=100),
 )
 MEDIUM_DCGM = (
     gauge(f"{_DEV}MEM_CLOCK", "Memory clock frequency (in MHz).", "memory_clock_mhz"),

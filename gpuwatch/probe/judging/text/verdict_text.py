@@ -150,4 +150,4 @@ def _retests(attribution: Attribution) -> list[str]:
     again = sum(link.retested for link in attribution.bad)
     if not again:
         return []
-    return [f"measured again alone, it stayed so: {some(again, len(attribution.bad), 'bad link')}"]
+    return [f"still bad when measured again alone: {some(again, len(attribution.bad), 'bad link')}"]
