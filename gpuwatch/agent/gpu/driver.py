@@ -98,7 +98,7 @@ class Driver(object):
         return proc_driver.unmet(found, met, self.listed)
 
     def describe(self, gpu: "GpuReader", static_info: "dict[int, dict[str, Any]]") -> "dict[str, Any]":
-        """Return the keys of `wire.GpuInfo` for a GPU: from NVML, else the driver's files, else its index."""
+        """Return a dict with keys of `wire.GpuInfo`: from NVML, else the driver's files, else its index."""
         return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def register(self, gpu: "GpuReader") -> bool:

@@ -74,7 +74,10 @@ def wait_option(help: str) -> Callable[[Command], Command]:  # noqa: A002 - clic
     flag_value="fresh",
     help="Make the ranks write dumps first, over older ones in the job's dump path. The job keeps running.",
 )
-@wait_option("Seconds for nodes to connect and list their processes, and again to answer (at least 20).")
+@wait_option(
+    "Seconds to wait for the nodes' process lists. The same time, but at least 20 s, is then waited for "
+    "their answers."
+)
 def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     source: Source,
     as_json: bool,

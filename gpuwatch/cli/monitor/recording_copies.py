@@ -20,6 +20,7 @@ from gpuwatch.number_text import megabytes
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
+    from gpuwatch.link.recording.lease import Holder
     from gpuwatch.link.recording.reader import Recording
 
 COMMIT_TIMEOUT_S = 5.0
@@ -32,7 +33,7 @@ FULL_BYTES = 1 << 20
 
 
 def print_status(source: Source) -> int:
-    """Print which process writes a recording, and when it was last committed; return the exit status.
+    """Print which process writes a recording, when it last wrote, and what stops it; return the exit status.
 
     It is `UNHEALTHY` if no process writes the recording, the last commit is at least 5 s old, or the file
     system is full.
@@ -40,23 +41,37 @@ def print_status(source: Source) -> int:
     Raises:
         Refusal: SOURCE is not a recording.
     """
-    from gpuwatch.number_text import duration
-
     with opened(source, "--status") as recording:
         writer = recording.writer
     if writer is None:
         with writing():
             click.echo(plain(f"{source.recording}: not being recorded"))
         return exit_codes.UNHEALTHY
-    age_s = max(0.0, time.time() - writer.beat)
-    fresh = age_s < COMMIT_TIMEOUT_S and writer.alive(time.time())
-    state = "recording" if fresh else "NOT recording"
-    who = f"{writer.words} is gone" if writer.gone else writer.words
-    full = not writer.gone and source.recording is not None and is_full(source.recording.parent)
-    why = "; its file system is full" if full else ""
+    full = source.recording is not None and is_full(source.recording.parent)
+    text, is_healthy = state_of(writer, time.time(), full=full)
     with writing():
-        click.echo(plain(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago{why}"))
-    return exit_codes.HEALTHY if fresh and not full else exit_codes.UNHEALTHY
+        click.echo(plain(f"{source.recording}: {text}"))
+    return exit_codes.HEALTHY if is_healthy else exit_codes.UNHEALTHY
+
+
+def state_of(writer: Holder, now: float, *, full: bool) -> tuple[str, bool]:
+    """Return the state of a recorder as a sentence, and True if it records.
+
+    Args:
+        writer: The recorder's process.
+        now: Unix seconds.
+        full: Whether the file system of the recording is full.
+    """
+    from gpuwatch.number_text import duration
+
+    age_s = max(0.0, now - writer.beat)
+    fresh = age_s < COMMIT_TIMEOUT_S and writer.alive(now) and not full
+    who = f"{writer.words} is gone" if writer.gone else writer.words
+    why = "its file system is full and data waits in memory; " if full and not writer.gone else ""
+    return (
+        f"{'recording' if fresh else 'NOT recording'}; {why}{who}, last written {duration(age_s)} ago",
+        fresh,
+    )
 
 
 def is_full(folder: Path) -> bool:
@@ -89,7 +104,11 @@ def write_redacted(source: Source, path: Path | None) -> int:
         parts = recording.damaged
     tell_unreadable(parts)
     size = megabytes(path.stat().st_size)
-    click.echo(f"{plain(str(path))}: {size}; look through it before you share it", err=True)
+    click.echo(
+        f"{plain(str(path))}: {size}; look through it before you share it: names of jobs and projects, "
+        "folders without a leading / and unusual domains may remain",
+        err=True,
+    )
     return exit_codes.HEALTHY
 
 

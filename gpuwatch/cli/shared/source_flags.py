@@ -72,7 +72,7 @@ at_option = click.option(
     "--at",
     metavar="TIME",
     help="Time of the recording to show, such as 12:03:11, '3m ago' (before its end) or +90s "
-    "(default: its end).",
+    "(default: its end; for open and dmon its beginning).",
 )
 LOGIN: tuple[Decorator, ...] = (
     click.option(

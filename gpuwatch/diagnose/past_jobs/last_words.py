@@ -47,7 +47,7 @@ def ranks_with_last_words(tracks: Iterable[StepTrack], closings: Mapping[str, Lo
 
 
 def with_last_words(alerts: Iterable[Alert], words: Mapping[str | None, tuple[int, ...]]) -> list[Alert]:
-    """Return the alerts; timeouts get the field `LAST_WORDS` with the rank that logged other lines last.
+    """Return the alerts; timeouts get the field `LAST_WORDS`: the rank that alone logged more in the end.
 
     `words`: job -> its result of `ranks_with_last_words`.
     """

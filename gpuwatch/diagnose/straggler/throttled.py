@@ -43,7 +43,7 @@ TEXTS = {
 
 
 class SlowedJob(Struct, frozen=True):
-    """A job whose newest steps take longer than usual: both step times in seconds."""
+    """A job whose newest steps take longer than usual."""
 
     step_s: float
     """Seconds of the shortest of the newest steps."""

@@ -16,7 +16,7 @@ from gpuwatch.link.agent.heartbeat import Heartbeat
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.agent.start_method import StartMethod, agent_start, smi_start
 from gpuwatch.link.agent.thread_pool import DaemonThreadPool
-from gpuwatch.link.start.failure_reasons import Ending
+from gpuwatch.link.start.failure_reasons import AFTER_CLOSING, Ending
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
@@ -137,7 +137,7 @@ class AgentLink:
         except CarrierError as error:
             return _Outcome(Ending(str(error), error.final))
         except EOFError:  # paramiko's, wherever a connection ends
-            return _Outcome(Ending("the connection was closed from the other side"))
+            return _Outcome(Ending(f"the connection was closed from the other side; {AFTER_CLOSING}"))
         except (
             Exception
         ) as error:  # a thread that dies unseen would leave "connecting" on the screen for ever

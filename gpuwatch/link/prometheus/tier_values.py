@@ -54,7 +54,7 @@ class Columns:
     def put(self, values: dict[str, Any], metric: str, text: str) -> bool:
         """Store a sample's value in `values` under its field, unless it is not a finite number.
 
-        Return False if the metric has no field.
+        Return False if the metric has no field; True also for a value that is not stored.
         """
         known = self._of.get(metric)
         if known is None:

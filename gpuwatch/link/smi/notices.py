@@ -40,7 +40,7 @@ def ended(words: list[str]) -> Notice:
         code="nvidia_smi_failed",
         severity="critical",
         text=f"nvidia-smi ended: {stated}",
-        remedy="Run nvidia-smi on the node and read the kernel log; gpuwatch restarts it automatically.",
+        remedy="Run nvidia-smi on the node and read the kernel log; gpuwatch restarts nvidia-smi by itself.",
     )
 
 

@@ -197,7 +197,10 @@ def parse_row(line: str) -> Row:
     values = [plain(text.strip())[:WORD_LIMIT] for text in line.split(",")]
     columns = _LAYOUTS.get(len(values))
     if columns is None:
-        raise RowError(f"a row of {len(values)} values from nvidia-smi")
+        raise RowError(
+            f"a row of {len(values)} values from nvidia-smi instead of {' or '.join(map(str, _LAYOUTS))}; "
+            "is it another program, or another version?"
+        )
     row = Row(dict(zip(columns, values, strict=True)))
     try:
         _ = row.at

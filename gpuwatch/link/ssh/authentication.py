@@ -73,7 +73,7 @@ def authenticate(
         except paramiko.BadAuthenticationType as error:
             methods = error.allowed_types
         except TooManyPromptsError as error:
-            raise CarrierError(f"{host.where} {error}; the login was aborted", final=True) from error
+            raise CarrierError(f"{host.where} {error}", final=True) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not transport.is_active():
                 raise _hung_up(host, proposal, tried, error) from error
@@ -142,9 +142,11 @@ def _one_secret(password: str) -> Responder:
         lone = len(prompts) == 1 and not prompts[0][1]
         sent += lone
         if sent > PASSWORD_PROMPTS:
-            raise TooManyPromptsError(f"asked for the password more than {PASSWORD_PROMPTS} times")
+            raise TooManyPromptsError(
+                f"did not take the password in {PASSWORD_PROMPTS} tries; check it and start gpuwatch again"
+            )
         if requests > MAX_REQUESTS:
-            raise TooManyPromptsError(f"asked more than {MAX_REQUESTS} questions")
+            raise TooManyPromptsError(f"asked more than {MAX_REQUESTS} questions; the login was aborted")
         return [password] if lone else ["" for _ in prompts]
 
     return respond

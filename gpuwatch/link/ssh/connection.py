@@ -88,7 +88,9 @@ def log_in(
         stream.sock.settimeout(_POLL_S)
     except OSError as error:
         Connection(stream, transport, facts).close()
-        raise CarrierError(f"{host.where} closed the connection right after the login") from error
+        raise CarrierError(
+            f"{host.where} closed the connection right after the login; see sshd's log there"
+        ) from error
     except BaseException:
         Connection(stream, transport, facts).close()
         raise

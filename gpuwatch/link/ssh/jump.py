@@ -77,8 +77,8 @@ class JumpHost:
     def _why_not(self, error: CarrierError) -> str:
         if self._adopted and isinstance(error, NeedsAnswersError):
             return (
-                f"the connection to the jump host {self.host.where} ended, and its questions are asked "
-                "at the start only: restart gpuwatch"
+                f"the connection to the jump host {self.host.where} ended, and its password or code is "
+                "asked for only when gpuwatch starts: restart gpuwatch"
             )
         return f"the jump host is not available: {error}"
 

@@ -10,6 +10,8 @@ from gpuwatch.link.start.bundle import NO_PYTHON, NO_SMI, OLDEST_PYTHON
 from gpuwatch.link.stream.remote_text import shown_lines
 
 QUOTED_CHARACTERS = 160
+AFTER_CLOSING = "see whether the node is up, and whether a firewall or sshd ends sessions"
+"""What to look at after a connection was closed from the other side."""
 
 
 class Ending(Struct, frozen=True):
@@ -84,9 +86,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent", *, alone: boo
             f"the {what} was killed on the node while the connection stood{received}; "
             "look for the out-of-memory killer, a limit of the account, or a person"
         )
-    return Ending(
-        f"the connection was closed from the other side{received}; the session or the node went down"
-    )
+    return Ending(f"the connection was closed from the other side{received}; {AFTER_CLOSING}")
 
 
 def not_started_in(seconds: float, noise: str) -> Ending:
@@ -102,7 +102,8 @@ def not_started_in(seconds: float, noise: str) -> Ending:
 def silent_for(seconds: float) -> Ending:
     """Return the ending of a live link that received nothing for `seconds`."""
     return Ending(
-        f"nothing received for {seconds:.0f} s, so the link was closed; the node or the network hangs"
+        f"nothing received for {seconds:.0f} s, so the link was closed; "
+        "the node or the network hangs: see whether ssh to it answers"
     )
 
 

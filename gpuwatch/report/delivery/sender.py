@@ -158,9 +158,9 @@ class Sender:
         return True
 
     def _post_all(self) -> bool:
-        """Send an Alertmanager every active incident, and recently resolved ones.
+        """Send an Alertmanager its active and recently resolved incidents, if one is new or it is time again.
 
-        Return True if a new state was among them.
+        Incidents below the receiver's severity are left out. Return True if there was news, and it was sent.
         """
         wall, key = self._wall(), self.spec.key
         with self._lock:

@@ -36,7 +36,7 @@ class AlertRule(Struct, frozen=True):
 
 
 def alert_rules(limits: Thresholds) -> list[AlertRule]:
-    """Return all rules: gpuwatch's own findings first, then thresholds on values."""
+    """Return all alerting rules for Prometheus: findings, lost nodes and GPUs, and thresholds on values."""
     return [
         *_findings(),
         *_presence(),

@@ -179,7 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def parse_request(self) -> bool:
-        """Parse the head of a request; return False if it was invalid, and answered."""
+        """Parse the head of a request, and note that its connection has sent one.
+
+        Return False if it was invalid, and answered; also for an empty first line, without an answer.
+        """
         is_whole = super().parse_request()
         self.server.connections.note(self.connection, is_answered=True)
         return is_whole

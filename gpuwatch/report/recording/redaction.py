@@ -69,7 +69,7 @@ _IPV6 = re.compile(
 _MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
 _RELATIVE = re.compile(
     r"(?<![\w./~@:-])(?:\.{1,2}/(?:[\w.@+=,%-]{1,255}/){0,32}[\w.@+=,%-]{1,255}"
-    r"|(?:[\w@+=,%-]{1,255}/){1,32}[\w@+=,%-]{1,255}\.[A-Za-z]{1,8})(?![\w/])"
+    r"|(?:[\w@+=,%-]{1,255}/){1,32}[\w@+=,%-]{1,255}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/])"
 )
 """Matches a relative path: from `./` on, or of a file with an ending."""
 _LOGIN = re.compile(
@@ -81,9 +81,12 @@ _AT_HOST = re.compile(r"(?<![\w.+-])([A-Za-z_][\w.+-]{0,63})@([A-Za-z][\w-]{1,62
 """Matches `bob@login1`: a user at a host without a domain."""
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _DOMAIN = re.compile(
-    r"(?<![\w.@/-])(?:[a-z0-9-]{1,63}\.){1,8}"
-    r"(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|de|uk|fr|cn|jp)(?![\w-])"
+    r"(?<![\w.@/-])(?:(?:[a-z0-9-]{1,63}\.){1,8}"
+    r"(?:com|org|net|edu|gov|mil|io|ai|local|internal|lan|corp|cloud|ch|cz|de|dk|eu|fi|fr|cn|jp|kr|nl|nz|se|uk)"
+    r"|[a-z][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63}){1,7}\.(?:ae|ar|at|au|be|bg|br|ca|cl|co|ee|es|gr|hk|hr|hu|id|ie|il|in"
+    r"|info|intra|ir|is|it|kz|lt|lu|lv|mx|my|no|pk|pl|pt|ro|rs|ru|sa|sg|si|sk|th|tr|tw|ua|us|vn|za))(?![\w-])"
 )
+"""Matches a domain. Endings that are also those of files or usual attributes count from three parts on."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}$")
 """Matches a key that is the name of a field; in other keys (ids, paths, names) names are replaced."""
 _NAMED_HOST = re.compile(r"(?=[^A-Za-z]{0,255}[A-Za-z])[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")

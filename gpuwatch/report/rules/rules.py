@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import msgspec
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,8 +23,27 @@ from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Score, ScoredExcerpt
 
 
 def rules_json(rules: Sequence[Rule | Dialect]) -> str:
-    """Return a JSON array of the rules with the keys of their packs."""
-    return plain_json(json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False))
+    """Return a JSON array of the rules with the keys of their packs that are set: also a pack."""
+    return plain_json(json.dumps([_set_keys(rule) for rule in rules], indent=2, ensure_ascii=False))
+
+
+def _set_keys(rule: msgspec.Struct) -> dict[str, Any]:
+    """Return `role`, `kind` and the fields that differ from their defaults, of the structs in it too."""
+    found = {}
+    for field in fields(rule):
+        value = getattr(rule, field.name)
+        default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
+        if value != default or field.name in {"role", "kind"}:
+            found[field.encode_name] = _plain_value(value)
+    return found
+
+
+def _plain_value(value: object) -> Any:  # noqa: ANN401 - JSON is what it is
+    if isinstance(value, msgspec.Struct):
+        return _set_keys(value)
+    if isinstance(value, tuple):
+        return [_plain_value(each) for each in value]
+    return msgspec.to_builtins(value)
 
 
 def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:

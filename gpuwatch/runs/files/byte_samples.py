@@ -48,7 +48,10 @@ def last_year_time(sample: bytes, mtime: float) -> float | None:
 
 
 def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
-    """Return the packing of a file (None: plain), and a sample of its beginning and, if plain, its end.
+    """Return the packing of a file (None: plain), and a sample of its text.
+
+    Of a plain file: its beginning and end. Of a packed one: its beginning or, if that is no text, the first
+    piece with lines.
 
     Raises:
         OSError: the file cannot be read.

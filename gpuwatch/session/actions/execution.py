@@ -112,7 +112,10 @@ second between two readings.
 
 
 def _argv(action: Action) -> tuple[str, ...]:
-    """Return the arguments to run; a signal is sent by a script that checks the process once more."""
+    """Return the arguments to run.
+
+    A signal to a process with a known start time is sent by a script that checks the process once more.
+    """
     process = action.process
     if process is None or process.start is None:
         return action.argv

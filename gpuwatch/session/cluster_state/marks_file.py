@@ -28,7 +28,7 @@ _decoder = msgspec.json.Decoder(ClusterMarks)
 
 
 class MarksError(Exception):
-    """Raised if the file cannot be read or written; the message is one sentence with the remedy."""
+    """Raised if the file of marks cannot be read or written; the message is one sentence with the remedy."""
 
 
 class DamagedMarksError(ValueError):

@@ -42,7 +42,7 @@ class NvmlLibrary:
         self._library = library
 
     def by_uuid(self, uuid: str) -> Any:
-        """Return the handle of a GPU or MIG instance, or None."""
+        """Return the handle of the GPU or MIG instance with a UUID; None if the call fails."""
         return self._handle("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()))
 
     def by_index(self, index: int) -> Any:

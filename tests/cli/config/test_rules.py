@@ -41,6 +41,14 @@ def test_list_and_show_tell_of_a_rule(tmp_path: Path, sentences: Sentences) -> N
     sentences(facts["match"])
 
 
+@pytest.mark.parametrize("name", ["kernel.panic", "gpu.xid.app", "storage.device", "progress.megatron"])
+def test_a_rule_printed_as_json_is_a_pack(name: str, tmp_path: Path) -> None:
+    pack, printed = tmp_path / "mine.json", call("show", name, "--json").output
+    pack.write_text(printed)
+    again = call("show", name, "--rules", str(pack), "--json")
+    assert (again.exit_code, again.output) == (0, printed)
+
+
 def test_an_unknown_rule_and_a_bad_pack_are_refused(tmp_path: Path, sentences: Sentences) -> None:
     refused = call("show", "nccl.watchdog_timout")
     assert refused.exit_code == 2

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.cli.analysis.open import open_past
+from gpuwatch.cli.monitor.recording_copies import state_of
 from gpuwatch.cli.shared.source import Refusal, is_file_of_recording
+from gpuwatch.link.recording.lease import Holder
 from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.link.recording.recordings import recorded_demo
@@ -125,6 +127,15 @@ def test_a_status_that_cannot_be_printed_or_found(tmp_path: Path) -> None:
         assert subprocess.run(command, cwd=ROOT, env=environment(), stdout=full, check=False).returncode == 74
     missing = gpuwatch("record", "--status", str(tmp_path / "nope.gpw"))
     assert (missing.returncode, "hosts" in missing.stderr, "SOURCE" in missing.stderr) == (2, False, False)
+
+
+def test_a_recorder_on_a_full_disk_is_not_recording() -> None:
+    writer = Holder("x", "elsewhere", 4711, 1.0, 1_000.0)
+    free, full = (state_of(writer, 1_002.0, full=is_full) for is_full in (False, True))
+    assert (free[1], full[1], "full" in free[0], "full" in full[0]) == (True, False, False, True)
+    assert (free[0].startswith("recording"), full[0].startswith("NOT recording")) == (True, True)
+    late, is_recording = state_of(writer, 1_009.0, full=False)
+    assert (late.split(";")[0], is_recording) == ("NOT recording", False)
 
 
 def test_wrong_moments_and_files_are_refused(tmp_path: Path) -> None:

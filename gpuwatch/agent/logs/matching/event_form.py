@@ -221,7 +221,7 @@ def is_event(text: str, start: int, advice: bool = False) -> bool:
 
 
 def is_absent(text: str, end: int) -> bool:
-    """Return True if the words that end at `end` are counted as none, denied or awaited: `slow: False`."""
+    """Return True if the words that end at `end` are denied, awaited, counted as none, or a handler."""
     before = text[max(0, end - 60) : end]
     denied = _ABSENT.match(text, end) is not None
     counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None

@@ -172,7 +172,7 @@ class Scanner(object):
         self._tracebacks = TracebackEnds()
 
     def unread_from(self, offset: int) -> int:
-        """Return the offset of the first unsearched byte, if the next byte to be fed is at `offset`."""
+        """Return where the part begins that is not searched whole; the next byte to be fed is at `offset`."""
         return self._tail_at if len(self._tail) > self._looked else offset
 
     def searched_to(self, offset: int) -> int:

@@ -150,7 +150,7 @@ def _lost_peer_report(alerts: Sequence[Alert]) -> Alert | None:
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the rank that most reports of a mismatch name, in a collective checked in pairs.
 
-    Empty: a tie or none.
+    Empty: a tie, or fewer than two reports name one.
     """
     if cause not in PAIRWISE:
         return ()

@@ -160,7 +160,7 @@ def _listed(one: StreamRecord) -> _Listed | None:
 
 
 def _writer(one: StreamRecord) -> Writer | None:
-    """Return the writer of a progress record; None for other records and for steps of a backlog."""
+    """Return the writer of a progress record; None: another record, a backlog's step, not decodable."""
     if one.kind != "progress":
         return None
     try:

@@ -54,7 +54,7 @@ class AgentKey(paramiko.PKey):
         request = bytes([_SIGN]) + _string(self._blob) + _string(data) + struct.pack(">I", flags)
         answer = _ask(self._socket, request, _SIGN_TIMEOUT_S)
         if answer.get_byte() != bytes([_SIGNATURE]):
-            raise AgentError("the agent refused to sign")
+            raise AgentError("ssh-agent refused to sign")
         return paramiko.Message(answer.get_binary())
 
 
@@ -82,10 +82,10 @@ def _ask(agent_socket: str, request: bytes, timeout_s: float) -> paramiko.Messag
             sock.sendall(_string(request))
             (length,) = struct.unpack(">I", _exactly(sock, 4))
             if length > _MAX_ANSWER_BYTES:
-                raise AgentError("the agent's answer is too long")
+                raise AgentError("ssh-agent's answer is too long")
             return paramiko.Message(_exactly(sock, length))
     except OSError as error:
-        raise AgentError(f"the agent at {agent_socket} does not answer: {error}") from error
+        raise AgentError(f"ssh-agent at {agent_socket} does not answer: {error}") from error
 
 
 def _exactly(sock: socket.socket, count: int) -> bytes:
@@ -93,7 +93,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
     while len(data) < count:
         chunk = sock.recv(count - len(data))
         if not chunk:
-            raise AgentError("the agent closed the connection")
+            raise AgentError("ssh-agent closed the connection")
         data += chunk
     return data
 

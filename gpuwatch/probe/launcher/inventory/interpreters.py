@@ -118,7 +118,7 @@ class Interpreter(object):
 
 
 def configured(python: "str | None", activate: "str | None") -> "list[Interpreter]":
-    """Return the candidates from the hosts file."""
+    """Return the Python interpreter that the hosts file names for this node, as a list: one, or none."""
     if activate:
         return [Interpreter("activate", python or "python3", activate)]
     return [Interpreter("hosts file", os.path.expanduser(python))] if python else []

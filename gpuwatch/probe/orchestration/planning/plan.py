@@ -32,7 +32,7 @@ RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
 
 
 class ProbePlan(Struct, frozen=True):
-    """The measurements of a probe in their order."""
+    """What a probe is to measure, in order."""
 
     backend: Literal["nccl", "gloo"]
     checks: tuple[Collective, ...]

@@ -94,7 +94,7 @@ def _in_tables(lines: Sequence[str]) -> Iterator[tuple[tuple[object, ...], str, 
 def named_tags(
     files: Mapping[str, Sequence[str]], names: Mapping[str, int], token: re.Pattern[str]
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield (pattern, name -> rank) of tags that consist of such names.
+    """Yield (pattern, name -> rank) of tags that contain one of `names` (name of a process -> its rank).
 
     Nearly all lines of this form must have a known name there. They must be more than the names, and more
     than a third of all lines.

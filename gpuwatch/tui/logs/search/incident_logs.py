@@ -50,7 +50,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
 
 
 def _evidence(incident: Incident) -> Iterator[LogLocation]:
-    """Yield the log lines of the cause and of root and first alerts, in the order of the incident's alerts.
+    """Yield where the cause, and root and first alerts, are logged, in the order of the incident's alerts.
 
     Alerts of ranks other than the incident's are left out, except the cause.
     """
