@@ -22,12 +22,12 @@ def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int],
     """
     forms: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        forms[_NUMBER.sub("#", file)].append(file)
+        forms[_NUMBER.sub("\0", file)].append(file)  # no path has this character
     for form, alike in forms.items():
         found = {file: list(_NUMBER.finditer(file)) for file in alike}
         differing = [
             at
-            for at in range(form.count("#"))
+            for at in range(len(found[alike[0]]))
             if len({numbers[at].group() for numbers in found.values()}) > 1
             and all(len(numbers[at].group()) <= _MAX_DIGITS for numbers in found.values())
         ]

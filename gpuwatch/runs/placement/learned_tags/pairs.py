@@ -81,7 +81,7 @@ def ranks_by_file(place: NumberedPlace, worlds: set[int]) -> dict[str, dict[str,
 
 def _numbered(files: Sequence[str]) -> dict[str, int]:
     """Return file -> its number, if the paths differ in one number after a word for nodes only."""
-    forms = {_PATH_NUMBER.sub("#", file) for file in files}
+    forms = {_PATH_NUMBER.sub("\0", file) for file in files}  # no path has this character
     if len(files) < 2 or len(forms) > 1:
         return {}
     found = [list(_PATH_NUMBER.finditer(file)) for file in files]

@@ -1,5 +1,6 @@
 """Files whose paths differ in numbers only."""
 
+import string
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ def test_the_number_that_counts_all_files_is_their_rank(form: str, ranks: list[i
     files = [form.format(n=n, i=n // 2, l=n % 2) for n in range(4)]
     found = [numbers for _, numbers, _ in sibling_numbers(files)]
     assert found == ([] if ranks is None else [dict(zip(files, ranks, strict=True))])
+
+
+@pytest.mark.parametrize("mark", [*string.punctuation.replace("/", ""), "\u0663", "\u00b2", "\n", "\x01"])
+def test_any_character_may_stand_where_another_file_has_a_number(tmp_path: Path, mark: str) -> None:
+    for name in (
+        f"run{mark}.log",
+        "run2.log",
+        f"run{mark}3.log",
+        f"a{mark}{mark}1/x.log",
+        f"{mark}/{mark}0.err",
+        f"node-{mark}/x.log",
+        "node-7/x.log",
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(OOM + "\n")
+    assert scanned(tmp_path)["incidents"][0]["class"] == "oom.cuda"
+    assert all(numbers for _, numbers, _ in sibling_numbers([f"job {mark}{n}/rank.log" for n in range(4)]))
 
 
 def test_numbers_of_hosts_are_no_ranks_unless_the_job_has_as_many(tmp_path: Path) -> None:
