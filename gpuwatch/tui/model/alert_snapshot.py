@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -96,8 +96,13 @@ class AlertSnapshot(Struct, frozen=True):
     @property
     def loudest(self) -> Alert | None:
         """The most severe unacknowledged firing alert (from warning), on a tie the newest; None if none."""
-        firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
-        return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+        return _loudest(self.alerts.values())
+
+    @property
+    def loudest_outside(self) -> Alert | None:
+        """The `loudest` of the alerts that belong to no active incident; None if none."""
+        own = {part for incident in self.incidents if not incident.over for part in _ids(incident)}
+        return _loudest(alert for alert in self.alerts.values() if alert.id not in own)
 
     @property
     def stragglers(self) -> list[Alert]:
@@ -147,6 +152,18 @@ class AlertSnapshot(Struct, frozen=True):
             if standing(alert) == "firing" and alert.severity != "info" and (at := place(alert)) is not None:
                 found[at] = min(found.get(at, alert), alert, key=_gravity)
         return found
+
+
+def _loudest(alerts: Iterable[Alert]) -> Alert | None:
+    firing = [a for a in alerts if standing(a) == "firing" and a.severity != "info"]
+    return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+
+
+def _ids(incident: Incident) -> Iterator[str]:
+    """Yield the ids of an incident's alerts, and of those that were merged into them."""
+    for alert in incident.alerts:
+        yield alert.id
+        yield from alert.parts
 
 
 def _gravity(alert: Alert) -> tuple[int, int, float]:

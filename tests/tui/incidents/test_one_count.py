@@ -13,19 +13,22 @@ from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex, as_alert
 from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.demo.links import EPOCH
-from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.fleet.problems.active_problems import ActiveProblems
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.unalerted import Unalerted
+from gpuwatch.tui.toolkit.lines.rows import text_of
 from tests.bench.live.latency import alerts_on
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert
-from tests.tui.still import NOW, demo_session, judged_session, still_app
+from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
 
 SECOND = 95.0
+HELLO = wire.Hello(t=1.0, seq=0, host="n", agent="1", python="3", pid=1, interval_s=1.0)
 
 
 def counts_in(text: str) -> list[tuple[int, int, int]]:
@@ -156,3 +159,20 @@ async def test_many_incidents_leave_room_for_the_active_problems() -> None:
         assert "─ Active problems ─" in shown, shown
         listed = [entry.key for entry in app.screen.query_one(ActiveProblems).entries[:5]]
         assert listed == [("incident", f"i{number}") for number in (10, 9, 8, 7, 6)]
+
+
+async def test_an_alert_outside_of_the_active_incident_is_an_active_problem() -> None:
+    segfault = structs.replace(
+        disk_alert(), id="a-segv", code="proc.segfault", severity="error", title="Segmentation fault",
+        text="segmentation fault",
+    )  # fmt: skip
+    sample = wire.Sample(t=1.0, seq=1, host=wire.HostSample(t=1.0))
+    arrived = [Arrival("gpu-004", NOW, what) for what in (LinkStatus("live"), HELLO, sample)]
+    for alerts in ([segfault], []):
+        book = StillBook([demo_incident()], alerts)
+        app = still_app(StillSession(Plan(nodes=(NodeSpec("gpu-004"),)), arrived, book))
+        async with app.run_test(size=(120, 40)):
+            shown = [text_of(row) for row in app.screen.query_one(ActiveProblems).build(100)]
+            below = shown[1 + next(i for i, row in enumerate(shown) if "─ Active problems ─" in row)]
+            assert ("gpu-004: Segmentation fault" in below) is bool(alerts), below
+            assert ("none" in below) is (not alerts), below

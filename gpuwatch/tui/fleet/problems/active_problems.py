@@ -292,12 +292,13 @@ class ActiveProblems(MultiLinePage):
         if states["connecting"]:
             return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
+        if (alert := reported.loudest_outside) is not None:
+            same = alert.text.casefold() == alert.title.casefold()
+            parts = (alert.node or "", alert.title, "" if same else alert.text)
+            text = clean(f" {': '.join(filter(None, parts))}")
+            return (self.look.mark(alert.severity), Segment(text, self.look.severity[alert.severity]))
         if any(not incident.over for incident in reported.incidents):
             return note("none besides the incidents", self.look)
-        if reported.loudest is not None:
-            severity = reported.loudest.severity
-            text = clean(f" {reported.loudest.title}: {reported.loudest.text}")
-            return (self.look.mark(severity), Segment(text, self.look.severity[severity]))
         if reported.error_lines:
             return (self.look.mark("info"), Segment(f" {reported.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
