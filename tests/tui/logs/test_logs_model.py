@@ -90,6 +90,20 @@ def test_a_jump_loads_a_window_which_meets_the_growing_end_again() -> None:
     assert buffer.lines[-1].text.endswith("line 1001")
 
 
+def test_a_file_that_is_opened_at_a_late_time_goes_on_with_its_new_lines() -> None:
+    session = one_file(1000)
+    buffer = Buffer(LogSource("gpu-001", PATH, 0), session, page=100)
+    buffer.go(at=NOON + 990)
+    for _ in range(3):
+        pulled(session, buffer)
+    session.write("gpu-001", PATH, f"{clock(1001)} line 1000")
+    pulled(session, buffer)
+    session.write("gpu-001", PATH, f"{clock(1002)} line 1001")
+    pulled(session, buffer)
+    numbers = [int(line.text.split()[-1]) for line in buffer.lines]
+    assert buffer.live and numbers == list(range(numbers[0], 1002)) and numbers[0] <= 990
+
+
 def test_memory_stays_bounded_while_following_and_while_scrolled_back() -> None:
     session = one_file(10)
     buffer = opened(session, kept=1000)

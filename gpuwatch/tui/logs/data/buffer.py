@@ -185,7 +185,10 @@ class Buffer(Window):
         """Process what was received; with `frozen`, only the pages that were requested."""
         if self._read is not None and self._read.stream.done:
             self._take_page(self._read)
-        if self._tail is None or frozen:
+        if frozen:
+            return
+        if self._tail is None:
+            self._follow_from_end()
             return
         if self._tail.error and not self.lines:
             self.error = self._tail.error
@@ -194,6 +197,14 @@ class Buffer(Window):
         self.size = self._tail.size if self._tail.size is not None else self.size
         if self.live and (self._tail.came > self._taken or self._tail.replaced != self._replaced):
             self._take_new()
+        elif not self.live and self.at_end and self._read is None and self._tail.lines:
+            self._meet_tail(reached_end=True)  # a page that was read at a time reached the end
+
+    def _follow_from_end(self) -> None:
+        """Receive what is written after a page that has reached the end: the incident goes on."""
+        if self.at_end and self.lines and self._read is None and not self.torn:
+            self._tail = self._asker.tail(self.source.node, self.source.file, self._page)
+            self._taken = self._seams_taken = 0
 
     def _take_new(self) -> None:
         stream = self._tail
