@@ -65,13 +65,15 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     if not problems or width < 12:
         return []
     severity, sentence = problems[0]
-    more = f"  +{len(problems) - 1} more" if len(problems) > 1 else ""
+    more = f"  +{len(problems) - 1}" if len(problems) > 1 else ""
     style = look.severity[severity]
     text = f"{look.glyph(severity)} {sentence}"
     text = clean(text)
     room = width - len(more) - 1
     if len(text) > room and problems[0] in slow:
         text = text.partition(",")[0]  # the rank, its share and the cause; the step times follow
+    if more and len(text) + len(" more") <= room:
+        more += " more"
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
