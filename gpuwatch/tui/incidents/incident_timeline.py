@@ -134,11 +134,26 @@ class IncidentMoments(IncidentPage):
 
     def __init__(self) -> None:
         super().__init__("moments")
+        self._rank_lines = 0
+        """Number of lines of the strip of ranks, its heading included."""
+
+    def made_for(self) -> Hashable:
+        return super().made_for(), self.size.height
+
+    def build(self, width: int) -> list[Row]:
+        """Return all lines; a heading of the ranks that would be the last visible one is moved below it."""
+        rows = super().build(width)
+        heading_at = len(rows) - self._rank_lines
+        if self._rank_lines and heading_at == self.size.height - 1:
+            rows.insert(heading_at, ())
+        return rows
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
-        incident = self.incident()
+        incident, self._rank_lines = self.incident(), 0
         if incident is None:
             return
         notes = {"Timeline": f"{self.cockpit.key_of('move.open')} opens the log line"}
         yield from painted([Heading("Timeline"), *content.events(incident)], width, self.look, notes)
-        yield from rank_rows(incident, self.view_state.fleet, width, self.look)
+        ranks = list(rank_rows(incident, self.view_state.fleet, width, self.look))
+        self._rank_lines = len(ranks)
+        yield from ranks

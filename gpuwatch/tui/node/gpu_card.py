@@ -162,6 +162,9 @@ def as_card(
         Segment(f"rank {ranks}  " if ranks else "", look.title if runs else look.dim),
     ]
     room = width - sum(p.cell_length for p in title)
+    if not words and room <= _plot_cells(width) + 1 < room + title[2].cell_length:
+        title[2] = Segment(" ")  # the axis of the plots instead of the model, which the header names
+        room = width - sum(p.cell_length for p in title)
     loud = severity == "critical"
     stated = f" {clean(words)} " if loud else clean(words)
     style = look.badge["critical"] if loud else look.severity[severity] if severity else look.dim

@@ -13,6 +13,8 @@ from gpuwatch.tui.incidents.cause_lines import CauseLines
 from gpuwatch.tui.incidents.culprit_plots import CulpritPlots
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.toolkit.lines.line_view import LineView
+from gpuwatch.tui.toolkit.lines.live_screen import set_height
+from gpuwatch.tui.toolkit.lines.rows import text_of
 from gpuwatch.wire import LogLine
 from tests.corpus.score import CORPUS
 from tests.session.log_folder.folders import judged_folder
@@ -68,6 +70,12 @@ async def test_the_plots_of_the_culprit_have_the_mark_of_the_incident() -> None:
         await repainted(pilot)
         assert not plots.display, "the timeline needs the room"
         assert screen.moments.region.bottom == screen.alerts.region.y
+        moments = screen.moments
+        shown = [text_of(row) for row in moments.build(moments.columns)]
+        at = next(line for line, text in enumerate(shown) if "─ Ranks ─" in text)
+        set_height(moments, at + 1)  # room for the heading alone
+        await repainted(pilot)
+        assert "─ Ranks ─" not in lines_of(moments)[-1], "a heading with nothing under it"
 
 
 async def test_the_lines_around_the_cause_are_those_of_its_file() -> None:

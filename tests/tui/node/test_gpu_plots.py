@@ -9,12 +9,16 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.tui.model.node_summary import summarise
+from gpuwatch.tui.node.gpu_card import as_card
 from gpuwatch.tui.node.gpu_plots import EDGE_CELLS, clock_text
 from gpuwatch.tui.node.gpu_screen import GpuPlots
-from gpuwatch.tui.node.gpu_subject import IncidentStart, mark_columns
+from gpuwatch.tui.node.gpu_subject import IncidentStart, Subject, mark_columns
+from gpuwatch.tui.toolkit.lines.rows import text_of
+from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import StillBook, demo_incident
-from tests.tui.still import demo_session, still_app
+from tests.tui.still import NOW, demo_session, still_app
 
 SECOND, FAULT = 14, 4
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -52,3 +56,16 @@ def test_the_worst_of_two_incidents_in_one_column_is_marked() -> None:
     worst, other = (IncidentStart(time.time(), 30.0, each, each) for each in ("critical", "warning"))
     assert mark_columns([worst, other], 120.0, 60) == {44: worst}
     assert mark_columns([IncidentStart(0.0, 121.0, "critical", "critical")], 120.0, 60) == {}
+
+
+def test_a_card_keeps_its_time_axis_when_the_ranks_have_ended() -> None:
+    session = demo_session(SECOND)
+    node = session.fleet.nodes["gpu-001"]
+    gpu = node.gpu_list()[0]
+    node.processes = []
+    view = summarise(node, session.plan.thresholds, NOW)
+    for rank in (4, 104):
+        gpu.last_ranks, gpu.last_ranks_at = (rank,), NOW - 60
+        (title, *_) = as_card(Subject(gpu, node, view, NOW), [], 78, build_styles(), chosen=False)
+        assert f"rank {rank}," in text_of(title), text_of(title)
+        assert re.search(r"-\d+ s +now", text_of(title)), text_of(title)
