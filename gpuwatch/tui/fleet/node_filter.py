@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.filter.filter import Filter, FilterError, parse
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.tui.fleet.folding.groups import NodeGroup, grouped
 from gpuwatch.tui.fleet.folding.ways import Folding
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
@@ -32,7 +34,10 @@ class Shown:
         self._grouped: list[NodeView] | None = None
         """The `views` that `_groups` were made of."""
         self._filter: Filter | None = None
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, int, int, int] | None = None
+        self._snapshot = AlertSnapshot()
+        self._worst: dict[str, Alert] = {}
+        """Node -> its worst firing alert in `_snapshot`."""
 
     @property
     def narrowed(self) -> bool:
@@ -76,13 +81,29 @@ class Shown:
         text = f"{len(self.views)} of {nodes} nodes, {shown} of {gpus} GPUs"
         return f"{text}, unhealthy only" if self.unhealthy else text
 
+    def alert_of(self, view: NodeView) -> Alert | None:
+        """Return the worst firing alert of a node without GPUs; None if a condition is as severe."""
+        alert = None if view.gpus else self._worst.get(view.name)
+        worse = alert is not None and severity_level(alert.severity) > severity_level(view.severity)
+        return alert if worse else None
+
+    @property
+    def has_alerts(self) -> bool:
+        """True if an alert fires on a shown node without GPUs."""
+        return any(self.alert_of(view) is not None for view in self.views)
+
+    def take(self, snapshot: AlertSnapshot) -> None:
+        """Use these alerts from now on."""
+        if snapshot is not self._snapshot:
+            self._snapshot, self._worst = snapshot, snapshot.worst_by_node()
+
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
         """Update `views`, `gpus` and `names` if nodes or selection changed, or twice a second while filtered.
 
         `order` are the names of the nodes in display order; `now` is in monotonic seconds. A filter that
         takes too long is dropped and sets `error`.
         """
-        seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0)
+        seen = (overview.version, self.version, int(now * 2) if self.narrowed else 0, id(self._snapshot))
         if seen == self._seen:
             return
         self._seen = seen
@@ -113,7 +134,8 @@ class Shown:
         return self._filter is None or self._filter.matches(view.node, gpu, now)
 
     def _node_wanted(self, view: NodeView, now: float) -> bool:
-        if self.unhealthy and severity_level(view.severity) < severity_level("unknown"):
+        healthy = severity_level(view.severity) < severity_level("unknown")
+        if self.unhealthy and healthy and self.alert_of(view) is None:
             return False
         if self._filter is None:
             return True

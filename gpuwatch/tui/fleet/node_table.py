@@ -12,7 +12,6 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.tui.fleet.folding.groups import MAX_LISTED, NodeGroup, cell_of, worst_first
 from gpuwatch.tui.fleet.node_columns import COLUMNS, OF_LOGS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
-from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.lines.rows import Row, highlighted, text_of
 from gpuwatch.tui.toolkit.lines.selectable_lines import SortableTable
@@ -48,17 +47,11 @@ class NodeTable(SortableTable):
         self._chosen_for: object = None
         self._on = ""
         """The name of the node or group under the cursor."""
-        self._worst: dict[str, Alert] = {}
-        """For nodes known only from logs: node -> its worst alert."""
-        self._worst_for: AlertSnapshot | None = None
 
     def prepare(self) -> None:
         self.lines = self._listed()
         of_logs = self.view_state.folder is not None
         wanted = OF_LOGS if of_logs else self.cockpit.preferences.columns.get("nodes", ())
-        if of_logs and self._worst_for is not self.view_state.snapshot:
-            self._worst_for = self.view_state.snapshot
-            self._worst = self._worst_for.worst_by_node()
         chosen_for = (self.shown.names, self.shown.folding, self.columns, wanted)
         if chosen_for != self._chosen_for:
             self._chosen_for = chosen_for
@@ -122,7 +115,7 @@ class NodeTable(SortableTable):
             view.node.version,
             view.severity,
             view.trouble,
-            id(self._worst.get(view.name)),
+            id(self.shown.alert_of(view)),
             stamp,
             here and (1, self.has_focus),
         )
@@ -147,7 +140,7 @@ class NodeTable(SortableTable):
 
     def _row_of_node(self, view: NodeView) -> Row:
         look, now = self.look, self.view_state.now
-        alert = self._worst.get(view.name)
+        alert = self.shown.alert_of(view)
         parts = [look.mark(view.severity if alert is None else alert.severity), Segment(" ")]
         for column, cells in self._columns:
             text, severity = column.cell(view, now)

@@ -106,6 +106,7 @@ class FleetScreen(LiveScreen):
     def arrange_parts(self) -> None:
         """Set each part's height: the map gets what it needs, but leaves table and problems their share."""
         cockpit = self.cockpit
+        self.shown.take(cockpit.view_state.snapshot)
         self.shown.refresh(cockpit.overview, cockpit.view_state.fleet.nodes, cockpit.view_state.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
         least = SITUATION_LINES if self.size.height >= TALL_ROWS else 0
@@ -194,13 +195,13 @@ class FleetScreen(LiveScreen):
 
     def idle(self) -> frozenset[str]:
         """Return the actions that do nothing now, such as sorting one node, or "unhealthy" if all is well."""
-        totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
         idle |= {"folding"} if not self.folds.ways else set()
         idle |= {"unfold"} if not self.table.folded else set()
         if self.cockpit.view_state.folder is not None:
             idle |= {"next_mode"}
-        return frozenset(idle if totals.worst or self.shown.unhealthy else idle | {"unhealthy"})
+        some = self.cockpit.totals.worst or self.shown.unhealthy or self.shown.has_alerts
+        return frozenset(idle if some else idle | {"unhealthy"})
 
     # ---- gestures
 

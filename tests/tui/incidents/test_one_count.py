@@ -23,8 +23,8 @@ from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.unalerted import Unalerted
 from gpuwatch.tui.toolkit.lines.rows import text_of
 from tests.bench.live.latency import alerts_on
-from tests.tui.screen_text import text_on
-from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert
+from tests.tui.screen_text import fleet_of, text_on
+from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert, timeout_alert
 from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
 
 SECOND = 95.0
@@ -171,8 +171,12 @@ async def test_an_alert_outside_of_the_active_incident_is_an_active_problem() ->
     for alerts in ([segfault], []):
         book = StillBook([demo_incident()], alerts)
         app = still_app(StillSession(Plan(nodes=(NodeSpec("gpu-004"),)), arrived, book))
-        async with app.run_test(size=(120, 40)):
+        async with app.run_test(size=(120, 40)) as pilot:
             shown = [text_of(row) for row in app.screen.query_one(ActiveProblems).build(100)]
             below = shown[1 + next(i for i, row in enumerate(shown) if "─ Active problems ─" in row)]
             assert ("gpu-004: Segmentation fault" in below) is bool(alerts), below
             assert ("none" in below) is (not alerts), below
+            fleet = fleet_of(app)
+            assert timeout_alert(30).title in fleet.table.copy_text()
+            await pilot.press("exclamation_mark")
+            assert [view.name for view in fleet.shown.views] == ["gpu-004"], "an alert fires on it"
