@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from gpuwatch.runs.model.clues import bus_key
+from gpuwatch.whole_number import whole_number
 
 MAX_ROWS = 4_096
 _ADDRESS = r"(?P<bus>(?:[0-9a-fA-F]{4,8}:)[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])"
@@ -27,15 +29,20 @@ _ADDRESS_BELOW = re.compile(
     r"(?:BDF|PCI Bus ID|PCI BDF Address|Bus-Id|\|\s{1,8}\d{0,3}\s{0,20}\|)\s{0,3}:?\s{0,3}" + _ADDRESS
 )
 """An address below the line with its index."""
-_QUERIED = re.compile(
-    r"index,\s?(?:[\w.]{1,40},\s?){0,8}(?:gpu_bus_id|pci\.bus_id)|(?:pci\.bus_id),\s?.{0,80}index"
-)
 _PROCESS = re.compile(
     r"\|\s{1,6}(?P<gpu>\d{1,3})\s{1,8}(?:(?:N/A|\d{1,3})\s{1,8}(?:N/A|\d{1,3})\s{1,8}|\d{1,3}\s{1,20}\|\s{1,4})?"
     r"(?P<pid>\d{2,10})\s{1,20}(?:\|\s{1,4})?(?:(?:C|G|C\+G|M\+C)\s{1,8}\S|[A-Za-z])"
 )
 """A row of the processes of nvidia-smi or npu-smi."""
 _PROCESSES = re.compile(r"(?i)\|\s{1,4}(?:Processes:|GPU\s.{0,40}\bPID\b|NPU\s.{0,60}\bProcess id\b)")
+
+
+class CsvColumns(NamedTuple):
+    """Where the index and the PCI address are in the rows of a table, and the number of columns."""
+
+    index_at: int
+    bus_at: int
+    size: int
 
 
 class GpuTable(Struct):
@@ -54,7 +61,7 @@ def gpu_table(lines: Sequence[bytes]) -> GpuTable | None:
     table = GpuTable()
     several: set[int] = set()
     index: int | None = None
-    columns: list[str] = []
+    columns: CsvColumns | None = None
     in_processes = False
     for raw in lines[:MAX_ROWS]:
         text = raw[:300].decode("utf-8", "replace")
@@ -66,8 +73,9 @@ def gpu_table(lines: Sequence[bytes]) -> GpuTable | None:
                 if table.processes.setdefault(pid, gpu) != gpu:
                     several.add(pid)
             continue
-        if _QUERIED.search(text):
-            columns = [cell.strip().partition(" ")[0] for cell in text.split(",")]
+        heading = _columns(text) if "bus_id" in text else None
+        if heading is not None:
+            columns = heading
             continue
         index = _take(table, text, index, columns)
     for pid in several:
@@ -75,7 +83,14 @@ def gpu_table(lines: Sequence[bytes]) -> GpuTable | None:
     return table if table.addresses or table.processes else None
 
 
-def _take(table: GpuTable, text: str, index: int | None, columns: Sequence[str]) -> int | None:
+def _columns(text: str) -> CsvColumns | None:
+    """Return the columns of a table that `nvidia-smi --query-gpu` prints as CSV; None: it is no heading."""
+    names = [cell.strip().partition(" ")[0] for cell in text.split(",")]
+    bus = next((at for at, name in enumerate(names) if name in ("gpu_bus_id", "pci.bus_id")), None)
+    return None if bus is None or "index" not in names else CsvColumns(names.index("index"), bus, len(names))
+
+
+def _take(table: GpuTable, text: str, index: int | None, columns: CsvColumns | None) -> int | None:
     """Add what a line lists; return the index to which an address below it belongs."""
     found = next((each for form in _ONE_LINE if (each := form.match(text.lstrip()))), None)
     if found is not None:
@@ -86,10 +101,10 @@ def _take(table: GpuTable, text: str, index: int | None, columns: Sequence[str])
         table.addresses.setdefault(named["uuid"], int(named["gpu"]))
         return None
     cells = [cell.strip() for cell in text.split(",")]
-    if columns and len(cells) == len(columns) and cells[columns.index("index")].isdecimal():
-        bus = cells[next(n for n, name in enumerate(columns) if "bus_id" in name)]
-        if re.fullmatch(_ADDRESS, bus):
-            table.addresses.setdefault(bus_key(bus), int(cells[columns.index("index")]))
+    number = whole_number(cells[columns.index_at]) if columns and len(cells) == columns.size else None
+    if columns is not None and number is not None:
+        if re.fullmatch(_ADDRESS, cells[columns.bus_at]):
+            table.addresses.setdefault(bus_key(cells[columns.bus_at]), number)
         return None
     below = _ADDRESS_BELOW.search(text) if index is not None else None
     if below is not None and index is not None:

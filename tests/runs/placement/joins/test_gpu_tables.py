@@ -45,8 +45,15 @@ def test_tools_list_gpus_by_address(lines: list[str], name: str, index: int) -> 
 
 
 @pytest.mark.parametrize(
-    "lines", [["step 1 loss 2.0"], ["GPU 3 is hot"], ["| 3 | 4 | GPU |"], ["GPU[0] : Temperature: 40"]]
-)
+    "lines",
+    [
+        ["step 1 loss 2.0"], ["GPU 3 is hot"], ["| 3 | 4 | GPU |"], ["GPU[0] : Temperature: 40"],
+        ["gpu_index, name, pci.bus_id", "0, NVIDIA L4, 00000000:00:03.0"],  # no column has the name `index`
+        ["pci.bus_id, name, an index of it", "00000000:00:03.0, NVIDIA L4, 0"],
+        ["index, x.pci.bus_id, name", "0, 00000000:00:03.0, NVIDIA L4"],
+        ["index, pci.bus_id", f"{'1' * 250}, 00000000:00:03.0"],
+    ],
+)  # fmt: skip
 def test_other_lines_list_none(lines: list[str]) -> None:
     assert gpu_table([line.encode() for line in lines]) is None
 
