@@ -105,8 +105,7 @@ class Buffer(Window):
         self.held = False
         self._forget_read()
         if self._tail is None:
-            self._tail = self._asker.tail(self.source.node, self.source.file, lines)
-            self._taken = self._seams_taken = 0
+            self._open_tail(lines)
             self._joined, self.live = not self.lines, True
         elif not self.live:
             self.replace([])
@@ -199,12 +198,16 @@ class Buffer(Window):
             self._take_new()
         elif not self.live and self.at_end and self._read is None and self._tail.lines:
             self._meet_tail(reached_end=True)  # a page that was read at a time reached the end
+            self.at_end = self.live  # else lines between are not loaded: `later` reads them
 
     def _follow_from_end(self) -> None:
         """Receive what is written after a page that has reached the end: the incident goes on."""
         if self.at_end and self.lines and self._read is None and not self.torn:
-            self._tail = self._asker.tail(self.source.node, self.source.file, self._page)
-            self._taken = self._seams_taken = 0
+            self._open_tail(self._page)
+
+    def _open_tail(self, lines: int) -> None:
+        self._tail = self._asker.tail(self.source.node, self.source.file, lines)
+        self._taken = self._seams_taken = 0
 
     def _take_new(self) -> None:
         stream = self._tail
