@@ -150,10 +150,10 @@ def test_no_end_of_a_rank_that_saves_is_offered(
 
 
 @pytest.mark.parametrize(
-    ("order", "said"), [(EVALUATES, SAID), pytest.param(WRITES, "rank2.pt (", marks=pytest.mark.long)]
+    ("order", "expected"), [(EVALUATES, SAID), pytest.param(WRITES, "rank2.pt (", marks=pytest.mark.long)]
 )
 def test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit(
-    start_job: StartJob, monkeypatch: pytest.MonkeyPatch, order: str, said: str
+    start_job: StartJob, monkeypatch: pytest.MonkeyPatch, order: str, expected: str
 ) -> None:
     """No name of a function shows it, and it uses hardly any CPU; its last line or its file does."""
     monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 4.0)
@@ -162,7 +162,7 @@ def test_a_rank_that_evaluates_or_saves_inside_of_its_main_is_no_culprit(
         run.until(lambda: [each.hang_check for each in run.incidents() if each.hang_check])
         (incident,) = run.incidents()
         assert (incident.code, incident.rank, incident.confidence) == ("job.hang", 2, "low")
-        assert said in incident.headline
+        assert expected in incident.headline
         check = incident.hang_check
         assert check is not None
         assert check.pausing == (2,)

@@ -116,8 +116,8 @@ def test_a_loss_that_rises_is_reported(start_job: StartJob, session: Session) ->
         run.until(lambda: run.logged(0) > 20)
         change(run)
         run.until(lambda: ("num.loss_rising", 0) in standing_of(run, session))
-        told = run.logged(0)
-        run.until(lambda: run.logged(0) > told + 8)
+        logged = run.logged(0)
+        run.until(lambda: run.logged(0) > logged + 8)
         assert ("num.loss_rising", 0) in standing_of(run, session)
 
 

@@ -58,8 +58,8 @@ def test_a_line_of_a_shared_file_is_of_the_rank_that_it_names() -> None:
 
 def test_who_is_waited_for_is_told_by_what_it_does_with_low_confidence() -> None:
     for doing, writing in (({0: SAID}, {}), ({}, {0: SAID}), ({0: SAID, 1: SAID}, {0: SAID})):
-        told = with_pause(NAMED, doing, writing)
-        assert (told.confidence, told.culprits) == ("low", (0,))
-        assert SAID in told.sentence
-        assert "main" not in told.sentence
+        verdict = with_pause(NAMED, doing, writing)
+        assert (verdict.confidence, verdict.culprits) == ("low", (0,))
+        assert SAID in verdict.sentence
+        assert "main" not in verdict.sentence
     assert with_pause(NAMED, {1: "evaluating on rank 1"}, {2: "/ckpt"}) == NAMED
