@@ -19,11 +19,9 @@ def complete(steps: Steps[Result]) -> Result:
     Raises:
         Exception: raised by a step.
     """
-    results = []
-
-    def kept() -> Steps[None]:
-        results.append((yield from steps))
-
-    for _ in kept():
-        pass
-    return results[0]
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: Result = end.value
+        return result

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.base import notices
+from gpuwatch.agent.base.rates import Rate
 from gpuwatch.agent.gpu import topology
 from gpuwatch.agent.gpu.field_values import FactSource, decoded
-from gpuwatch.agent.gpu.rates import Rate
 from gpuwatch.agent.kernel.xid_join import HOLD_S, XidJoin
 
 FULL = 1 << 64

@@ -1,7 +1,7 @@
 """Reads GPM: activity of SMs, tensor cores, memory and links between two samples (Hopper and later)."""
 
 from ..base import nvml_codes
-from .rates import short
+from ..base.rates import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

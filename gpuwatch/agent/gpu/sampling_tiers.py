@@ -8,10 +8,10 @@ or 8, processes 2 (see `gpu_processes`), the 30 s tier two.
 
 import time
 
+from ..base.rates import Rate
 from . import field_values, gpm, mig
 from .field_values import FactSource, FieldBatch
 from .nvml import number
-from .rates import Rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ import re
 import time
 
 from ..base.procfs import names, read_int, read_text
+from ..base.rates import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def rate(before: "int | None", after: "int | None", seconds: float) -> "float | 
     """
     if before is None or after is None or after < before or seconds <= 0:
         return None
-    return float("%.3g" % ((after - before) / seconds))
+    return short((after - before) / seconds)
 
 
 def _total(*counts: "int | None") -> "int | None":

@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 from ..base.procfs import UNSEEN
+from ..patterns.quick_checks import is_ascii
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ def decoded(text: str) -> str:
 
 
 def _once(text: str) -> str:
-    try:
-        text.encode("ascii")
-    except UnicodeError:
+    if not is_ascii(text):
         text = _in_ascii(text)
     if _MAY_BE.search(text) is None or _ENCODED.search(text) is None:
         return text

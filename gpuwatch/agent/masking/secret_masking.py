@@ -8,15 +8,19 @@ A secret without any of these signs cannot be distinguished from other text.
 import re
 
 from ..patterns.module_pattern import pattern_of
+from ..patterns.quick_checks import has_one, is_ascii
 from .encoded_text import decoded, in_latin
 from .secret_forms import MASK, is_random, without_key_line, without_known_forms, without_random
 from .secret_names import PASSES, SECRET_KEYS, without_paired
 from .secret_phrases import without_phrases
-from .secret_signs import has_one, may_hold_secret
+from .secret_signs import may_hold_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Match  # noqa: F401 - used in type comments
+    from collections.abc import Callable
+    from typing import Match, Pattern
+
+    Masks = tuple[tuple[tuple[str, ...], Pattern[str], str | Callable[[Match[str]], str]], ...]
 
 _BETWEEN = (
     r"(?P<between>\\{0,7}[\"']{0,2}[ \u00a0]{0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
@@ -131,12 +135,9 @@ def _left(text: str) -> int:
 
 
 def _masked(text: str) -> str:
-    try:
-        text.encode("ascii")
-        other_letters = False
-    except UnicodeError:
+    other_letters = not is_ascii(text)
+    if other_letters:
         text = in_latin(text)
-        other_letters = True
     lower = text.lower()
     if not may_hold_secret(lower):
         return without_random(without_key_line(text))
@@ -328,17 +329,17 @@ def _in_option(found: "Match[str]") -> bool:
 
 
 _MASKED = r"\1" + MASK
-_OF_WORDS = (
+_OF_WORDS: "Masks" = (
     (("bearer", "authorization"), _BEARER, _MASKED),
     (("authorization", "cookie"), _HEADER, _header),
     (("private key",), _PRIVATE_KEY, _MASKED),
     (("sig", "-token=", "key="), _SIGNED, _MASKED),
     (("pass", "pw", "auth"), _OPTION, _option),
     (("otp", "pin", "passcode"), _DIGIT_CODE, _MASKED),
-)  # type: tuple[tuple[tuple[str, ...], Any, Any], ...]
+)
 """Words in lower case, a pattern of which each match has one of them, and what replaces the match."""
-_OF_NAMES = (
+_OF_NAMES: "Masks" = (
     (("pass", "secret", "token", "key", "credential", "sess"), _SECRET_NAME, _masked_named),
     (("pass", "pw", "key", "jwt", "auth", "session", "cookie"), _WEAK, _masked_weak_name),
-)  # type: tuple[tuple[tuple[str, ...], Any, Any], ...]
+)
 """The same for values behind the name of a secret."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpuwatch import wire
-from gpuwatch.agent.gpu.rates import short
+from gpuwatch.agent.base.rates import short
 from gpuwatch.agent.kernel.xid_table import meaning
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LOST_GPU, SimulatedReading

@@ -72,16 +72,15 @@ class EarlierJobsFile:
         `wall`: unix seconds. An unusable file is left unchanged, and `take_trouble` returns the reason.
         """
         self._trouble = None
+        stored: list[EarlierJob] = []
         try:
             stored = decode_strictly(read_own(self._path, MAX_FILE_BYTES), _decoder, DamagedJobsError)
         except FileNotFoundError:
-            stored = []
+            pass
         except OSError as error:
             self._trouble = f"failed jobs cannot be read from {self._path}: {error.strerror}"
-            stored = []
         except DamagedJobsError as error:
             self._trouble = f"{self._path} is not a file of failed jobs ({error}); move it away"
-            stored = []
         return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
 
     def take_trouble(self) -> str | None:

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from ...patterns.module_pattern import pattern_of
+from ...patterns.quick_checks import has_one
 from ...ranks.learned_tags import CLEARED, TAGS, learned_writer
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, read_inner_prefixes, read_prefixes, untagged, writers
@@ -151,10 +152,7 @@ def is_wrapped(text: str) -> bool:
 
 def may_be_wrapped(line: bytes) -> bool:
     """Return True if a physical line contains one of the words that all wrapped records have."""
-    for word in BREAKABLE:  # noqa: SIM110 - three times as fast as any()
-        if word in line:
-            return True
-    return False
+    return has_one(line, BREAKABLE)
 
 
 def broken_end(data: bytes) -> int:

@@ -7,6 +7,8 @@ task 3) counts something that may be the ranks, which only the job's other lines
 import re
 from functools import lru_cache
 
+from ...patterns.quick_checks import has_one, is_ascii
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Match, Pattern
@@ -84,15 +86,10 @@ def named_pattern(text: str) -> "Pattern[str]":
 
 def _may_be_named(text: str) -> bool:
     """Return False if a text has no word that `RANK_NAMED` matches."""
-    try:
-        text.encode("ascii")
-    except UnicodeError:
+    if not is_ascii(text):
         return True
     lower = text.lower()
-    for word in _NAMES:
-        if word in lower:
-            return True
-    return _SHORT_NAME.search(lower) is not None
+    return has_one(lower, _NAMES) or _SHORT_NAME.search(lower) is not None
 
 
 _NAMES = (
@@ -119,11 +116,9 @@ class TextBefore(object):
 
     def search(self, text: str) -> "Match[str] | None":
         """Return the match at the end of a text, or None."""
-        try:
-            text.encode("ascii")
-        except UnicodeError:  # other letters may be variants of ASCII's in another case
-            return self._search(text)
-        return self._search(text) if text.rstrip(_SIGNS).lower().endswith(self._last) else None
+        # other letters may be variants of ASCII's in another case
+        may_match = not is_ascii(text) or text.rstrip(_SIGNS).lower().endswith(self._last)
+        return self._search(text) if may_match else None
 
 
 _SIGNS = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f:=[(_.-"
