@@ -98,7 +98,10 @@ class Composer(object):
     def _take_node(
         self, frames: "list[dict[str, Any]]", static_info: "dict[int, dict[str, Any]]", now: float
     ) -> "dict[str, Any] | None":
-        """Add process lists to `frames` and kernel events to `events`; return a new host sample or None."""
+        """Take what the node's reader has found; return the host sample if there is a new one, else None.
+
+        Process lists are added to `frames`, kernel events to `events`; both go to the log reader too.
+        """
         host: dict[str, Any] | None = None
         records: list[dict[str, Any]] = []
         while self._node.found:

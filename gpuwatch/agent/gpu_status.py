@@ -96,7 +96,8 @@ class GpuWatch(object):
     def _too_long(self, gpu: "GpuReader", seconds: float, now: float) -> bool:
         """Return True if a driver call that has lasted `seconds` counts as stuck.
 
-        Before a GPU's first answer the driver may be starting.
+        Before a GPU's first answer the driver may be starting: a call then counts from the time at which any
+        GPU has answered, or once it has lasted `cold_s`.
         """
         if gpu.answered or seconds >= self._cold_s:
             return seconds >= self._stuck_s

@@ -41,7 +41,7 @@ class Packs(Struct, frozen=True):
 
     @property
     def column_words(self) -> dict[str, str]:
-        """Return column name in a table of metrics -> quantity that the column has."""
+        """Return column name in a table of metrics -> the quantity in that column."""
         common = next((each.words for each in self.dialects if each.id == COMMON), {})
         return {canonical(word): quantity for word, quantity in common.items()}
 

@@ -39,7 +39,7 @@ def row(
 
 
 def _links(asker: "NvmlCaller", handle: "Any", links: int) -> "tuple[int, dict[str, int]]":
-    """Return (number of active NVLinks to a switch, bus id -> number of active NVLinks to it)."""
+    """Return (number of active NVLinks to a switch, bus id of a peer -> number of active NVLinks to it)."""
     to_switch = 0
     to_peer: dict[str, int] = {}
     for link in range(links):

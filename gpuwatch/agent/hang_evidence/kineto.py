@@ -209,7 +209,11 @@ class _TracedRank(object):
         return self._guard is not None
 
     def check(self, passed: float, seconds: int) -> None:
-        """Read the trace if it is complete; give up when `passed` seconds exceed the limit."""
+        """Read the trace if it is complete; refuse the process if the trace is too large, late or unreadable.
+
+        Also if the process has ended, or has not asked for orders. `passed`: seconds since the request;
+        `seconds`: those to trace.
+        """
         try:
             self._written = self._exists(self._name)
             if self._written:
@@ -263,7 +267,7 @@ class _TracedRank(object):
                 os.unlink(name, dir_fd=self._folder)
 
     def close(self) -> None:
-        """Delete the trace file if it is complete; else the guard process deletes it later."""
+        """Delete the trace files, unless a trace is being written: then the guard process does it later."""
         if self._folder < 0:
             return
         complete = self._written or not self.asked

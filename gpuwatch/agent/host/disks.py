@@ -23,7 +23,7 @@ _READ_ONLY_IMAGES = ("squashfs", "iso9660", "udf", "erofs", "cramfs")
 
 
 class DiskReader(object):
-    """Queries every file system in its own thread, so that a dead share delays no other.
+    """Queries file systems, each in its own thread, so that a dead share delays no other.
 
     One that does not answer is listed without values, and not queried again before it has answered.
     """
@@ -33,7 +33,10 @@ class DiskReader(object):
         self._asked: dict[str, Background] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """Return one dict per file system with the keys of `wire.Disk`; None if the mounts are unreadable."""
+        """Return one dict per file system to show, with the keys of `wire.Disk`; None: no table of mounts.
+
+        Shown are those of `worth_showing`, and nearly full ones in memory.
+        """
         table = read_bytes(self._mounts, 1 << 20)
         if table is None:
             return None

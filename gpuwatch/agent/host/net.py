@@ -42,7 +42,7 @@ class NicReader(object):
         self._speeds: dict[str, tuple[float, str | None, float | None]] = {}
 
     def read(self) -> "list[dict[str, object]] | None":
-        """Return one dict per interface with the keys of `wire.Nic`; None if the kernel lists none."""
+        """Return one dict per interface to show, with the keys of `wire.Nic`; None: the kernel lists none."""
         found, now = names(self._root), self._monotonic()
         if found != self._found or now - self._chosen_at >= SPEED_EVERY_S:
             self._found, self._chosen_at = found, now

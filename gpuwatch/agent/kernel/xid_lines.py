@@ -21,7 +21,7 @@ _SWITCH_REMEDY = (
 
 
 def event(text: str) -> "dict[str, object] | None":
-    """Return the fields of `wire.Event` and `bus_id` from a kernel line about an Xid; None for other lines.
+    """Return the fields of `wire.Event` and `bus_id` from a kernel line about an Xid or SXid, else None.
 
     `bus_id` is formatted as by NVML (`00000000:41:00.0`). A GPU that fell off the bus without an Xid gives an
     event with code None. The driver's name begins the text: elsewhere a user may have chosen it.

@@ -193,7 +193,7 @@ def _option(found: "Match[str]") -> str:
 
 
 def _masked_named(found: "Match[str]") -> str:
-    """Return the match of a name with a secret value masked; after a space only of an option or random."""
+    """Return the match of a name, its value masked if secret; after a blank: of an option, or if random."""
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
@@ -226,7 +226,7 @@ def _is_opaque(value: str, is_password: bool) -> bool:
 
 
 def _masked_weak_name(found: "Match[str]") -> str:
-    """Return the match of a weak name, masked for `DB_PASS=` or `WANDB_KEY=`, not for `forward_pass=`."""
+    """Return the match of a weak name, its value masked for `DB_PASS=`, `WANDB_KEY=`, not `forward_pass=`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
     plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
@@ -260,7 +260,7 @@ def _is_code(found: "Match[str]", value: str) -> bool:
 
 
 def _is_key(value: str) -> bool:
-    """Return True if a value is random text, which includes hexadecimal digits."""
+    """Return True if a value looks random, also in hexadecimal digits."""
     return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 

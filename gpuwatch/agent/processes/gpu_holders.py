@@ -27,9 +27,9 @@ class Holders(object):
         return "GPU {} has not listed its processes yet".format(gpus) if gpus else None
 
     def expect(self, index: int, uuid: str, may_answer: bool) -> None:
-        """Set whether the first process list of a GPU is awaited; not if it is stuck or lost.
+        """Set whether the first process list of a GPU is awaited.
 
-        `may_answer` is False in this case.
+        `may_answer` is False for a GPU that is stuck or lost: its list is not awaited.
         """
         wait = may_answer and uuid not in self._reported
         self._awaited = self._awaited.union((index,)) if wait else self._awaited.difference((index,))
@@ -47,9 +47,10 @@ class Holders(object):
             self._reported = dict(self._reported, **{uuid: (index, dict.fromkeys(before))})
 
     def by_pid(self) -> "dict[int, list[dict[str, Any]]]":
-        """Return pid -> dicts with the keys of `wire.ProcessGpu`, in GPU order.
+        """Return pid -> dicts with the keys of `wire.ProcessGpu`, by GPU index.
 
-        Processes of a silent GPU are included while they live. A rank's first GPU is reported as its own.
+        The first dict is that of the GPU shown as a rank's own. Processes of a silent GPU are included while
+        they live.
         """
         holders: dict[int, list[dict[str, Any]]] = {}
         starts: dict[int, int | None] = {}

@@ -24,7 +24,10 @@ MAX_STAGES = 3
 
 
 def is_launcher(name: str) -> bool:
-    """Return True if a process that started ranks logs about them: a known launcher or a Python program."""
+    """Return True if a process with this name that started ranks logs about them.
+
+    So do known launchers and Python programs.
+    """
     return name in LAUNCHERS or name.startswith(("python", "pt_"))
 
 

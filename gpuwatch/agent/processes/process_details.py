@@ -123,7 +123,7 @@ def _is_of_user(path: str) -> bool:
 
 
 def runtime_logs(cgroup: str, root: str = "/") -> "list[str]":
-    """Return the file to which a container's runtime writes its output, without links; [] if unreadable.
+    """Return [the file to which a container's runtime writes its output], links resolved; [] if unreadable.
 
     [] also for a control group that a user can have named.
 
@@ -191,7 +191,10 @@ def _pipes(folder: str) -> "dict[int, str]":
 
 
 def _written(folder: str, descriptor: int, standard: bool) -> bool:
-    """Return True if a descriptor was opened for writing only; 1 and 2 may be open for both."""
+    """Return True if a descriptor was opened for writing only.
+
+    `standard`: it is 1 or 2, which count if opened for reading and writing too.
+    """
     text = read_text(os.path.join(folder, "fdinfo", str(descriptor)), 4096) or ""
     match = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
     access = int(match.group(1), 8) & os.O_ACCMODE if match else os.O_RDONLY

@@ -186,7 +186,10 @@ def _steps(path: list[_Element], window: int = WINDOW_CHARS) -> float:
 
 
 def _period(path: list[_Element], earlier: int, later: int) -> int:
-    """Return the minimum distance in characters of two repeats, at least 1; 0 if no text fits both."""
+    """Return the fewest characters between two repeats that can share a stretch of text; 0: they cannot.
+
+    At least 1, also for adjacent repeats.
+    """
     both = path[earlier].reads & path[later].reads
     period = 0
     if not both:

@@ -109,7 +109,10 @@ def _folds(pattern: str) -> bool:
 
 
 def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
-    """Return the groups of words that are certain to be in the same physical line as the literal."""
+    """Return the groups of words that stand as they are in the physical line of every match.
+
+    Empty if a match may be split into several lines. `fold`: the pattern ignores case.
+    """
     if any(word in pattern for word in BROKEN):
         return ()
     return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
@@ -227,7 +230,7 @@ def _longest_word(text: str) -> str:
 
 
 def _is_word(word: str) -> bool:
-    """Return True if the word can be searched in a line without digits."""
+    """Return True if a word is long enough, and unchanged in a line without digits."""
     plain = word.isalpha() and len(word) >= MIN_WORD
     return plain if word.isascii() else not any(map(str.isdecimal, word))
 

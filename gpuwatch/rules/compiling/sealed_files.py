@@ -16,7 +16,7 @@ MAX_CACHE_BYTES = 64 << 20
 def read_sealed(file: Path) -> bytes | None:
     """Return the content of a file that `write_sealed` wrote under this name.
 
-    None: it is missing, damaged, a link, or others may write it.
+    None: it is missing, damaged, too large, a link, or others may write it.
     """
     try:
         digest, _, data = read_own(file, MAX_CACHE_BYTES, follow=False).partition(b"\n")
@@ -31,7 +31,7 @@ def read_sealed(file: Path) -> bytes | None:
 def write_sealed(file: Path, data: bytes, most: int) -> None:
     """Write a cache file, and create its folder if it is missing; errors of the file system are ignored.
 
-    `most`: how many files to keep, last used first, of those with the same suffix and the same name up to the
+    `most`: how many files to keep, those used last, of those with the same suffix and the same name up to the
     first `-`.
     """
     with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ BORDER = r"\b"
 
 
 class Repeat(NamedTuple):
-    """A repeat of one character of the set `own`."""
+    """A repeat of one character of the set `own`, from `least` to `most` times."""
 
     own: frozenset[int]
     least: int
@@ -86,7 +86,10 @@ def may_end_blank(parts: Sequence[Part], *, behind: bool = False) -> bool:
 
 
 def trimmed(parts: Sequence[Part]) -> list[str]:
-    """Return the texts of the parts, without parts at either edge that a match may lack."""
+    """Return the texts of the parts, without parts at either edge that a match may lack.
+
+    Of the first and the last part that remain only what a match requires.
+    """
     kept = list(parts)
     while kept and not kept[0].least:
         del kept[0]
@@ -105,9 +108,10 @@ def has_separator(parts: Iterable[Part]) -> bool:
 
 
 def joined_repeat(first: Part, second: Part) -> Part | None:
-    """Return one part for two repeats if the optional one repeats no other characters; None: keep both.
+    """Return one part in place of two adjacent ones; None: both stay.
 
-    Digits that are left out make repeats adjacent, and those would match a text in many ways.
+    A second part without text is dropped; of two repeats, an optional one is merged into one of the same
+    characters or more. Digits that are left out make repeats adjacent, which could match a text in many ways.
     """
     if not second and first != BORDER:
         return first.followed(separates=second.separates)

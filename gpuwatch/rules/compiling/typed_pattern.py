@@ -63,7 +63,7 @@ class TypedPattern:
         self._began, self._spent_s = clock(), 0.0
 
     def search(self, text: str) -> bool | None:
-        """Return True if a line has a match; None: unknown, because the pattern is given up."""
+        """Return True if the searched part of a line has a match; None: unknown, the pattern is given up."""
         spans = self.spans(text, most=1)
         return None if spans is None else bool(spans)
 

@@ -13,7 +13,7 @@ Scope: TypeAlias = Literal["gpu", "job"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An example of a progress line, and every field that must be read from it."""
+    """An example of a progress line, and the fields and timers that must be read from it."""
 
     line: str
     gives: dict[str, str] = {}

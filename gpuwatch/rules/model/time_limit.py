@@ -30,7 +30,7 @@ class EndlessError(Exception):
 
 
 class TimeLimit:
-    """Limits the CPU time of work with one set of rules; without effect outside the main thread."""
+    """Limits the CPU time of work with one set of rules; has no effect outside the main thread."""
 
     def __init__(self, ruleset: RuleSet) -> None:
         self._rule, self._entered_at, self._least_s = "", 0.0, 0.0
@@ -44,12 +44,12 @@ class TimeLimit:
         """Limit the CPU time of the `with` block; without effect outside the main thread.
 
         Args:
-            seconds: With `in_all`, the limit of one search, or of what is done between two: work that goes on
-                is not ended because the machine is slow. It may take twice as long before it is noticed.
-            in_all: The limit of the whole block.
+            seconds: The limit of the block. With `in_all`: that of one search, or of the work between two;
+                it may take twice as long before it is noticed.
+            in_all: The limit of the whole block, in seconds; 0: none, so that `seconds` is.
 
         Raises:
-            EndlessError: The block took longer.
+            EndlessError: A limit was exceeded.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -84,7 +84,7 @@ class RuleOrDialect(Shape):
     what = "a rule"
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
-        """Return the entry, read as a dialect if it has the key `kind`, else as a rule."""
+        """Return the entry, read as a dialect if it has the key `kind`, else as a rule; None: no mapping."""
         is_rule = not isinstance(node, yaml.MappingNode) or _stated(node, "kind") is None
         return (RULE if is_rule else DIALECT).read(node, problems)
 

@@ -115,12 +115,12 @@ def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
 
 @lru_cache(maxsize=4)
 def prefilter_of(ruleset: RuleSet) -> Prefilter:
-    """Return one prefilter for all excerpts, as a node has one for all files; cached per ruleset."""
+    """Return the prefilter for all excerpts, as a node has one for all files; cached per rule set."""
     return Prefilter(ruleset)
 
 
 def new_scanner(ruleset: RuleSet) -> Scanner:
-    """Return a scanner of one excerpt."""
+    """Return a new scanner for one excerpt."""
     return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__, prefilter=prefilter_of(ruleset))
 
 

@@ -115,9 +115,10 @@ def _labelled(file: LabelledFile, number: int, text: str) -> Labelled:
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
-    """Return the fields that an agent reads in a file with only this line; `phases_s` if there are timers.
+    """Return the values that an agent reads in a file with only this line, by field; empty if none.
 
-    If two writers are on the line, the first one counts.
+    Also `phases_s` (timers), `rank` and `request_s`, if the line has them. If two writers are on the line,
+    the first counts.
     """
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
@@ -163,7 +164,10 @@ def score_progress(ruleset: RuleSet, lines: Iterable[Labelled]) -> ProgressScore
 
 
 def same(name: str, given: object, expected: object) -> bool:
-    """Return True if two values of a field are the same number, or are equal if one is not a number."""
+    """Return True if two values of a field are the same number, or are equal if one is not a number.
+
+    Numbers are compared within `TOLERANCE`, except fields in `EXACT`.
+    """
     try:
         one, other = float(str(given)), float(str(expected))
     except ValueError:

@@ -123,7 +123,7 @@ def _is_complete(path: str, found: "StoredCheckpoint", older: "list[StoredCheckp
 
 
 def _has_gap(names: "Iterable[str]") -> bool:
-    """Return True if some rank, but not the highest one, lacks a file that other ranks have."""
+    """Return True if files whose names differ only in the rank are numbered from 0 or 1, with a gap."""
     forms: dict[tuple[str, str], set[int]] = {}
     for name in names:
         for rank in _RANK.finditer(name):

@@ -19,7 +19,10 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Form(object):
-    """File names that differ only in a number: the earliest start, and whether the number is the rank."""
+    """The file names of ranks that differ only in one number.
+
+    It has their count, the earliest start of their writers, and whether the number is the writer's rank.
+    """
 
     __slots__ = ("files", "is_rank", "start")
 
@@ -102,7 +105,7 @@ def _forms(
 
 
 def _since(path: str, start: float) -> bool:
-    """Return True if a path is a regular file that was written after `start` (unix seconds)."""
+    """Return True if a path is a regular file with content, written since `start` (unix seconds, roughly)."""
     try:
         status = os.lstat(path)
     except OSError:

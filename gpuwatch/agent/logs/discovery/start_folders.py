@@ -93,7 +93,7 @@ def _of_shells(proc: str) -> "list[str]":
 
 
 def _name(proc: str, pid: str) -> str:
-    """Return the first word of a process's name: `tmux` for `tmux: server`."""
+    """Return a process's name up to its first colon: `tmux` for `tmux: server`; empty if it is unreadable."""
     comm = read_bytes(os.path.join(proc, pid, "comm"), 64) or b""
     return comm.decode("utf-8", "replace").partition(":")[0].strip()
 

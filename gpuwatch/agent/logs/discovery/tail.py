@@ -65,7 +65,7 @@ class LogTail(object):
         return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset: "RuleSet", prefilter: "Prefilter", *, steps_only: bool = False) -> bool:
-        """Return True if a file's end contains training steps or an exception of a training program.
+        """Return True if a file's end has training steps, or a traceback or error of a training program.
 
         With `steps_only`, only steps count. A copy of gpuwatch's own screen contains the lines of other logs,
         and does not count.

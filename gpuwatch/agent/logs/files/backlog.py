@@ -41,7 +41,10 @@ class Backlog(object):
         """True while the older part is being scanned."""
 
     def _line_from(self, offset: int) -> int:
-        """Return the offset of the first line after the one that contains `offset`; 0 for 0."""
+        """Return the offset of the first line after the one that contains `offset`; 0 for 0.
+
+        `offset` itself if that line does not end within `_LINE_BYTES`.
+        """
         if not offset:
             return 0
         return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1

@@ -19,10 +19,7 @@ def cpu_s(pid: int) -> "tuple[float, str | None]":
 
 
 def own_bytes(pid: int) -> int:
-    """Return the resident bytes of a process that it does not share with similar ones; 0: unknown.
-
-    File-backed pages are left out.
-    """
+    """Return the resident bytes of a process without pages of files and of shared memory; 0: unknown."""
     fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:
         return (int(fields[1]) - int(fields[2])) * _PAGE

@@ -188,7 +188,7 @@ def _foreign(record: "dict[str, Any]") -> "list[str]":
 def _outcome(parts: "list[dict[str, Any]]") -> str:
     """Return the result of a process as ` exit_code=137`, to append to the message; empty if it has none.
 
-    Uninformative fields are left out.
+    Fields that are empty or 0 are left out.
     """
     found = [(name, part[name]) for part in parts for name in OUTCOMES if name in part]
     reported = [

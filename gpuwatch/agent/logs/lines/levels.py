@@ -152,7 +152,7 @@ def _may_be_foreign(text: str) -> bool:
 
 
 def is_fatal(text: str, raw: str) -> bool:
-    """Return True if the line reports the end of its program; a panic of a single thread does not."""
+    """Return True if a line has the level critical, as at a program's end; not if one thread panics."""
     return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 

@@ -102,7 +102,10 @@ class LineRanks(object):
         self.world: int | None = None
 
     def take(self, word: str, number: int, world: "str | None" = None) -> None:
-        """Set the number of the word's scope if it has none yet; `world` is set if the number is below it."""
+        """Set the number of the word's scope, unless it is set.
+
+        `world` (a number of ranks) is set too if `number` is below it.
+        """
         scope = SCOPES[word]
         if scope == RANK and self.rank is None:
             self.rank = number
@@ -282,7 +285,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
 
 
 def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:
-    """Return True if a sentence states that the rank in `found` has failed, or where something failed."""
+    """Return True if a sentence states that the rank in `found` has failed, or that something on it has."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True

@@ -85,7 +85,7 @@ def named_pattern(text: str) -> "Pattern[str]":
 
 
 def _may_be_named(text: str) -> bool:
-    """Return False if a text has no word that `RANK_NAMED` matches."""
+    """Return True if a text may have a word that `RANK_NAMED` matches; False: it has none."""
     if not is_ascii(text):
         return True
     lower = text.lower()

@@ -46,7 +46,7 @@ _BAR_END = re.compile(
 def scrubbed(data: bytes, in_list: bool = False) -> bytes:
     """Return log bytes without escape sequences, control characters and lists of bytes; line ends stay.
 
-    `in_list`: they begin inside of a message's list of bytes.
+    `in_list`: the data begins inside a list of a message's bytes.
     """
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)

@@ -84,7 +84,7 @@ class CandidateLine(object):
 
 
 def _brief(data: bytes) -> bytes:
-    """Return a long physical line, or a long record with its values cut."""
+    """Return a long physical line as it is; of a JSON record, the line with its values cut."""
     text = unmasked_text(data)
     begin = object_at(text)
     if begin < 0:

@@ -35,7 +35,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 def read_around(chunk: "Chunk", line: "CandidateLine", text: str, by: "Speaker") -> "LineRanks":
     """Return the ranks that a line's message names, else those of the traceback or record around it.
 
-    Without these, those in its host's name.
+    Without these, those in its host's name. If the prefix names the writer, only the message is read.
     """
     reading = _stated(text, by, line.data)
     known = by.rank is not None or by.local_rank is not None or by.task is not None

@@ -54,7 +54,7 @@ class Traceback(object):
     def take(self, line: bytes) -> "tuple[bool, str | None]":
         """Process the line after the last one.
 
-        Return (True if the traceback ends with it, text of its exception or None).
+        Return (True if no further line belongs to the traceback, text of its exception or None).
         """
         self.left -= 1
         size = len(self.prefix)

@@ -150,7 +150,8 @@ class Past(object):
 def evenly(points: "list[Any]") -> "list[Any]":
     """Return at most `HISTORY_STEPS` of the points, evenly spaced.
 
-    Kept are always the first, the last, the last finite loss and the first NaN.
+    The first and the last are always among them; if the losses end with NaN or infinity, also the first
+    of these and the point before it.
     """
     if len(points) <= HISTORY_STEPS:
         return points
@@ -166,7 +167,7 @@ def evenly(points: "list[Any]") -> "list[Any]":
 def _turn(points: "list[Any]", apart: int) -> "int | None":
     """Return the index of the point where the final run of non-finite losses starts; None: there is none.
 
-    Finite values less than `apart` steps before it are of ranks that lag slightly.
+    Finite values less than `apart` steps before it count as those of ranks that lag slightly.
     """
     turn = None
     for at in range(len(points) - 1, -1, -1):

@@ -46,7 +46,7 @@ class Newest(object):
         paced: "dict[bytes, list[CompiledDialect]]",
         size: int,
     ) -> None:
-        """Store the last line of each shape in `paced`, for each writer.
+        """Store the last line of each shape in `paced` for each writer, and its first line with a NaN.
 
         `shapes` are those of all `lines`, `size` their bytes.
         """
@@ -122,9 +122,9 @@ def _writer(line: bytes) -> bytes:
 
 
 def _others(lines: "list[bytes]", shapes: "list[bytes]", index: int, most: int) -> "list[int]":
-    """Return the index of each writer's last line with the shape of the line at `index`.
+    """Return the index of each writer's last line with the shape of the line at `index`; empty: no writer.
 
-    Only lines up to `index` count, at most `most`.
+    At most `most` lines are read, upwards from `index`.
     """
     shape = shapes[index]
     seen: dict[bytes, int] = {}

@@ -39,7 +39,7 @@ class CountedLines(object):
                 self._more += 1
 
     def drain(self) -> "tuple[list[tuple[bytes, list[CompiledDialect]]], float]":
-        """Remove the lines; return (them with their dialects, number of log lines that each stands for)."""
+        """Remove the lines and return them: ((line, its dialects) pairs, log lines that each stands for)."""
         lines, more = self._lines, self._more
         self._lines, self._more = [], 0
         return lines, 1.0 + more / float(max(1, len(lines)))

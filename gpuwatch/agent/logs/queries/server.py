@@ -219,7 +219,7 @@ class Server(object):
 
 
 def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int, str | None]":
-    """Return (start offset of a tail, what is missing before it or None)."""
+    """Return (start offset of a tail, None), or with why it is not `offset`: truncated, or bytes left out."""
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
     if offset > follower.offset:

@@ -87,9 +87,10 @@ class OpenRecord(object):
         return OpenRecord(self.prefix, text[: -len(end)] + behind + left_out, closers, in_string)
 
     def _closed(self, data: bytes) -> "tuple[bytes, Any, list[bytes], bool, bytes, bytes] | None":
-        """Return the record that ends with `data`, what it is, and what is open at its end; None: no JSON.
+        """Return what the record that ends with `data` is, and what is open at its end; None: no JSON object.
 
-        The last two are the bytes added before the ends of the containers, and those left out for it.
+        In order: its text, its content as a dict, the ends of the open containers, whether a string is open,
+        the bytes added to complete a cut key or value, and the bytes left out for that.
         """
         opened = self._opened(data)
         if opened is None:

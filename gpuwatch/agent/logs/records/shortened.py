@@ -23,7 +23,7 @@ def shortened(record: "Any") -> "Any":
 
 
 def summary(text: str) -> str:
-    """Return the text of a JSON object as a short one, with level and time first; as it is if it is none."""
+    """Return a JSON object's text with long values cut, level and time first; other text as it is."""
     try:
         record = json.loads(text)
         if not isinstance(record, dict):

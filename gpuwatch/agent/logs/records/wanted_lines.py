@@ -24,9 +24,9 @@ class WantedLines(object):
         """Lines that are not searched, although places are in them or near them."""
 
     def of(self, lines: "list[str]") -> "list[str]":
-        """Return the lines in which one of the places is, each with those above it, at most `MAX_INSIDE`.
+        """Return the lines in which one of the places is, each with up to `LINES_ABOVE` lines above it.
 
-        Those beyond are counted in `left_out`.
+        At most `MAX_INSIDE`; the others are counted in `left_out`.
         """
         data = [line.encode("utf-8", "replace") for line in lines]
         starts = list(accumulate(len(each) + 1 for each in data))
@@ -39,7 +39,7 @@ class WantedLines(object):
 
 
 def may_have_more(data: bytes) -> bool:
-    """Return False if a record has at most `MAX_LINES` lines.
+    """Return True if a record may have more than `MAX_LINES` lines; False: it has not.
 
     Each line costs an escape, or two quotes of a list of lines, or two commas of a list of bytes.
     """

@@ -75,7 +75,7 @@ class LineFindings(object):
         self._reported = {each for each in self._reported if each[0] >= offset}
 
     def go_on(self) -> None:
-        """Take note of further text: what was last before it was no error that ended the log."""
+        """Record that further text follows: the line before it was not an error that ended the log."""
         self._left_open = None
 
     def end(self, out: "list[dict[str, Any]]") -> None:
@@ -191,9 +191,10 @@ class LineFindings(object):
         phrases: "list[Phrase]",
         out: "list[dict[str, Any]]",
     ) -> bool:
-        """Add a rule's finding to `out` and return True if the rule explains a line; a quoted one gives none.
+        """Add a rule's finding to `out` and return True if the rule explains a line.
 
-        `general`: search the rule's general patterns, else its specific ones.
+        A quoted line is explained, but gives no finding. `general`: search the rule's general patterns, else
+        its specific ones.
         """
         for index, (text, by) in enumerate(line.stated):
             fields = self._search.fields(rule, text, phrases, general)

@@ -159,7 +159,10 @@ class ProgressReader(object):
     def _messages(
         self, line: bytes, dialects: "list[CompiledDialect]", local_ranks: bool
     ) -> "list[tuple[str, Speaker]]":
-        """Return (text, writer) of a line; of its message, if it is a JSON record without values."""
+        """Return the (text, writer) pairs of a line.
+
+        Of a JSON record without values of its own, those of its messages.
+        """
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
