@@ -103,8 +103,7 @@ class Fleet:
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; every `job` field holds such a name."""
         self._host_names = HostNames(self.nodes)
-        self._last_ranks = LastRanks()
-        self._task_ranks = TaskRanks()
+        self._last_ranks, self._task_ranks = LastRanks(), TaskRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
         """Node -> its findings whose job is not known yet."""
         self._listed: dict[str, list[LogFile]] = {}
@@ -248,6 +247,7 @@ class Fleet:
         self._reconsider(renamed)
         for other in (self.nodes[name] for name in renamed):
             other.processes = self.jobs.named(other.name, other.processes)
+            self._last_ranks.take(other)
             other.version += 1
             self._name_files(other)
 

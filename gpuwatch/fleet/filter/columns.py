@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.fleet.nodes import units
-from gpuwatch.fleet.nodes.last_ranks import ended_ranks
+from gpuwatch.fleet.nodes.last_ranks import ended_on_node, ended_ranks
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import Quantity
@@ -154,14 +154,17 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
     """Return the ranks of a GPU; without a GPU, those of the node. None: unknown.
 
-    The ranks that last held a GPU are included if no rank holds it now.
+    The ranks that last held a GPU are included if no rank holds it now. Those of a node without GPUs include
+    the ended ranks of the jobs that ran there last, and the ranks of its log files.
     """
     processes = _processes(node, gpu)
+    if gpu is None:
+        ranks = node.ranks_of_logs.union(ended_on_node(node))
+        return None if processes is None and not ranks else tuple(map(float, sorted(ranks)))
     if processes is None:
         return None
-    own = tuple(float(each.rank) for each in processes if each.rank is not None)
-    ended = (ended_ranks(node, each) for each in (node.gpus.values() if gpu is None else [gpu]))
-    return own + tuple(float(rank) for ranks in ended for rank in ranks)
+    own = [each.rank for each in processes if each.rank is not None]
+    return tuple(map(float, [*own, *ended_ranks(node, gpu)]))
 
 
 def _process_words(read_one: Callable[[Process], str | None]) -> WordColumn:

@@ -131,6 +131,8 @@ class Node:
     processes_at: float | None = None
     left: list[tuple[float, Process]] = field(default_factory=list)
     """When ranks were first missing from the list of processes (our monotonic clock), of the last LEFT_S."""
+    last_ranks: dict[tuple[str | None, int], float] = field(default_factory=dict)
+    """Of a node without GPUs: (job, rank) of the jobs that ran there last -> when it was last listed."""
     processes_partial: str | None = None
     crowded_ranks: dict[int, int] = field(default_factory=dict)
     """Rank -> number of the node's processes that claim the rank for one job, if too many to distinguish."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -18,6 +19,7 @@ from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import (
+    ended_on_node_text,
     link_words,
     memory_of,
     power_text,
@@ -55,7 +57,11 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
 def _without_gpus(view: NodeView, now: float, opens: str) -> str:
     if view.node.hello is None:
         return link_words(view.node, now) or "connecting"
-    return f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
+    running = sorted({each.rank for each in view.node.processes if each.rank is not None})
+    parts = (ranks_text(running) if running else "", ended_on_node_text(view.node, now))
+    ranks = "; ".join(part for part in parts if part)
+    words = f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
+    return f"{ranks}   {words}" if ranks else words
 
 
 def line_for_node(view: NodeView, now: float, width: int, look: StyleSet) -> Row:

@@ -147,6 +147,7 @@ def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
         processes=processes,
         logs=logs,
         events=events,
+        last_ranks={place: at for place, at in node.last_ranks.items() if place[0] == members.job},
         spec=replace(node.spec, slots=None),
         hello=None if node.hello is None else structs.replace(node.hello, gpus_expected=expected),
     )

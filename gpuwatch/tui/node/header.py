@@ -19,7 +19,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
-from gpuwatch.tui.toolkit.text import models
+from gpuwatch.tui.toolkit.text import ended_on_node_text, models
 
 CLOCK_DOUBT_S = 1.0
 
@@ -77,6 +77,8 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     unanswered = "" if view.never_reached else "connecting"  # the reason stands whole below
     kinds = clean((models(node) or without_gpus(node)) if node.hello else unanswered)
     left.append(Segment(fit(kinds, max(8, min(cell_len(kinds), width - 30))) + "  "))
+    if ended := ended_on_node_text(node, now):
+        left.append(Segment(f"{ended}  ", look.dim))
     right: list[Segment] = []
     used = sum(s.cell_length for s in left)
     for text in (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from gpuwatch.diagnose.model.condition import Evidence
-from gpuwatch.diagnose.model.text import clock
-from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
+from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.fleet.nodes.last_ranks import ended_on_node, ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -130,3 +130,11 @@ def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:
     ended = ",".join(map(str, ended_ranks(node, gpu)))
     since = "" if gpu.last_ranks_at is None else f", seen {age_text(max(0.0, now - gpu.last_ranks_at))} ago"
     return f"{ended}{since}" if ended else "", False
+
+
+def ended_on_node_text(node: Node, now: float) -> str:
+    """Return the ended ranks of a node without GPUs, such as `ranks 0-2, seen 12s ago`; "" if it has none."""
+    seen: dict[str, list[int]] = {}
+    for rank, at in sorted(ended_on_node(node).items()):
+        seen.setdefault(age_text(max(0.0, now - at)), []).append(rank)
+    return "; ".join(f"{ranks_text(ranks)}, seen {age} ago" for age, ranks in seen.items())
