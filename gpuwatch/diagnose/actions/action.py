@@ -85,7 +85,10 @@ class ActionOutcome(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Return the outcome in one line, without the output: `exit status 1; PROBLEM` or `PROBLEM`."""
+        """Return the outcome in one line, without the output: `exit status 1; PROBLEM`, or only one of both.
+
+        `its exit status is not known` if there is neither.
+        """
         if self.exit_status is None:
             return self.problem or "its exit status is not known"
         ended = f"exit status {self.exit_status}"

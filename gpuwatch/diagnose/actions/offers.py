@@ -29,7 +29,7 @@ SIGNALS: tuple[tuple[ActionKind, str, tuple[str, ...]], ...] = (
 def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
     """Return the actions for a target, in the order node, jobs, ranks, GPU.
 
-    An action is left out if one of its values is malformed, and for ranks that save or evaluate.
+    An action is left out if one of its values is malformed. A rank that saves or evaluates is not ended.
     """
     node = fleet.nodes.get(target.node or "")
     chosen = _ranks(target, fleet, node)
@@ -139,7 +139,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
 def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) -> Iterator[Action]:
     """Yield the actions that end a rank by SIGTERM and, with `also_kill`, by SIGKILL.
 
-    Nothing if commands cannot be run on the node, or its pid or rank is not valid.
+    Nothing if commands cannot be run on the node, or the pid or rank is not valid.
     """
     pid, rank = value("pid", process.pid), value("rank", process.rank)
     if pid is None or rank is None or not _carries_commands(node):

@@ -223,7 +223,7 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _is_raised(finding: Finding) -> bool:
-    """Return True if an error is an uncaught Python exception, or stands below a traceback."""
+    """Return True if an error's line is a Python exception, or stands below a traceback."""
     above = finding.lines[: finding.key]
     raised = EXCEPTION.match(finding.key_line) or any(TRACEBACK in line for line in above)
     return finding.severity in ("error", "critical") and bool(raised)

@@ -99,7 +99,7 @@ def with_reported_outcome(
 
 
 def followed_nothing(alert: Alert) -> Alert:
-    """Return an alert that belongs to no incident; an error reported about another rank becomes a warning.
+    """Return the given alert, which is part of no incident; an error about another rank becomes a warning.
 
     It stays an error if its line ends a traceback after which the rank did not continue.
     """

@@ -35,7 +35,7 @@ def is_observed(alert: Alert) -> bool:
 
 
 def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts without observed ends that a launcher's line, which has more context, also reports.
+    """Return the alerts without observed ends that a log line, which has more context, also reports.
 
     A launcher's line without a rank directly above one that names the rank is left out, too.
     """

@@ -121,10 +121,10 @@ def job_went_on(alert: Alert, tracks: Iterable[StepTrack], deaths: Iterable[Aler
 
 
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
-    """Return the logs of a rank with the alert's number in another job that stepped while this one ended.
+    """Return the logs of other jobs' ranks that have the number of the alert's rank and stepped on.
 
-    Only logs in other folders count: the files of one process are in one folder, and a restarted rank logged
-    nothing there before.
+    Empty unless the alert's rank did not step on. Only logs in other folders count: the files of one process
+    are in one folder, and a restarted rank logged nothing there before.
     """
     tracks = list(tracks)
     file = alert.proof[0].file
@@ -256,7 +256,8 @@ def may_recover(alert: Alert) -> bool:
 def lasts(alert: Alert) -> bool:
     """Return True if no later step resolves the alert.
 
-    It is a lasting fault, no log line, a report of success, or recovered already.
+    It is a lasting fault, of the kernel, no log line, about the steps, a report of success, or recovered
+    already.
     """
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert in FINISHED or alert.recovered or OF_STEPS in alert.fields:

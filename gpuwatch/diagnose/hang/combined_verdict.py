@@ -177,9 +177,9 @@ def analyze(
 
 
 def with_pauses(received: HangReport, doing: Mapping[int, str], writing: Mapping[int, str]) -> HangReport:
-    """Return the report with the ranks that pause.
+    """Return the report with the ranks that pause; if all culprits do, its verdict states it.
 
-    `doing`: rank -> its last line that announces it. `writing`: rank -> the file that it writes.
+    `doing`: rank -> its last line, which announces a pause. `writing`: rank -> the file that it writes.
     """
     verdict = None if received.verdict is None else with_pause(received.verdict, doing, writing)
     return replace(received, verdict=verdict, paused=frozenset({*doing, *writing}))

@@ -44,7 +44,7 @@ _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{
 
 
 class LocatedFinding(Struct, frozen=True):
-    """A finding and the file and node that it comes from."""
+    """A finding, the node that reported it, that node's clock, and what is known of the file's writer."""
 
     node: str | None
     """The node whose agent reported the finding; in a scan, the node of the file if it is known."""

@@ -49,7 +49,10 @@ def named_gpu(finding: Finding, place: RankPlace | None, *, live: bool) -> int |
 
 
 def device_of(device: object, place: RankPlace | None) -> int | None:
-    """Return the device number of a cause as a GPU's index, if it fits the rank at fault; None: not, or 0."""
+    """Return the device number of a cause as a GPU's index, if it fits the rank at fault.
+
+    None: it does not fit, is no number, or is 0, which any rank may call its only GPU.
+    """
     if not isinstance(device, int) or not device or place is None:
         return None
     local = place.local_rank

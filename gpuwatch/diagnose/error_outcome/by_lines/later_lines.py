@@ -165,7 +165,7 @@ def is_glued(around: Around) -> bool:
 
 
 def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
-    """Return True if at least `least` lines of the work above an error continue below it.
+    """Return True if at least `least` lines below an error have a form of the regular lines just above it.
 
     `rank`: only lines of this rank; None: all.
     """

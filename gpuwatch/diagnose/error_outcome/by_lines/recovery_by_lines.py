@@ -101,9 +101,9 @@ def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> l
 
 
 def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the errors and warnings whose severity the lines below them may lower, at most MAX_ERRORS.
+    """Return the errors, then the warnings, whose severity the lines below them may lower.
 
-    Empty if there are more errors than that.
+    At most MAX_ERRORS in all; none if there are more errors than that.
     """
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MAX_ERRORS:

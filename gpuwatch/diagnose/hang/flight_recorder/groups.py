@@ -256,7 +256,10 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """Return the problem of a collective that all members with a dump called: behind, absent, stalled."""
+    """Return the problem of a collective that all members with a dump called.
+
+    Its kind is `behind` (some have not begun it), `absent` (members without a dump) or `stalled`.
+    """
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")

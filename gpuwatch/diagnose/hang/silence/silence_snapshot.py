@@ -66,10 +66,10 @@ class SilentJob(Struct, frozen=True):
 
     @property
     def is_stalled(self) -> bool:
-        """Return True if some ranks are stopped, or if the silence is longer than the job's pace explains.
+        """Return True if some ranks are stopped, or if the silence is too long for the job.
 
-        A silence below `SILENT_WINDOWS` windows is not. A longer one is, too, if no rank has written a line
-        since its start.
+        It is not if it lasts at most `SILENT_WINDOWS` windows. A longer one is if it is unusual for the job's
+        pace, if no rank has written a line since its start, or, without a known pace, after `MAX_SILENCE_S`.
         """
         if self.stopped or self.is_short:
             return bool(self.stopped)
