@@ -157,7 +157,7 @@ class AlertBook:
         return complete(self.updating(fleet, now, wall))
 
     def updating(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
-        """Process what is new in the fleet and continue the judgement, in steps.
+        """Process what is new in the fleet and continue the judgement; yield between steps.
 
         Return True if a judgement was completed. `now`: the fleet's monotonic clock; `wall`: unix seconds.
         """
@@ -288,7 +288,7 @@ class AlertBook:
         self._dirty, self._judge_at = True, 0.0
 
     def _judged(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
-        """Begin or continue a judgement for one time slice; return True when it is complete."""
+        """Begin or continue a judgement for one time slice; yield between steps, return True at its end."""
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)

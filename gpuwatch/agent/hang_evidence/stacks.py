@@ -88,7 +88,7 @@ def _own_reports(
     proc: str, python: "dict[int, tuple[list[dict[str, Any]], str | None]]"
 ) -> "dict[int, tuple[list[dict[str, Any]], str | None]]":
     # noqa: E501 - a type comment is one line
-    """Return the stacks from the debug sockets of ranks for which py-spy was wanted and failed."""
+    """Return pid -> (threads, None) or ([], why), from the debug sockets of ranks for which py-spy failed."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {
@@ -135,7 +135,10 @@ def _process(
 
 
 def _seen(program: str, pid: int, until: float) -> "tuple[list[dict[str, Any]], str | None]":
-    """Return py-spy's result for a process; it runs again if it caught no frame of the main thread."""
+    """Return py-spy's (threads, None) or ([], why) for a process.
+
+    It runs again if it caught no frame of the main thread.
+    """
     found: list[dict[str, Any]] = []
     why: str | None = None
     for _ in range(MAX_SAMPLES):

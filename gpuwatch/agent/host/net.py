@@ -94,7 +94,7 @@ class NicReader(object):
         return {key: value for key, value in facts.items() if value is not None}
 
     def _failures_of(self, name: str, now: float) -> "tuple[int | None, int | None]":
-        """Return an interface's errors and dropped packets, which are read again after FAILURES_EVERY_S."""
+        """Return an interface's errors and dropped packets (None: unknown), read every FAILURES_EVERY_S."""
         known = self._failures.get(name)
         if known is None or now - known[0] >= FAILURES_EVERY_S:
             folder = os.path.join(self._root, name, "statistics")

@@ -158,7 +158,7 @@ def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
 
 
 def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Yield a condition for high CPU or memory use, lost frames, and an incomplete process list."""
+    """Yield a condition for the agent's high CPU or memory use, lost frames, or a partial process list."""
     refused_s = since(node.refused_at, now)
     if refused_s is not None and refused_s <= FRAMES_LOST_S:
         evidence = Evidence("frames refused", node.refused, "", 0, refused_s)

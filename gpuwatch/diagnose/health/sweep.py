@@ -39,7 +39,7 @@ class HealthSweep:
         self._slow: dict[str, tuple[GpuSlow, list[Condition]]] = {}
 
     def going(self, fleet: Fleet, now: float, wall: float) -> Steps[bool]:
-        """Check the nodes that are due since the last call, a step for each.
+        """Check the nodes that are due since the last call; yield before each.
 
         Return True if an alert fired, changed or ended. `wall`: unix seconds.
         """

@@ -190,7 +190,10 @@ def _root_cause(
 def _playbook(
     code: str, cause: Alert | None, alerts: Sequence[Alert], culprit: CulpritChoice, packs: RulePacks
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return explanation, steps and links for an incident of class `code`."""
+    """Return explanation, steps and links for an incident of class `code`.
+
+    If the cause's process raised an exception, they are those of the exception's class.
+    """
     raised = None if cause is None else raised_by(cause, alerts)
     reporting = raised or cause
     of_kernel = reporting is None or reporting.kernel or not reporting.proof

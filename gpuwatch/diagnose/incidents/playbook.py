@@ -41,8 +41,9 @@ def playbook(
     *,
     unconfirmed: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return explanation, steps and links of a failure class; all are empty without a rule or remedy.
+    """Return explanation, steps and links of a failure class.
 
+    Without a rule, only the steps are known, from the remedy of the code; without either, all are empty.
     `unconfirmed`: only a job's log has the kernel line; a step to confirm it is then put first.
     """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}

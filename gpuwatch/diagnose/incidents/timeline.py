@@ -63,9 +63,10 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _fold_key(alert: Alert) -> str | None:
-    """Return the key by which alerts of one class are merged: node and GPU for devices, None for ranks.
+    """Return the key by which alerts of one class are merged: node and GPU, or None for those of ranks.
 
-    Hints and echoes of programs have None, too: they are merged across nodes.
+    Node and GPU are for alerts of the kernel or without a rank. Hints and echoes of programs have None, too:
+    they are merged across nodes.
     """
     of_device = alert.kernel or (alert.rank is None and alert.role != "echo")
     alone = alert.role != "hint" and of_device

@@ -272,7 +272,7 @@ def is_failure(alert: Alert) -> bool:
 
 
 def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Return True if no rank logs a step after the first below the alert `end` in the file of its line."""
+    """Return True if no step of number 2 or more is logged below the alert `end`, in the file of its line."""
     proof = end.proof[0]
     offset = max(proof.offset or 0, end.last_offset or 0)
     return all(

@@ -51,7 +51,7 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
 def _tore_down(alert: Alert, finished: Alert) -> bool:
     """Return True if an end followed the report that its job finished, within TEARDOWN_S.
 
-    A kill counts only if the report is from its own node.
+    Unless the end is a crash in the teardown, the report must be from its own node.
     """
     own = any(proof.node == alert.node for proof in finished.proof)
     after = is_observed(alert) and 0.0 <= alert.first - finished.first <= TEARDOWN_S

@@ -72,7 +72,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
     """Return the last finished checkpoint that the ranks of a job reported; None: no line reports one.
 
-    If its files are incomplete, return the last checkpoint that is known to be complete.
+    If its files are incomplete, return the newest older checkpoint beside it that may be complete, if there
+    is one.
     """
     reported = list(saved)
     done = [each for each in reported if each.done and not _is_awaited(each, reported)]

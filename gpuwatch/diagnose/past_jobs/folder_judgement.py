@@ -82,7 +82,7 @@ def _names(jobs: Sequence[str]) -> str:
 
 
 def is_same_fault(one: Incident, other: Incident) -> bool:
-    """Return True if the same line is the cause of both, or both report the failure of one device then."""
+    """Return True if the same line caused both, or both report one device's failure at about one time."""
     if one.cause is None or other.cause is None:
         return False
     near = abs(one.first - other.first) <= GAP_S

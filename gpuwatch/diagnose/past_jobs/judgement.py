@@ -58,7 +58,10 @@ PACE = ("train.", "slower_")
 
 
 class Judgement(Struct, frozen=True):
-    """The result for the files of a scan. `gpuwatch scan` prints it; the screens over a folder show it."""
+    """The alerts and incidents in the files of a scan, and how each job ended.
+
+    `gpuwatch scan` prints it; the screens over a folder show it.
+    """
 
     incidents: tuple[Incident, ...] = ()
     """The incidents, ordered by the time of their root causes."""

@@ -201,7 +201,7 @@ def kib(limit: float) -> str:
 
 
 def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:
-    """Return the lowest limit of each node (inf: none), and the nodes whose limit is too low.
+    """Return the lowest limit of each node (inf: none, or unknown), and the nodes whose limit is too low.
 
     These are the nodes below both `enough` and the most common limit; if there are none, all below `enough`.
     `known`: (node, limit), one per rank.

@@ -76,7 +76,10 @@ class RankHosts:
         """Job -> rank -> host."""
 
     def note(self, finding: Finding) -> None:
-        """Process one finding. Those of running jobs are ignored: their processes are the better source."""
+        """Process one finding. Live findings are ignored: running jobs' processes are the better source.
+
+        So are findings without a job.
+        """
         entry = None if finding.job is None or not finding.backlog else table_entry(finding)
         rank, host = (0, None) if entry is None else entry
         if host is None:

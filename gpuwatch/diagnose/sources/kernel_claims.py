@@ -11,7 +11,7 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 
 class KernelClaim(Struct, frozen=True):
-    """The judgement of a kernel or driver line in another log: the doubt, its severity, if it is refuted."""
+    """The judgement of a kernel or driver line in another log: doubt, severity, and whether it is refuted."""
 
     doubt: str
     severity: Severity

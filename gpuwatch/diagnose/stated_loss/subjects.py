@@ -262,7 +262,10 @@ def _of_state(code: str, sign: str, before: str) -> str:
 
 
 def _seeded(text: str) -> bool:
-    """Return True if the text is about seeds and random states, which differ between ranks on purpose."""
+    """Return True if the text is about seeds, random states, data order or learning rates.
+
+    These differ between ranks on purpose.
+    """
     return (
         re.search(r"(?i)\b(?:seeds?|rng|random states?|sampler|ordering|shuffl\w+|learning rates?)\b", text)
         is not None

@@ -53,7 +53,10 @@ def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]
 
 
 def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
-    """Yield the GPUs below `busy_pct` % of the median utilization while the others are busy: late hosts."""
+    """Yield the GPUs below `busy_pct` % of the median utilization while the others are busy.
+
+    The host side of these is slow: data, code or storage.
+    """
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
     if len(known) < MIN_PEERS:
         return

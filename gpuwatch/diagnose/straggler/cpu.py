@@ -33,7 +33,7 @@ class CpuWorker(Struct, frozen=True):
 
     @property
     def starved(self) -> bool:
-        """Return True if it is ready to run but the machine gives it too little CPU."""
+        """Return True if the process is ready to run but the machine gives it too little CPU."""
         return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 

@@ -49,7 +49,7 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
 
 
 def shape_patterns_or_kept(texts: Collection[str]) -> dict[str, ShapePattern | None]:
-    """Return text -> result of `shape_pattern`, from the cache folder if the texts were compiled before."""
+    """Return text -> result of `shape_pattern` (None: any shape may match), cached in the cache folder."""
     file = cache_folder() / f"shapes-{_digest(sorted(texts), _SHAPES_CODE)}.json"
     data = read_sealed(file)
     if data is not None:

@@ -51,7 +51,10 @@ class Part(str):
         return self
 
     def followed(self, *, separates: bool) -> Part:
-        """Return the part extended by what follows it, which leaves no character in a shape (a digit)."""
+        """Return the part as it is once a digit follows, which leaves no character in a shape.
+
+        `separates`: the digit keeps blanks before and after it apart.
+        """
         return Part(
             self,
             self.least,

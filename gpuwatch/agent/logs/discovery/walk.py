@@ -81,7 +81,7 @@ class Walk(object):
         self._seen: set[tuple[int, int]] = set()
 
     def steps(self) -> "Iterator[None]":
-        """Read at most `TURN` entries of one folder per step; `found` collects the log files."""
+        """Read up to `TURN` entries of one folder between two yields; `found` gets the log files."""
         turns = deque(self._below(folder) for folder in self._folders)
         while turns and not self.cut:
             walk = turns.popleft()
@@ -107,7 +107,10 @@ class Walk(object):
     def _list(
         self, folder: str, device: "int | None", depth: int, below: "list[tuple[float, str, int, int]]"
     ) -> "Iterator[None]":
-        """Add a folder's log files to `found`, its subfolders to `below`: (-mtime, path, device, depth)."""
+        """Add a folder's log files to `found`, its subfolders to `below`; yield after each `TURN` entries.
+
+        `below`: (-mtime, path, device, depth).
+        """
         if self._blocked(folder):
             return
         self._enter(folder)

@@ -120,7 +120,10 @@ class Catalog(object):
             self._introduce(entry)
 
     def starts(self) -> "list[tuple[str, float, int | None]]":
-        """Return (path, start of its first rank in unix seconds, rank if only one) for files of ranks."""
+        """Return (path, start of its first rank in unix seconds, its rank) for the files that ranks write.
+
+        The rank is None if several ranks write the file.
+        """
         found = []
         for path, rows in self._writers.items():
             mine = [row for row in rows if row.get("rank") is not None and row.get("start")]

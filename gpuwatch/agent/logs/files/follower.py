@@ -192,7 +192,7 @@ class Follower(object):
     # ----------------------------------------------------------------- from one file to the next
 
     def _replaced(self, found: "os.stat_result", budget: int) -> "Piece | None":
-        """Return the next piece after another file has appeared at the path.
+        """Return the next piece after another file has appeared at the path; None if there is none yet.
 
         The old file is read to its end, until the writer uses the new one.
         """

@@ -241,7 +241,7 @@ class Scanner(object):
         self._lines.forget_before(self._tail_at - MAX_LINE)
 
     def _open_at(self, chunk: "Chunk", raw: bytes, until: int) -> "OpenRecord | None":
-        """Return the long record that is unfinished at byte `until` of `raw`, the bytes of a chunk."""
+        """Return the long record that is unfinished at byte `until` of a chunk's bytes `raw`, or None."""
         in_list = self._opened is not None and self._opened.in_list
         at = until if len(chunk.clean) == len(raw) else len(scrubbed(raw[:until], in_list))
         opened = chunk.open_record(at)

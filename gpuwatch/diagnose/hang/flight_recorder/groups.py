@@ -256,10 +256,7 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """Return the problem of a collective that all members with a dump called.
-
-    Its kind is `behind` (some have not begun it), `absent` (members without a dump) or `stalled`.
-    """
+    """Return the problem (behind, absent, stalled) of a collective that all members with a dump called."""
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")

@@ -262,7 +262,7 @@ def _confidence(
 
 
 def _may_wait(spot: StackGroup) -> bool:
-    """Return True if the kernel state of all its ranks may be that of ranks that wait for each other."""
+    """Return True if, by its kernel state, each rank of a group may be one that waits for other ranks."""
     return all(kernel_location(each)[1] for each in spot.ranks)
 
 
@@ -289,7 +289,8 @@ def held_children(each: RankStack) -> list[KernelThread]:
 def _call(spot: StackGroup) -> str:
     """Return text with the system call that a group's ranks are in.
 
-    Empty if the ranks differ, or if the description of the group already names the call.
+    Empty if they wait for other ranks by their Python frames, have none, or are in different calls, or if the
+    description of the group already names the call.
     """
     if not spot.frames or spot.waits:
         return ""

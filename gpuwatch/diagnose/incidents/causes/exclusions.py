@@ -175,7 +175,10 @@ def _is_mild(alert: Alert, _among: Candidates) -> bool:
 
 
 def _is_other_sides_barrier(alert: Alert, _among: Candidates) -> bool:
-    """Return True for a monitored barrier's report by a rank other than 0; only 0 knows who is missing."""
+    """Return True for a monitored barrier's report that lists no ranks, by a rank other than 0.
+
+    Only rank 0 knows who is missing.
+    """
     return alert in BARRIER and _barrier_reporter(alert) not in (0, None) and not listed(alert)
 
 

@@ -43,7 +43,7 @@ MILD_ENDS = of_kinds("mild_end")
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the last exception of the rank, task or process whose end or exception `cause` is, or None."""
+    """Return the (last) exception of the rank, task or process whose end or exception `cause` is; or None."""
     if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
     if cause in EXITS and cause.fields.get("proc_index") is not None:
@@ -87,7 +87,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 def _causes(
     best: Alert, alerts: Sequence[Alert], seen: Container[str]
 ) -> tuple[CausalLink | None, list[Alert]]:
-    """Return the first row that finds causes of `best` that are not in `seen`, and these causes."""
+    """Return the first row that finds causes of `best` not in `seen`, and these; (None, []): no row does."""
     for link in LINKS:
         if link.of(best):
             causes = [alert for alert in link.find(alerts, best) if alert.id not in seen]
@@ -288,7 +288,7 @@ def _one_process(one: Alert, other: Alert) -> bool:
 
 
 def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Return the errors that the rank of `ended` logged about itself before it ended."""
+    """Return the errors but waits and bare exceptions that the rank of `ended` logged before it ended."""
     return [
         alert
         for alert in alerts

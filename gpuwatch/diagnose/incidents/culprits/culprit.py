@@ -218,10 +218,11 @@ def _rank_of_node(
 def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the node whose address most lost connections name, not the rank that logged them.
+    """Return as culprit the node whose address most lost connections name, not the rank that logged them.
 
     Without such a node, return the only rank that did not take part, else the cause's place with low
-    confidence; no place if more than MAX_NAMED_SUSPECTS ranks report the same.
+    confidence; no place if more than MAX_NAMED_SUSPECTS ranks report the same. For a lost rendezvous store,
+    the node is one that does not report the loss.
     """
     votes = nodes_at_fault([alert for alert in alerts if alert in PEER_CONNECTION_ERRORS], where)
     if cause in RENDEZVOUS_STORE:
@@ -251,7 +252,7 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """Return the only known rank or node that reports no wait while all others do.
+    """Return as culprit the only known rank or node that reports no wait while all others do.
 
     Else a choice without a place.
     """

@@ -103,9 +103,10 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Return the only rank that ended by itself, by the weight of the ends; None: none or several.
+    """Return the only rank whose kind of end follows least likely from another failure; else None.
 
-    Ranks that timed out or lost a peer do not count, nor warnings beside a graver cause.
+    Ends by SIGTERM and ends over EXIT_S from the cause do not count, nor those of ranks that timed out or
+    lost a peer, nor warnings beside a graver cause.
     """
     waited = {alert.rank for alert in alerts if alert in VICTIMS}
     ended: dict[int, set[int]] = {}

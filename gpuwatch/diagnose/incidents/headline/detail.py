@@ -96,7 +96,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
 
 
 def pci_address(cause: Alert) -> str:
-    """Return the PCI address in a kernel or driver line if it has exactly one; else ""."""
+    """Return the PCI address in a kernel or driver line: the captured one, or the only one; else ""."""
     if not cause.kernel:
         return ""
     named = cause.fields.get("pci") or cause.fields.get("bus_id")

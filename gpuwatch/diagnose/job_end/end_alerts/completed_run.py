@@ -96,7 +96,7 @@ def _ends_with_job(alert: Alert) -> bool:
 
 
 def _is_signal(alert: Alert) -> bool:
-    """Return True for a launcher's report that it was told to stop, as an epilog does with what is left."""
+    """Return True for a launcher's report that it received a signal to stop, as from a scheduler's epilog."""
     return not alert.kernel and (alert in STOP_SIGNALS or alert in CAUGHT_SIGTERM)
 
 

@@ -145,7 +145,7 @@ class RankPlacement:
 
 
 def placed_rank(process: Process, node: Node) -> PlacedRank:
-    """Return the placement of a process; a process without a rank or job name counts as its own job."""
+    """Return the placement of a process; one with neither a rank nor a job name counts as its own job."""
     job = process.job
     if job is None and process.rank is None:
         job = f"{node.name} pid {process.pid}"
