@@ -20,7 +20,10 @@ OWN_REASON = "gpuwatch"
 
 
 class ActionTarget(Struct, frozen=True):
-    """The place under the cursor: node, GPU, rank, job, incident. None: unknown, or does not apply."""
+    """The place under the cursor (node, GPU, rank, job), its incident, and the job's ranks that pause.
+
+    None: unknown, or does not apply.
+    """
 
     node: str | None = None
     gpu: int | None = None

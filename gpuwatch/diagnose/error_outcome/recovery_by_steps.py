@@ -40,7 +40,10 @@ OF_LINKS = "net.nic."
 
 
 class Recovery(NamedTuple):
-    """How the rank, file or job went on after an error: when, with which step, and whether it finished."""
+    """How the rank, file or job went on after an error: when, with which step, and whether it finished.
+
+    Also whether a passed test caused the error on purpose (`staged`).
+    """
 
     at: float | None
     """Unix seconds of the first later step, or of the end; None: undated."""

@@ -33,7 +33,7 @@ class LastList:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ranks of a job that were listed before an outage of their node's link, and not after it."""
+    """Ranks of a job that were listed before an outage of their node's link and not after it, and when."""
 
     node: str
     ranks: tuple[int, ...]

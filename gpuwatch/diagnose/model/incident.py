@@ -59,7 +59,7 @@ class EarlierIncident(msgspec.Struct, frozen=True):
 
 
 class Recurrence(msgspec.Struct, frozen=True):
-    """The earlier incidents of the same class on the same GPU, else on the same node."""
+    """How often incidents of one class occurred on one GPU, else on one node, and which earlier ones."""
 
     count: int
     """Includes this incident."""

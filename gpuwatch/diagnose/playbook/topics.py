@@ -49,7 +49,10 @@ class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"so
 
 
 class MetricMeaning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Meaning of a metric or column; title and unit are in the table that shows it."""
+    """What a metric or column is, how to read it, and which values are normal or bad.
+
+    Its title and unit are in the table that shows it.
+    """
 
     what: str
     read: str

@@ -23,7 +23,7 @@ from gpuwatch.number_text import counted, ranges
 
 
 class Kind(Struct, frozen=True):
-    """A check that fails if one of its conditions holds."""
+    """A kind of hardware problem: its check fails, or warns, if one of its conditions holds."""
 
     id: str
     well: str

@@ -20,7 +20,7 @@ class RankPace(Struct, frozen=True):
 
 
 class ProfiledRank(Struct, frozen=True):
-    """A sampled rank, or why it could not be sampled."""
+    """The samples of one rank with their cost and its pace, or why it could not be sampled."""
 
     rank: int
     node: str

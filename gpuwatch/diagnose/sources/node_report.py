@@ -12,7 +12,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 
 class NodeReport(Struct, frozen=True):
-    """The report of a node's own agent about the node: log files, jobs, whether it is live, boot time."""
+    """What a node's own agent reports of it: process list, log files, jobs, whether it is live, boot time."""
 
     processes_at: float | None = None
     """When the node last listed its processes, unix seconds on our clock."""

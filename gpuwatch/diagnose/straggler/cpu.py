@@ -21,7 +21,7 @@ CPU_FACTOR = 2.0
 
 
 class CpuWorker(Struct, frozen=True):
-    """A rank without a GPU, and the CPU use of its process."""
+    """A rank without a GPU, its CPU use, and whether its process is ready to run."""
 
     rank: int
     node: str
