@@ -43,7 +43,7 @@ def test_a_hung_gpu_says_in_which_call_while_the_others_stay_fresh(start: Start,
     assert first.fast.nvlink_tx_bps is None or first.fast.tensor_activity_pct is None  # no mean over the hang
 
 
-def test_a_process_list_that_hangs_is_said_to_be_partial(start: Start, fake: FakeNvml) -> None:
+def test_a_process_list_that_hangs_is_reported_as_partial(start: Start, fake: FakeNvml) -> None:
     fake.set("hang 6 nvmlDeviceGetComputeRunningProcesses_v3")
     ranks = start().ranks(lambda r: "_v3" in (r.partial or ""))
     assert ranks.partial is not None
@@ -70,7 +70,7 @@ def of_index(frames: Sequence[AnyFrame], index: int) -> list[GpuSample]:
     return found
 
 
-def test_a_gpu_that_hangs_before_it_said_who_it_is_is_listed_from_the_first_frame(
+def test_a_gpu_that_hangs_before_it_is_identified_is_listed_from_the_first_frame(
     start: Start, fake: FakeNvml
 ) -> None:
     fake.set("hang 5 nvmlDeviceGetUUID")

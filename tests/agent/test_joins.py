@@ -157,7 +157,7 @@ def test_the_gpus_of_a_process_are_in_order_whichever_answered_first(tmp_path: P
     assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]}
 
 
-def test_a_process_that_cannot_be_asked_is_said_in_the_ranks(
+def test_ranks_report_a_process_that_cannot_be_read(
     start: Start, fake: FakeNvml, tmp_path: Path, sentences: Sentences
 ) -> None:
     proc = tree(tmp_path / "proc", gpus=0)

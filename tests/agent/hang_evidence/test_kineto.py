@@ -154,7 +154,7 @@ def test_a_trace_that_comes_too_late_is_deleted(address: bytes, monkeypatch: pyt
         gone(path)
 
 
-def test_who_cannot_be_asked_is_told_so_and_not_waited_for(
+def test_a_process_that_cannot_be_traced_gets_the_reason_without_a_wait(
     address: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (plain,) = asked(os.getpid())

@@ -63,7 +63,7 @@ def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
         ({"digest": "x", "offset": 0, "size": 4, "piece": base64.b64encode(b"junk").decode()}, "damaged"),
     ],
 )
-def test_what_is_not_as_it_is_said_to_be_is_never_kept(odd: dict[str, object], why: str) -> None:
+def test_a_program_with_a_wrong_digest_or_size_is_never_kept(odd: dict[str, object], why: str) -> None:
     uploaded = UploadedProgram()
     with pytest.raises(ValueError, match=why):
         uploaded.take(odd)

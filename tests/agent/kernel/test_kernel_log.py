@@ -108,7 +108,7 @@ def test_the_fall_next_to_its_xid_is_reported_once(kmsg: Kmsg) -> None:
     log.close()
 
 
-def test_a_log_that_ends_is_said_and_opened_again(kmsg: Kmsg) -> None:
+def test_a_log_that_ends_is_reported_and_opened_again(kmsg: Kmsg) -> None:
     clock = Clock(NOW)
     log = follow(kmsg, clock)
     os.close(kmsg.writer)

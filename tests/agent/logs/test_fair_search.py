@@ -49,7 +49,7 @@ def test_all_matches_come_once_where_there_is_room(tmp_path: Path) -> None:
     assert not found["error"]
 
 
-def test_more_files_than_matches_are_said(tmp_path: Path) -> None:
+def test_more_files_than_matches_are_reported(tmp_path: Path) -> None:
     found = hits({f"f{number}": 2 for number in range(10)}, tmp_path, 4)
     assert sum(len(found[f"f{number}"]) for number in range(10)) == 4
     assert found["error"]

@@ -44,7 +44,7 @@ def test_links_devices_and_fifos_are_no_logs(tmp_path: Path) -> None:
     assert searched(tmp_path) == (["rank_0.log"], False)
 
 
-def test_more_entries_than_the_bound_are_said_to_be_left_out(tmp_path: Path) -> None:
+def test_entries_beyond_the_bound_are_reported_as_left_out(tmp_path: Path) -> None:
     job = tmp_path / "job"
     job.mkdir()
     for number in range(walk.MAX_ENTRIES + 1):

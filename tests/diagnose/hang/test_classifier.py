@@ -239,7 +239,7 @@ def test_signs_from_outside_that_are_surer_than_the_answer_are_kept() -> None:
     assert [alert.rank for alert in story.watch.alerts.values()] == [17]
 
 
-def test_a_rank_that_vanished_is_whom_the_others_wait_for(sentences: Sentences) -> None:
+def test_a_vanished_rank_is_the_one_that_the_others_wait_for(sentences: Sentences) -> None:
     story = Story()
     story.train(8, 60)
     left = [rank for rank in ranks_of(8, **SPIN) if rank.rank != 5]
@@ -300,7 +300,7 @@ def test_a_pause_that_ended_by_itself_may_come_again() -> None:
     assert story.reported
 
 
-def test_a_job_whose_speaker_cannot_be_heard_is_not_silent() -> None:
+def test_a_job_whose_logging_rank_is_unreachable_is_not_silent() -> None:
     """Only rank 0 writes, and the link to its node is lost for ten minutes; the others train on."""
     story = Story()
     story.train(16, 60)

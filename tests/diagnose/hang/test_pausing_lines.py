@@ -56,7 +56,7 @@ def test_a_line_of_a_shared_file_is_of_the_rank_that_it_names() -> None:
     assert set(pausing_by_lines([((0, 1), [STEP, "Saving checkpoint"])])) == {0, 1}
 
 
-def test_who_is_waited_for_is_told_by_what_it_does_with_low_confidence() -> None:
+def test_a_pausing_culprit_is_described_by_what_it_does_with_low_confidence() -> None:
     for doing, writing in (({0: SAID}, {}), ({}, {0: SAID}), ({0: SAID, 1: SAID}, {0: SAID})):
         verdict = with_pause(NAMED, doing, writing)
         assert (verdict.confidence, verdict.culprits) == ("low", (0,))

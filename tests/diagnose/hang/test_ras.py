@@ -34,7 +34,7 @@ def seconded(ras: Ras) -> list[Ras]:
     return [ras, replace(ras, node="gpu-512")]
 
 
-def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) -> None:
+def test_the_rank_with_the_fewest_launches_is_the_culprit(sentences: Sentences) -> None:
     verdict = judge_ras(seconded(reported(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))))
     assert (verdict.culprits, verdict.confidence) == ((13,), "high")
     sentences(verdict.sentence)

@@ -96,7 +96,7 @@ OPENS = (("load_shard", MINE, 25), ("main", MINE, 39))
     ],
     ids=["data loader", "breakpoint", "started program"],
 )
-def test_what_a_rank_waits_for_besides_others_is_said_in_words(
+def test_waits_for_other_things_than_ranks_are_described(
     frames: tuple[tuple[str, str, int], ...], sentences: Sentences
 ) -> None:
     ranks = [python(rank, (*frames, ("main", MINE, 39)) if rank == 2 else WAITS) for rank in range(4)]
@@ -242,7 +242,7 @@ def test_ranks_that_do_not_answer_are_reported_and_lower_the_confidence() -> Non
     assert any("rank 7" in each and "silent" in each for each in job.verdict.evidence)
 
 
-def test_ranks_that_run_nowhere_are_whom_the_others_wait_for(sentences: Sentences) -> None:
+def test_ranks_that_run_nowhere_are_those_that_the_others_wait_for(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(rank, WAITS, world=64) for rank in range(64) if rank // 8 != 2])
     assert job.absent == tuple(range(16, 24))
     assert (job.verdict.culprits, job.verdict.confidence) == (job.absent, "medium")
@@ -295,14 +295,14 @@ def stated(
     return Verdict(source, wrong, sentence, culprits, confidence, ("proof",), ("doubt",))
 
 
-def test_witnesses_that_agree_are_surer(sentences: Sentences) -> None:
+def test_sources_that_agree_raise_the_confidence(sentences: Sentences) -> None:
     both = waiting_for([stated("stacks", (2,), "medium"), stated("ras", (2,), "medium")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((2,), "high")
     sentences(both.evidence)
 
 
-def test_witnesses_that_contradict_each_other_are_less_sure() -> None:
+def test_sources_that_contradict_each_other_lower_the_confidence() -> None:
     both = waiting_for([stated("stacks", (2,), "medium"), stated("flight", (5,), "high")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((5,), "medium")

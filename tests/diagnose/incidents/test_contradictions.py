@@ -315,7 +315,7 @@ def test_a_rank_that_two_nodes_claim_is_on_neither() -> None:
 
 
 @pytest.mark.parametrize("known", ["gpu-001", "gpu-002"])
-def test_a_node_that_has_not_said_what_it_is_claims_no_rank_of_another(known: str) -> None:
+def test_a_node_without_a_hello_claims_no_rank_of_another(known: str) -> None:
     fleet = Fleet(plan("gpu-001", "gpu-002"))
     for name in fleet.nodes:
         processes = [Process(50, "python", rank=3, job="7", world_size=8)]

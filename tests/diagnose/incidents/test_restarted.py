@@ -72,7 +72,7 @@ def test_it_is_over_where_the_log_shows_later_steps(
 @pytest.mark.parametrize(
     ("runs_s", "closed"), [(SILENT_START_S - 60.0, False), (SILENT_START_S + 60.0, True)]
 )
-def test_a_restarted_job_that_logs_no_steps_is_not_said_to_step(runs_s: float, *, closed: bool) -> None:
+def test_a_restarted_job_without_steps_is_not_reported_as_stepping(runs_s: float, *, closed: bool) -> None:
     cluster = Cluster(1)
     t = cluster.t
     ranks = [structs.replace(each, start=t - runs_s) for each in cluster.fleet.nodes["gpu-001"].processes]

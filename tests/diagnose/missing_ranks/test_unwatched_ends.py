@@ -51,7 +51,7 @@ def told(reported: Watched) -> list[tuple[str | None, str | None, str]]:
     return [(each.job, each.node, each.state) for each in reported.book.alerts.values() if each.code == CODE]
 
 
-def test_ranks_that_are_gone_after_an_outage_are_told_once_with_both_times() -> None:
+def test_ranks_gone_after_an_outage_are_reported_once_with_both_times() -> None:
     reported = outage({})
     assert told(reported) == [("4711", "n1", "firing")]
     (incident,) = reported.book.incidents
@@ -68,7 +68,7 @@ def test_ranks_that_are_gone_after_an_outage_are_told_once_with_both_times() -> 
     ],
     ids=["a sibling lives", "it runs again", "it finished", "its log has the error"],
 )
-def test_nothing_is_told_of_what_is_known(after: dict[str, Any], found: list[dict[str, Any]]) -> None:
+def test_known_ends_are_not_reported_again(after: dict[str, Any], found: list[dict[str, Any]]) -> None:
     assert told(outage(after, *found)) == []
 
 

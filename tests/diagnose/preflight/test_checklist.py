@@ -64,7 +64,7 @@ class Cluster:
         return {check.id: check for check in found}
 
 
-def test_what_many_nodes_have_in_common_is_said_once() -> None:
+def test_a_problem_of_many_nodes_is_listed_once() -> None:
     cluster = Cluster(64)
     memory = cluster.check({})["gpu.memory"]
     assert memory.detail == "gpu-[001-064] GPUs 0-7 50 % free"
@@ -145,7 +145,7 @@ def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], bl
     assert all(f"{limit:,}" in check.detail for limit in limits)
 
 
-def test_a_node_that_fell_silent_is_not_said_never_to_have_answered(sentences: Sentences) -> None:
+def test_a_node_that_fell_silent_is_not_reported_as_never_connected(sentences: Sentences) -> None:
     cluster = Cluster(2)
     cluster.report("gpu-001", cluster.sample(), at=NOW + 60)
     reported = dict.fromkeys(cluster.names, wire.NodeSettings())
@@ -168,7 +168,7 @@ def test_a_node_without_an_agent_cannot_tell_its_settings() -> None:
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
 
 
-def test_a_node_that_has_not_said_what_it_is_does_not_answer() -> None:
+def test_a_node_without_a_hello_counts_as_silent() -> None:
     cluster = Cluster(2)
     cluster.fleet.nodes["gpu-002"].hello = None
     check = cluster.check(dict.fromkeys(cluster.names, wire.NodeSettings()))["net.reachable"]

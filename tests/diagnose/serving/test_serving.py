@@ -127,7 +127,7 @@ def test_errors_and_a_growing_queue_become_alerts_that_last_and_end() -> None:
     assert all(each.state == "resolved" for each in watch.alerts.values())
 
 
-def test_few_requests_are_no_rate_and_silence_is_said() -> None:
+def test_few_requests_give_no_rate_and_silence_is_reported() -> None:
     watched, watch = fleet(), ServingWatch(Thresholds(hold_s=0.0))
     for n in range(13):
         watched.servers.take("llama", read_page(vllm(stop=n / 2, error=n), 5.0 * n), 5.0 * n)

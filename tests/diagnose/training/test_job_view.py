@@ -60,7 +60,7 @@ def stepped(job: str, file: str, step: int = 1) -> wire.Progress:
     )
 
 
-def test_nothing_known_is_nothing_said() -> None:
+def test_unknown_values_are_none() -> None:
     job = Job()
     made = job.facts()
     assert made.speaker is None

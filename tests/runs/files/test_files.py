@@ -87,7 +87,7 @@ def test_a_link_of_another_user_leads_to_that_users_folders_alone(
     assert [log.inner for log in found.files] == ["more/rank_1.log"] * is_entered
 
 
-def test_what_is_no_log_is_left_out_and_said(tmp_path: Path, sentences: Sentences) -> None:
+def test_files_that_are_no_logs_are_left_out_and_reported(tmp_path: Path, sentences: Sentences) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"text, though")
     (tmp_path / "loss.png").write_bytes(b"x")
     (tmp_path / "core").write_bytes(random.Random(1).randbytes(9000))

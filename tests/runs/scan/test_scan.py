@@ -58,7 +58,7 @@ def test_the_kernel_log_of_a_node_names_the_rank_on_its_gpu(tmp_path: Path, pack
     )
 
 
-def test_a_line_without_a_time_is_dated_by_what_its_rank_said_before(tmp_path: Path, packs: Packs) -> None:
+def test_a_line_without_a_time_is_dated_by_its_ranks_line_before(tmp_path: Path, packs: Packs) -> None:
     jobs.torchrun(tmp_path)
     (incident,) = report_of(tmp_path, packs).incidents
     assert incident.cause is not None

@@ -136,7 +136,7 @@ def test_many_different_findings_of_one_speaker_are_bounded() -> None:
     assert sum(f["count"] for f in findings) == 1500
 
 
-def test_every_rank_of_a_merged_log_is_heard() -> None:
+def test_every_rank_of_a_merged_log_is_read() -> None:
     text = "".join(f"[rank{n}]: connection to gpu-{n % 90} vanished after 1 s\n" for n in range(512))
     assert {f["rank"] for f in found(LOST, text)} == set(range(512))
 

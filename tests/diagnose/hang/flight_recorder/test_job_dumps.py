@@ -37,7 +37,7 @@ def test_dumps_from_before_the_last_step_are_hardly_believed(sentences: Sentence
     assert len(stated.settle) == 1
 
 
-def test_a_doubtful_witness_makes_no_other_surer() -> None:
+def test_a_doubtful_source_does_not_raise_the_confidence() -> None:
     stacks = Verdict("stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium")
     doubtful = outlived(received(), {"J": WRITTEN + 60}).verdict
     assert doubtful is not None

@@ -8,7 +8,7 @@ from gpuwatch.rules.load import load_packs
 from tests.diagnose.incidents.alert_cluster import Cluster
 
 
-def test_a_node_is_not_said_to_be_killed_where_a_rank_of_it_was() -> None:
+def test_a_killed_rank_is_not_reported_as_a_killed_node() -> None:
     cluster = Cluster(packs=load_packs())
     cluster.find("rank.killed", None, file="/logs/launch.log")
     cluster.step(2)
