@@ -61,7 +61,7 @@ class FileTurns(object):
         return bool(self._waiting)
 
     def look_at_quiet(self, now: float) -> None:
-        """Report findings and lines that were held back for a continuation which did not come.
+        """Report findings and lines that waited in vain for a continuation, and findings with grown counts.
 
         `now`: monotonic seconds.
         """

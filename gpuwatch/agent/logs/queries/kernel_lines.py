@@ -79,7 +79,10 @@ class KernelLines(object):
         return self._scanner.feed(line.encode("utf-8", "replace") + b"\n", self._count, t, backlog=old)
 
     def quiet(self, now: float) -> "list[dict[str, Any]]":
-        """Return findings that have waited long enough for more lines; see `Scanner.quiet`."""
+        """Return the findings that waited long enough for more lines, and those whose count has grown.
+
+        See `Scanner.quiet`.
+        """
         return self._scanner.quiet(now)
 
     def page(self, offset: "int | None", at: "float | None", before: int, after: int) -> "list[list[Any]]":

@@ -107,7 +107,10 @@ class Scanner(object):
         return out
 
     def quiet(self, now: float) -> "list[dict[str, Any]]":
-        """Return the findings that waited in vain for more lines; call it each tick."""
+        """Return the findings that waited in vain for more lines, and those whose count has grown.
+
+        Call it each tick.
+        """
         out: list[dict[str, Any]] = []
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
