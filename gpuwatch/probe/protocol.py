@@ -186,6 +186,11 @@ class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
     rank: int | None = None
     reason: str
     """The exit code or signal in words, and the last lines on stderr."""
+    cause: Literal["own", "connections"] | None = None
+    """What the rank states of its end while it joined: a fault of its own, or of the connections.
+
+    Others and the network can cause the latter. None: it stated nothing.
+    """
 
 
 class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
@@ -241,7 +246,7 @@ class Order(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True, kw_
 
 
 class Listen(Order, tag="listen", frozen=True, kw_only=True):
-    """Listen on this address, at any free port; TCPStore uses the socket on the node of the store."""
+    """Listen on this address, at any free port; the store uses the socket on its node."""
 
     address: str
 
@@ -280,7 +285,7 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     store_address: str
     store_port: int
     store_here: bool = False
-    """True if the store is on this node: the first slot hosts it, on the socket of `Listen`."""
+    """True if the store is on this node: its worker hosts it, on the socket of `Listen`."""
     iface: str | None = None
     """The interface for NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."""
     timeout_s: float = 30.0
@@ -289,7 +294,7 @@ class Prepare(Order, tag="prepare", frozen=True, kw_only=True):
     pairs_only: bool = False
     """True if some pair of nodes cannot communicate: make groups of two only, none of all ranks."""
     secret: str = ""
-    """The secret of this probe, which hides and signs what the ranks write to the store."""
+    """The secret of this probe, without which nobody reads or writes the store."""
 
 
 class Step(Order, tag="step", frozen=True, kw_only=True):

@@ -14,12 +14,11 @@ import time
 from functools import partial
 from typing import Any, BinaryIO, Dict, List, Optional
 
-from gpuwatch.probe.ranks.joining import host_store
 from gpuwatch.probe.ranks.launcher_watchdog import LauncherWatchdog
 from gpuwatch.probe.ranks.rank import enter
 from gpuwatch.probe.ranks.rank_environment import settle
 from gpuwatch.probe.ranks.rank_supervisor import RankSupervisor
-from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared import store_server, words
 from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, read
 
 _STOP_WITHIN_S = 1.5
@@ -65,8 +64,9 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     process_group.listen()
     try:
         # Held here and not in a rank: a rank that dies must not take the meeting place of the others with it.
-        store = host_store(torch, prepare, fd) if prepare.store_here and fd is not None else None
-    except words.TORCH_ERRORS as error:
+        if prepare.store_here and fd is not None:
+            store_server.host(fd, prepare.secret)
+    except OSError as error:
         process_group.emit(
             {"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"}
         )
@@ -74,7 +74,6 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
         return 1
     status = _follow(process_group, stdin, _silence(config, began))
     process_group.leave(_STOP_WITHIN_S if status == 0 else 0.0)
-    del store
     return status
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from datetime import timedelta
@@ -15,8 +14,8 @@ from gpuwatch.probe.ranks.measures.pairs_nccl import NcclPairs
 from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.deadlines import within
 from gpuwatch.probe.ranks.shared.orders import PrepareFields, SlotFields
-from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError
 from gpuwatch.probe.ranks.shared.store_barrier import roll_call
+from gpuwatch.probe.ranks.shared.store_client import StoreClient, StoreLostError, torch_store
 from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 _WATCHDOG_S = 15.0
@@ -34,47 +33,20 @@ class CannotJoinError(RuntimeError):
     """Raised if this rank cannot take part; the message states why."""
 
 
+class NotConnectedError(CannotJoinError):
+    """Raised if the ranks cannot connect: others and the network can cause that, so it names nobody."""
+
+
 class JoinedRank(NamedTuple):
     """A rank that has joined, with what its steps need."""
 
     rank: int
     world_size: int
-    store: SealedStore
+    store: StoreClient
     pairs: Union[GlooPairs, NcclPairs]
     collectives: Optional[CollectiveRunner]
     """The runner of collectives; None without a group of all ranks."""
     notes: List[str]
-
-
-def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
-    """Return the store of the probe, on a socket that already listens: torch's own listens on all interfaces.
-
-    Raises:
-        RuntimeError: torch did not accept the socket.
-    """
-
-    def hosted(**more: bool) -> Store:
-        return torch.distributed.TCPStore(
-            prepare.store_address,
-            prepare.store_port,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=_store_limit(prepare),
-            master_listen_fd=os.dup(fd),
-            **more,
-        )
-
-    try:
-        return hosted()
-    except words.TORCH_ERRORS as error:  # some versions have two stores, and one does not take a socket
-        if "libuv" not in str(error):
-            raise
-        return hosted(use_libuv=False)
-
-
-def _store_limit(prepare: PrepareFields) -> timedelta:
-    """Return the limit in whole seconds: torch 2.1 ignores fractions, and zero fails at once."""
-    return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
 def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callable[[], None]) -> JoinedRank:
@@ -89,74 +61,69 @@ def join(torch: Torch, prepare: PrepareFields, slot: SlotFields, arrived: Callab
     Raises:
         CannotJoinError: with the reason; absent ranks are named by number.
     """
-    address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
-
-    def new_store(patience: timedelta = limit) -> Store:
-        return torch.distributed.TCPStore(
-            address, port, is_master=False, wait_for_workers=False, timeout=patience
-        )
-
+    store = StoreClient(prepare.store_address, prepare.store_port, prepare.secret, prepare.timeout_s)
     try:
-        # Its node may be slower than ours to import torch; until then the kernel alone listens there.
-        reached = new_store(timedelta(seconds=math.ceil(prepare.join_s)))
-        reached.set_timeout(limit)
-    except words.TORCH_ERRORS as error:
-        raise CannotJoinError(
-            f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
-        ) from error
-    arrived()
-    store = SealedStore(reached, prepare.secret)
-    try:
-        absent = roll_call(store, "join", slot.rank, prepare.world_size, prepare.join_s)
-    except StoreLostError as error:
-        raise CannotJoinError(str(error)) from error
+        store.reach(prepare.join_s)
+        arrived()
+        return _join(torch, prepare, slot, store)
+    except CannotJoinError:
+        store.close()
+        raise
+    except Exception as error:  # after its arrival what others send can make torch fail in many ways
+        store.close()
+        raise NotConnectedError(words.first_line(error)) from error
+
+
+def _join(torch: Torch, prepare: PrepareFields, slot: SlotFields, store: StoreClient) -> JoinedRank:
+    absent = roll_call(store, "join", slot.rank, prepare.world_size, prepare.join_s)
     if absent:
         late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.join_s)}"
-        raise CannotJoinError(late if slot.rank not in absent else f"too late: {late}")
-    if prepare.backend == "nccl":
-        return _nccl_member(torch, prepare, slot, store, new_store)
-    try:
-        return _gloo_member(torch, prepare, slot, store, new_store)
-    except words.TORCH_ERRORS as error:
-        raise CannotJoinError(f"the store was lost: {words.first_line(error)}") from error
+        raise NotConnectedError(late if slot.rank not in absent else f"too late: {late}")
+    of_groups = torch_store(torch, store, prepare.timeout_s)
+    member = _nccl_member if prepare.backend == "nccl" else _gloo_member
+    return member(torch, prepare, slot, store, of_groups)
 
 
 def _nccl_member(
-    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: SealedStore, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: StoreClient, of_groups: Store
 ) -> JoinedRank:
     try:
         buffers = Buffers(torch, torch.device("cuda", 0))
-        own_store = SealedStore(new_store(), prepare.secret)
-        pairs = NcclPairs(torch, own_store, slot.rank, buffers, prepare.pairs_only)
+        pairs = NcclPairs(torch, store, of_groups, slot.rank, buffers, prepare.pairs_only)
     except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
         raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
     member = JoinedRank(slot.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, slot, store.group("all"), new_store)
-    except words.TORCH_ERRORS as error:
-        raise CannotJoinError(f"cannot create the group of all ranks: {words.first_line(error)}") from error
+        _build_group(torch, prepare, slot, of_groups)
+    except StoreLostError:
+        raise
+    except Exception as error:
+        reason = f"cannot create the group of all ranks: {words.first_line(error)}"
+        raise NotConnectedError(reason) from error
     return _able(
         member, CollectiveRunner(torch, buffers, CudaClock(torch), slot.rank, prepare.world_size), prepare
     )
 
 
 def _gloo_member(
-    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: SealedStore, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, slot: SlotFields, store: StoreClient, of_groups: Store
 ) -> JoinedRank:
     """Join over gloo.
 
     If the group of all cannot be created, pairs still can: their matrix shows which link is bad.
     """
     buffers = Buffers(torch, torch.device("cpu"))
-    pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), slot.rank, buffers)
+    pairs = GlooPairs(torch, store, of_groups, slot.rank, buffers)
     member = JoinedRank(slot.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
-        _build_group(torch, prepare, slot, store.group("all"), new_store)
-    except words.TORCH_ERRORS as error:
+        _build_group(torch, prepare, slot, of_groups)
+    except StoreLostError:
+        raise
+    except Exception as error:  # of gloo, by what it received: it need not be one that torch documents
         member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
         return member
     without = roll_call(store, "built", slot.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
@@ -169,9 +136,7 @@ def _gloo_member(
     return _able(member, CollectiveRunner(torch, buffers, clock, slot.rank, prepare.world_size), prepare)
 
 
-def _build_group(
-    torch: Torch, prepare: PrepareFields, slot: SlotFields, prefix: str, new_store: Callable[[], Store]
-) -> None:
+def _build_group(torch: Torch, prepare: PrepareFields, slot: SlotFields, of_groups: Store) -> None:
     """Create the group of all ranks, without `device_id`.
 
     Eager set-up hangs in some versions and serialises pairs.
@@ -184,7 +149,7 @@ def _build_group(
     def build() -> None:
         torch.distributed.init_process_group(
             prepare.backend,
-            store=torch.distributed.PrefixStore(prefix, new_store()),
+            store=torch.distributed.PrefixStore("all", of_groups),
             rank=slot.rank,
             world_size=prepare.world_size,
             timeout=timedelta(seconds=prepare.timeout_s + last_resort),
@@ -201,7 +166,7 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
     """Return the member with the collectives that its group supports; a failure becomes one of its notes."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
-    except words.TORCH_ERRORS as error:  # the pairs will show which link it was
+    except Exception as error:  # the pairs will show which link it was
         member.notes.append(f"a first small collective failed: {words.first_line(error)}")
     return member._replace(collectives=collectives)
 

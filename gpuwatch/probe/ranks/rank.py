@@ -10,7 +10,7 @@ import time
 from queue import Queue
 from typing import BinaryIO, Iterator, Optional
 
-from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, ready
+from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, NotConnectedError, join, ready
 from gpuwatch.probe.ranks.measures import gpu_checks
 from gpuwatch.probe.ranks.measures.clocks import GpuStuckError
 from gpuwatch.probe.ranks.shared import words
@@ -18,8 +18,8 @@ from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, SlotFields, S
 from gpuwatch.probe.ranks.shared.store_barrier import roll_call
 from gpuwatch.probe.ranks.shared.torch_types import Torch
 
-LOGGED_REASON = 70
-"""Exit status of a rank whose last line on stderr is the reason."""
+OWN_REASON, NOT_CONNECTED = 70, 71
+"""Exit statuses of a rank whose last line on stderr is the reason: its own, or of the connections."""
 
 
 class ProbeRank:
@@ -42,13 +42,13 @@ class ProbeRank:
         """Why the GPU is stuck, or ""."""
 
     def live(self, import_s: float) -> int:
-        """Take part until the stop order; return the exit status (`LOGGED_REASON`: it could not join)."""
+        """Take part until the stop order; return the exit status."""
         began = time.perf_counter()
         try:
             member = join(self._torch, self._prepare, self._slot, self._arrived)
         except CannotJoinError as error:
             sys.stderr.write(f"{error}\n")
-            return LOGGED_REASON
+            return NOT_CONNECTED if isinstance(error, NotConnectedError) else OWN_REASON
         for note in member.notes:
             self._emit({"kind": "note", "text": note, "rank": self._slot.rank})
         self._emit(ready(self._torch, member, self._prepare, self._slot, import_s, began))

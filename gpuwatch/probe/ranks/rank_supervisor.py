@@ -15,7 +15,7 @@ import warnings
 from collections import deque
 from typing import BinaryIO, Callable, Deque, Dict, List, Set
 
-from gpuwatch.probe.ranks.rank import LOGGED_REASON
+from gpuwatch.probe.ranks.rank import NOT_CONNECTED, OWN_REASON
 from gpuwatch.probe.ranks.shared import words
 from gpuwatch.probe.ranks.shared.orders import Raw, SlotFields, part_of
 
@@ -193,11 +193,12 @@ class RankSupervisor:
         if self._stopping:
             return
         reported = words.last_words(place.tail)
-        if status >> 8 == LOGGED_REASON:
+        cause = {OWN_REASON: "own", NOT_CONNECTED: "connections"}.get(status >> 8)
+        if cause is not None:
             reason = words.last_words(list(place.tail)[-1:])
         else:
             reason = words.ending(status) + (f": {reported}" if reported else "")
-        self.emit({"kind": "died", "rank": place.rank, "reason": reason})
+        self.emit({"kind": "died", "rank": place.rank, "reason": reason, "cause": cause})
 
     def _write(self, lines: bytes) -> None:
         with self._writing:

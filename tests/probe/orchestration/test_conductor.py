@@ -15,8 +15,8 @@ from gpuwatch.probe.judging.judge import judge as judge_results
 from gpuwatch.probe.orchestration.conductor import Conductor, Judging, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
-from gpuwatch.probe.protocol import AnyOrder, Died, Done, GpuUser, Prepare, Ready, Step
-from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
+from gpuwatch.probe.protocol import AnyOrder, Arrived, Died, Done, GpuUser, Prepare, Ready, Step
+from gpuwatch.probe.ranks.shared.store_client import TAMPERED
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import ProbeVerdict
 from tests.probe.orchestration.scripted import (
@@ -331,6 +331,44 @@ def test_a_node_ends_no_rank_of_another_while_the_ranks_start() -> None:
     lines = [*cluster(1, fabric=fabric), Hostile("gpu-001", inventory("gpu-001", 1, 0), fabric)]
     results = run_through(lines)
     assert (results.phase, results.gone) == ("done", {})
+
+
+@pytest.mark.parametrize(
+    ("arrived", "died", "named"),
+    [
+        (True, Died(reason="exit code 1: MemoryError: std::bad_alloc"), False),
+        (False, Died(reason="the store does not answer", cause="connections"), False),
+        (True, Died(reason="its GPU cannot be used: out of memory", cause="own"), True),
+        (False, Died(reason="killed by SIGKILL"), True),
+    ],
+)
+def test_an_end_that_others_can_cause_while_the_ranks_connect_names_nobody(
+    arrived: bool, died: Died, named: bool
+) -> None:
+    """A stranger on the network can write to the ports of a rank from its arrival on."""
+
+    class Unlucky(ScriptedLine):
+        def _answer(self, order: AnyOrder) -> None:
+            if not isinstance(order, Prepare):
+                super()._answer(order)
+                return
+            for rank in (slot.rank for slot in order.slots):
+                if arrived:
+                    self._receive(self.node, Arrived(rank=rank))
+                self._receive(self.node, structs.replace(died, rank=rank))
+
+    fabric = Fabric()
+    conductor = Conductor(
+        [*cluster(2, fabric=fabric), Unlucky("gpu-002", inventory("gpu-002", 2, 0), fabric)], SMALL
+    )
+    conductor.start()
+    confirm_and_wait(conductor)
+    conductor.close()
+    verdict = conductor.results.verdict
+    assert verdict is not None
+    assert verdict.status == "failed"
+    assert died.reason in verdict.sentence
+    assert bool(verdict.culprits) == named
 
 
 def test_what_one_node_alone_cannot_do_is_stated_with_its_name_and_is_not_well() -> None:

@@ -51,6 +51,10 @@ class Arrivals:
         elif not self._importing:  # no import excuses the others any more
             self.until = min(self.until, now + self._timeout_s + MARGIN_S)
 
+    def has_arrived(self, rank: int | None) -> bool:
+        """Return True if a rank has reached the store: from then on it depends on what others send."""
+        return rank in self._nodes and rank not in self._on_the_way
+
     def joined(self, rank: int) -> None:
         """Record that a rank is in the group."""
         self.waiting.discard(rank)

@@ -14,7 +14,7 @@ from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome, possible
 from gpuwatch.probe.protocol import Arrived, Died, Done, NodeSlot, Prepare, Ready, Step
-from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
+from gpuwatch.probe.ranks.shared.store_client import TAMPERED
 
 STEP_MARGIN_S = 5.0
 """Seconds beyond a step's own timeout: ranks report a timeout themselves, with more detail."""
@@ -23,6 +23,8 @@ AFTER_DEATH_S = 1.0
 LOAD_BYTES = 1 << 20
 """A step with at least this many bytes lasts until the counters are read: PCIe slows on an idle GPU."""
 RANKS_NAMED = 6
+NOT_CONNECTED = "the ranks could not connect, which others on the network can cause, so no node is blamed"
+"""The failure of ranks that had reached the store: until they are connected each depends on the others."""
 
 
 class RankControl:
@@ -59,9 +61,14 @@ class RankControl:
             if isinstance(message, Died):
                 _refuse_tampering(node, message.reason)
                 self._await_tampering()
+                who = self._who(node, message.rank)
+                if message.cause == "connections" or (
+                    message.cause is None and arrivals.has_arrived(message.rank)
+                ):
+                    raise FailedError(f"{NOT_CONNECTED}, as {who} reports: {message.reason}")
                 lost = run.ranks_of(node) if message.rank is None else [message.rank]
                 run.lose(lost, f"did not start: {message.reason}")
-                raise FailedError(f"{self._who(node, message.rank)} did not start: {message.reason}")
+                raise FailedError(f"{who} did not start: {message.reason}")
             if isinstance(message, Arrived):
                 arrivals.arrived(message.rank, run.clock())
             elif isinstance(message, Ready):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from gpuwatch.probe.ranks.measures.checked_values import DataPattern
 from gpuwatch.probe.ranks.measures.collectives import Buffers
 from gpuwatch.probe.ranks.shared import store_barrier, words
 from gpuwatch.probe.ranks.shared.deadlines import within
 from gpuwatch.probe.ranks.shared.orders import StepFields
-from gpuwatch.probe.ranks.shared.sealed_store import SealedStore
+from gpuwatch.probe.ranks.shared.store_client import StoreClient
 from gpuwatch.probe.ranks.shared.torch_types import Group, Store, Tensor, Torch, Work
 
 Answer = Dict[str, Any]
@@ -53,17 +53,16 @@ class GlooPairs:
 
     Args:
         torch: The module; `torch.distributed` need not be initialized.
-        new_store: Makes a client of the store for a group.
         store: The store through which the ranks meet.
+        of_groups: The same store, for torch's groups.
         rank: The rank of this process.
         buffers: Shared with the collectives.
     """
 
     def __init__(
-        self, torch: Torch, new_store: Callable[[], Store], store: SealedStore, rank: int, buffers: Buffers
+        self, torch: Torch, store: StoreClient, of_groups: Store, rank: int, buffers: Buffers
     ) -> None:
-        self._torch, self._new_store, self._rank = torch, new_store, rank
-        self._store = store
+        self._torch, self._store, self._of_groups, self._rank = torch, store, of_groups, rank
         self._buffers = buffers
         self._pattern = DataPattern(torch, "cpu")
         self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
@@ -109,8 +108,7 @@ class GlooPairs:
         limit = min(deadline.left(), timedelta(seconds=CONNECT_S))
 
         def build() -> Group:
-            # A store of its own: while gloo waits in it, nobody else can use it.
-            store = dist.PrefixStore(self._store.group(name), self._new_store())
+            store = dist.PrefixStore(name, self._of_groups)
             return dist.ProcessGroupGloo(store, 0 if self._rank < peer else 1, 2, timeout=limit)
 
         seconds = limit.total_seconds()

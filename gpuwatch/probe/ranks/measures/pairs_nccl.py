@@ -15,8 +15,8 @@ from gpuwatch.probe.ranks.measures.clocks import CudaClock
 from gpuwatch.probe.ranks.measures.collectives import Buffers
 from gpuwatch.probe.ranks.shared import store_barrier
 from gpuwatch.probe.ranks.shared.orders import StepFields
-from gpuwatch.probe.ranks.shared.sealed_store import SealedStore
-from gpuwatch.probe.ranks.shared.torch_types import Torch
+from gpuwatch.probe.ranks.shared.store_client import StoreClient
+from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 _ELEMENT = 4
 _TINY = 2
@@ -28,13 +28,17 @@ class NcclPairs:
     Args:
         torch: The module.
         store: The store through which the ranks meet.
+        of_groups: The same store, for torch's groups.
         rank: The rank of this process.
         buffers: Buffers on the GPU, shared with the collectives.
         alone: True if there is no group of all ranks.
     """
 
-    def __init__(self, torch: Torch, store: SealedStore, rank: int, buffers: Buffers, alone: bool) -> None:
+    def __init__(
+        self, torch: Torch, store: StoreClient, of_groups: Store, rank: int, buffers: Buffers, alone: bool
+    ) -> None:
         self._torch, self._dist, self._store, self._rank = torch, torch.distributed, store, rank
+        self._of_groups = of_groups
         self._buffers, self._alone = buffers, alone
         self._pattern = DataPattern(torch, buffers.device)
         self._clock = CudaClock(torch)
@@ -84,7 +88,7 @@ class NcclPairs:
         low, high = min(self._rank, peer), max(self._rank, peer)
         self._dist.init_process_group(
             "nccl",
-            store=self._dist.PrefixStore(self._store.group(f"pair/{low}-{high}/{step.id}"), self._store.raw),
+            store=self._dist.PrefixStore(f"pair/{low}-{high}/{step.id}", self._of_groups),
             rank=0 if self._rank < peer else 1,
             world_size=2,
             timeout=timedelta(seconds=step.timeout_s),

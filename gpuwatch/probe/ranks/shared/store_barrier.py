@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import timedelta
 from typing import List
 
 from gpuwatch.probe.ranks.shared import words
-from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError, StoreTamperedError
+from gpuwatch.probe.ranks.shared.store_client import StoreClient, StoreTamperedError
 
 _COUNTED_BEFORE_S = 1.0
 """Seconds: a rank that was counted at least this long before the answer cannot be absent.
@@ -28,33 +27,31 @@ The first rank to arrive writes the list at its timeout; the others arrived late
 """
 
 
-def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
+def roll_call(store: StoreClient, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
     """Wait until every rank has reached `name`; return the ranks that did not within `timeout_s` seconds.
 
     All get the same answer, which is written once: a rank that arrives later learns that the others have
     continued without it.
 
     Raises:
-        StoreLostError: the store did not answer, or another process wrote to it.
+        StoreLostError: the store did not answer, or somebody else wrote to it.
     """
-    try:
-        place = _counted(store, name, rank, world_size)
-        came = time.monotonic()
-        if place == world_size:
-            _settle(store, name, [])
-        elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + GRACE_S):
-            _settle(store, name, _absent(store, name, world_size))
-        reported: List[int] = json.loads(store.get(f"{name}/answer"))
-    except StoreTamperedError:
-        raise
-    except words.TORCH_ERRORS as error:
-        raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
+    place = _counted(store, name, rank, world_size)
+    came = time.monotonic()
+    if place == world_size:
+        _settle(store, name, [])
+    elif not store.wait([f"{name}/answer"], timeout_s if place == 1 else timeout_s + GRACE_S):
+        _settle(store, name, _absent(store, name, world_size))
+    answer = store.get(f"{name}/answer", timeout_s)
+    if answer is None:
+        raise StoreTamperedError(f"the answer at {name} was settled and not written")
+    reported: List[int] = json.loads(answer)
     if rank in reported and time.monotonic() - came > _COUNTED_BEFORE_S:
         raise StoreTamperedError(f"rank {rank} waited at {name}, and is listed as absent")
     return reported
 
 
-def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
+def _counted(store: StoreClient, name: str, rank: int, world_size: int) -> int:
     """Count this rank; return its position in the order of arrival.
 
     Raises:
@@ -66,7 +63,7 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
     return place
 
 
-def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
+def _absent(store: StoreClient, name: str, world_size: int) -> List[int]:
     """Return the ranks that were not counted.
 
     A rank that arrives meanwhile adds to its own count first, so both are read twice.
@@ -86,45 +83,23 @@ def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
     )
 
 
-def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
-    """Write the list of absent ranks unless another rank has written one.
-
-    Torch 2.1 wakes no waiter for a key made by compare and set.
-    """
+def _settle(store: StoreClient, name: str, absent: List[int]) -> None:
+    """Write the list of absent ranks unless another rank has written one."""
     if store.add(f"{name}/settled", 1) == 1:
-        store.set(f"{name}/answer", json.dumps(absent))
+        store.set(f"{name}/answer", json.dumps(absent).encode())
 
 
-def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_s: float) -> str:
+def meet(store: StoreClient, name: str, me: int, other: int, note: str, timeout_s: float) -> str:
     """Exchange a short note with one other rank; return the other's.
 
     Raises:
         TimeoutError: the other rank did not arrive.
-        StoreLostError: the store did not answer, or another process wrote to it.
+        StoreLostError: the store did not answer, or somebody else wrote to it.
     """
     theirs = f"{name}/{other}"
-    try:
-        store.set(f"{name}/{me}", note)
-        if _waited(store, theirs, timeout_s):
-            got = store.get(theirs)
-            store.forget(theirs)
-            return got
-    except StoreTamperedError:
-        raise
-    except words.TORCH_ERRORS as error:
-        raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
-    raise TimeoutError(f"rank {other} did not arrive within {words.seconds(timeout_s)}")
-
-
-def _waited(store: SealedStore, key: str, timeout_s: float) -> bool:
-    """Return True if the key appeared within this time.
-
-    Raises:
-        RuntimeError: the store is gone.
-    """
-    try:
-        store.wait([key], timedelta(seconds=max(timeout_s, 0.001)))
-    except words.TORCH_ERRORS:
-        store.add("alive", 0)
-        return False
-    return True
+    store.set(f"{name}/{me}", note.encode())
+    got = store.get(theirs, max(timeout_s, 0.0))
+    if got is None:
+        raise TimeoutError(f"rank {other} did not arrive within {words.seconds(timeout_s)}")
+    store.delete(theirs)
+    return got.decode()

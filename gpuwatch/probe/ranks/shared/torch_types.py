@@ -8,7 +8,7 @@ Tensor = Any
 Device = Any
 """A `torch.device`, or the name of one."""
 Store = Any
-"""A client of the TCPStore."""
+"""A `torch.distributed.Store`."""
 Group = Any
 """A process group of one backend."""
 Work = Any
