@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
-from gpuwatch.runs.scan.split_records import MAX_RECORD, without_split_words
+from gpuwatch.runs.scan.cut_lines.split_records import MAX_RECORD, without_split_words
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
 STAMPS = (

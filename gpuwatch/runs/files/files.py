@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.agent.logs.files.regular_file import modified_at
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.byte_samples import (
     DAY_S,
@@ -44,6 +45,8 @@ from gpuwatch.runs.files.margins import HEAD_BYTES as MARGIN_BYTES
 from gpuwatch.runs.files.margins import MARGIN, form_of
 from gpuwatch.runs.files.opening import beginning
 from gpuwatch.runs.files.pasted_sections import sections_of
+from gpuwatch.runs.model.containment import contained
+from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.wire import KERNEL_LOG
 
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
@@ -109,15 +112,27 @@ def gather(
 
 def with_sections(gathered: Gathered) -> Gathered:
     """Return the gathered files with each file divided into the logs that were pasted into it."""
-    gathered.files = [part for log in gathered.files for part in sections_of(log)]
+    divided = []
+    for log in gathered.files:
+        parts, fault = contained(sections_of, log)
+        divided += parts or [replace(log, fault=log.fault or fault)]
+    gathered.files = divided
     return with_bounds(gathered)
 
 
 def with_bounds(gathered: Gathered) -> Gathered:
     """Return the gathered files with an upper bound of the times in each."""
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
-    gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
+    gathered.files = [with_sound_path(replace(log, until=until(log, job))) for log in gathered.files]
     return gathered
+
+
+def with_sound_path(log: LogPath) -> LogPath:
+    """Return the log; with a path that states nothing if an error is raised when the path is read."""
+    _, fault = contained(
+        lambda: (ranks_of_path(f"/{log.inner}"), path_places(log.inner), path_places(log.name))
+    )
+    return log if fault is None else replace(log, inner="log", fault=log.fault or fault)
 
 
 def take_notebooks(gathered: Gathered, seen: set[tuple[int, int]]) -> None:
@@ -225,6 +240,12 @@ def _is_read_anyway(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
 
 def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
     """Classify one file and add it to `gathered`; a file that was already seen is left out."""
+    _, fault = contained(_take, path, root, gathered, seen)
+    if fault is not None:
+        gathered.skipped.append(Skipped(plain(str(path)), fault, unreadable=True))
+
+
+def _take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int, int]]) -> None:
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
     if kind is not None and not _is_read_anyway(path, kind, gathered.columns):
@@ -250,17 +271,12 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     if is_flight_dump(sample) or not is_text(sample):
         take_binary(path, sample, gathered, given=given)
         return
-    saved_step = None
-    if packing is None and is_notebook(path, sample):
-        packing = NOTEBOOK
-    elif packing is None and form_of(sample[:MARGIN_BYTES]) is not None:
-        packing = MARGIN
-    elif packing is None:
-        packing, saved_step = document_of(path, sample, gathered.columns)
-        log = unpacked_name(path.name).endswith(LOG_SUFFIXES)
-        packing = packing or export_packing(sample, beginning(path), log=log)
+    form, fault = (None, None)
+    if packing is None:
+        form, fault = contained(form_of_text, path, sample, gathered.columns)
+    packing, saved_step = form or (packing, None)
     written_at = modified_at(status)
-    dated = last_year_time(sample, written_at)
+    dated, unsure = contained(last_year_time, sample, written_at)
     inner = inner_name(path, root)
     if name == KERNEL_LOG:
         name = f"./{name}"  # the name alone means the log that a node's agent reads from its kernel
@@ -279,8 +295,23 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
             dated,
             owner=owner,
             saved_step=saved_step,
+            fault=fault or unsure,
         )
     )
+
+
+def form_of_text(path: Path, sample: bytes, columns: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return the packing of a plain file (None: lines of text), and the step of a trainer state in it.
+
+    `columns`: the same as for `gather`.
+    """
+    if is_notebook(path, sample):
+        return NOTEBOOK, None
+    if form_of(sample[:MARGIN_BYTES]) is not None:
+        return MARGIN, None
+    packing, saved_step = document_of(path, sample, columns)
+    log = unpacked_name(path.name).endswith(LOG_SUFFIXES)
+    return packing or export_packing(sample, beginning(path), log=log), saved_step
 
 
 def take_binary(path: Path, sample: bytes, gathered: Gathered, *, given: bool) -> None:

@@ -32,3 +32,5 @@ class LogPath(Struct, frozen=True):
     """User id of the owner; -1: unknown, or others may write the file."""
     saved_step: int | None = None
     """For a Hugging Face `Trainer` state: the step at which it was saved."""
+    fault: str | None = None
+    """The fault of gpuwatch over its path, or when its content was classified; None: there was none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -14,23 +14,17 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.programs import KERNEL
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
-from gpuwatch.runs.files.excerpts.samples import sampled
 from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
-from gpuwatch.runs.model.clues import Clue, clues_of
+from gpuwatch.runs.model.containment import contained, from_sound
 from gpuwatch.runs.model.record import Row
-from gpuwatch.runs.placement.file_banners import ranks_by_banner
-from gpuwatch.runs.placement.job_ranks import TASK, merged, of_ranks, with_census
-from gpuwatch.runs.placement.joins.gpu_tables import GpuTable
-from gpuwatch.runs.placement.joins.join import Joins, joins, nodes_by_pid
+from gpuwatch.runs.placement.job_ranks import of_ranks
 from gpuwatch.runs.placement.owners import path_places
-from gpuwatch.runs.placement.rank_census import census
-from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
+from gpuwatch.runs.placement.rank_map import RankMap
 from gpuwatch.runs.scan.dating import rows_of
 from gpuwatch.runs.scan.neighbouring_ranks import give_neighbours
-from gpuwatch.runs.scan.reading import PartRead
+from gpuwatch.runs.scan.placing import FileEvidence, placed
 from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.runs.steps.epochs import EpochSpan, epochs_in
@@ -45,6 +39,7 @@ FIRST_USER_ID = 1000
 
 def whole(
     files: Sequence[ScanFile],
+    samples: Mapping[str, Sequence[bytes]],
     rules: dict[str, CompiledRule],
     skipped: Sequence[Skipped],
     engine: Engine,
@@ -53,81 +48,42 @@ def whole(
 ) -> Scan:
     """Return the result of the scan, made from all parts of the files.
 
-    `stopped`: the scan was ended early.
+    A file over which gpuwatch has a fault is named in its result, and is not used for that step.
+
+    Args:
+        files: The files, with what is read of them; findings in them are modified.
+        samples: File -> its sample lines.
+        rules: Id -> rule.
+        skipped: The files that are not read.
+        engine: The engine that searched the files.
+        stopped: The scan was ended early.
     """
-    owners = [owner_of(file.log) for file in files]
-    reads = {file.log.name: file.in_order() for file in files}
     rows = rows_of(files, rules)
-    clues = list(clues_in(reads, rows))
-    samples = list(sampled([file.log for file in files]))
-    found = whole_census(reads, samples)
-    joined = with_gpus(joins(samples), reads)
-    found.pods.update(joined.pods)
-    owners, clues, counted = with_census(owners, clues, found, ranks_by_banner(samples, found))
-    known = with_nodes_by_pid(rank_map(owners, clues, joined), owners, rows)
-    writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
-    known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
-    ranks = {place.rank for place in known.places.ranks}
-    words = counted | {TASK} if found.tasks.keys() <= ranks else counted
-    give_neighbours(rows, [file.log for file in files if file.log.name not in writers], words)
-    from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
-    evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
-    of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
-    shared = {
-        file.log.name for file, (_, lines) in zip(files, samples, strict=True) if is_syslog(file.log, lines)
-    }
-    system = system_logs([file.log for file in files], evidence - of_job - shared)
-    known = replace(known, places=replace(known.places, system_logs=system))
-    every = [read for parts in reads.values() for read in parts]
-    suspended = {rule: why for read in every for rule, why in read.suspended.items()}
+    evidence = [FileEvidence(file, samples.get(file.log.name, ()), rows[file.log.name]) for file in files]
+    found, faults = from_sound(placed, evidence)
+    running, more = from_sound(unfinished, [(each.file.log.name, each.sample) for each in evidence])
+    for at, why in (*faults.items(), *more.items()):
+        files[at].add(why)
+    for file in files:
+        if file.log.name not in found.writers:
+            file.add(contained(give_neighbours, rows[file.log.name], file.log, found.words)[1])
+    known = with_system_logs(found.known, evidence)
+    located = [each for one in evidence for each in located_findings(one, known)]
+    every = [read for file in files for read in file.in_order()]
     return Scan(
-        tuple(each for file in files for each in located_findings(file.log, rows[file.log.name], known)),
+        tuple(located),
         known.places,
-        tuple(
-            log_scan(
-                file,
-                writers.get(file.log.name, owner.rank),
-                known,
-                counted,
-                len(rows[file.log.name]),
-                epochs_of(file, sample),
-            )
-            for file, owner, (_, sample) in zip(files, owners, samples, strict=True)
-        ),
+        tuple(log_scan(each, found.ranks.get(each.file.log.name), known, found.counted) for each in evidence),
         tuple(skipped),
         sum(read.bytes for read in every),
         engine,
         sum(read.left_out for read in every),
-        suspended,
+        {rule: why for read in every for rule, why in read.suspended.items()},
         tuple(row["at"] for read in every for row in read.clues if is_save(row)),
         tuple(checkpoint_line(row) for read in every for row in read.clues if row["rule"] in (SAVED, BEGUN)),
         stopped,
-        unfinished(samples),
+        running,
     )
-
-
-def with_gpus(joined: Joins, reads: Mapping[str, Sequence[PartRead]]) -> Joins:
-    """Return the joins with the GPUs that tool outputs of whole files list."""
-    for name, parts in reads.items():
-        for read in parts:
-            if read.gpus:
-                joined.gpus.setdefault(name, GpuTable()).addresses.update(read.gpus)
-    return joined
-
-
-def with_nodes_by_pid(known: RankMap, owners: Iterable[FileOwner], rows: Mapping[str, list[Row]]) -> RankMap:
-    """Return the map with the nodes of kernel logs that name pids of one node's ranks."""
-    names = [owner.file for owner in owners if owner.file not in known.nodes]
-    kernel = [name for name in names if path_places(name).kernel]
-    return replace(known, nodes={**nodes_by_pid(known.places.ranks, kernel, rows), **known.nodes})
-
-
-def clues_in(reads: Mapping[str, Sequence[PartRead]], rows: Mapping[str, list[Row]]) -> Iterator[Clue]:
-    """Yield what the lines of all files show about the places of ranks."""
-    for name, parts in reads.items():
-        for read in parts:
-            yield from clues_of(name, read.clues)
-        yield from clues_of(name, rows[name])
 
 
 def with_folders(files: Sequence[ScanFile], made_of: Callable[[Sequence[ScanFile]], Scan]) -> Scan:
@@ -173,48 +129,6 @@ def ranks_with_steps(file: ScanFile) -> set[int | None]:
     }
 
 
-def whole_census(
-    reads: Mapping[str, Sequence[PartRead]], samples: Iterable[tuple[str, Sequence[bytes]]]
-) -> Census:
-    """Return the census of all files, with their last steps."""
-    found = merged(
-        census([(name, lines)]) if (made := census_of(reads[name])) is None else made
-        for name, lines in samples
-    )
-    found.last_steps = {name: last_step_of(parts) for name, parts in reads.items()}
-    return found
-
-
-def last_step_of(parts: Iterable[PartRead]) -> int:
-    """Return the last step of a file of one process; -1: of several, none, or the announced last one."""
-    series = joined(read.series for read in parts)
-    last = max((each.points[-1].step for each in series if each.points), default=-1)
-    several = len({(each.rank, each.local_rank, each.host) for each in series}) > 1
-    return -1 if several or any(each.total_steps == last for each in series) else last
-
-
-def census_of(reads: Iterable[PartRead]) -> Census | None:
-    """Return the census of a file from the part that has it (the first); None: that part was not read."""
-    return next((read.census for read in reads if read.census is not None), None)
-
-
-def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:
-    """Return the rank map with the times that kernel logs cover, and the names of the job's own logs."""
-    spans = []
-    own = {log for place in known.places.ranks for log in place.logs}
-    for file, owner in zip(files, owners, strict=True):
-        reads = file.in_order()
-        if path_places(file.log.inner).kernel:
-            own.discard(file.log.name)
-            firsts = [read.first_time for read in reads if read.first_time is not None]
-            lasts = [read.last_time for read in reads if read.last_time is not None]
-            if firsts and lasts:
-                spans.append((known.nodes.get(file.log.name), min(firsts), max(lasts)))
-        elif owner.rank is not None or owner.local_rank is not None or any(read.series for read in reads):
-            own.add(file.log.name)
-    return replace(known, places=replace(known.places, kernel_spans=tuple(spans), job_logs=frozenset(own)))
-
-
 def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
     """Return (text, whether written, time, whether the line states the time) of a checkpoint line.
 
@@ -228,34 +142,35 @@ def is_save(clue: Row) -> bool:
     return bool(clue["rule"] == SAVED and clue["timed"])
 
 
-def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
-    """Yield the findings of one file, with its node."""
-    for row in rows:
-        yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
+def located_findings(one: FileEvidence, known: RankMap) -> Sequence[ScanFinding]:
+    """Return the findings of one file, with its node; those that raise an error are left out."""
+    node = known.nodes.get(one.file.log.name)
+
+    def located(rows: Sequence[Row]) -> Sequence[ScanFinding]:
+        return [ScanFinding(node, msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding)) for row in rows]
+
+    found, faults = from_sound(located, one.rows)
+    for why in faults.values():
+        one.file.add(why)
+    return found
 
 
-def replaced(log: LogPath) -> str | None:
-    """Return text if a file is gone, no regular file, or shorter than when it was listed; else None.
+def size_change(log: LogPath) -> tuple[str | None, bool]:
+    """Return text if a file is gone, no regular file, or shorter than listed, and whether it is longer.
 
     A replacement of the same or a greater size is not noticed.
     """
     try:
         now = log.path.stat()
     except OSError as error:
-        return f"changed while it was read: {reason(error)}"
+        return f"changed while it was read: {reason(error)}", False
     if not stat.S_ISREG(now.st_mode):
-        return "changed while it was read: not a regular file"
-    if not is_section(log.packing) and now.st_size < log.size:
-        return "changed while it was read: truncated or replaced"
-    return None
-
-
-def has_grown(log: LogPath) -> bool:
-    """Return True if a file is longer than when it was listed."""
-    try:
-        return not is_section(log.packing) and log.path.stat().st_size > log.size
-    except OSError:
-        return False
+        return "changed while it was read: not a regular file", False
+    if is_section(log.packing):
+        return None, False
+    if now.st_size < log.size:
+        return "changed while it was read: truncated or replaced", False
+    return None, now.st_size > log.size
 
 
 def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
@@ -264,54 +179,61 @@ def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
     return epochs_in([*lines, *(line for read in file.in_order() for line in read.last_lines)])
 
 
-def log_scan(
-    file: ScanFile,
-    rank: int | None,
-    known: RankMap,
-    words: frozenset[str],
-    findings: int,
-    epochs: EpochSpan | None,
-) -> LogScan:
-    """Return the result for one file.
+def log_scan(one: FileEvidence, rank: int | None, known: RankMap, words: frozenset[str]) -> LogScan:
+    """Return the result for one file; without steps and epochs, if reading these raises an error.
 
     Args:
-        file: The file with its parts.
-        rank: The rank of the file, by its lines or else its path; None: unknown.
+        one: The file with its parts, sample lines and findings.
+        rank: The rank of the file; None: unknown.
         known: The nodes of all files.
         words: The words whose numbers are ranks.
-        findings: Number of findings in the file.
-        epochs: The epochs that lines of the file name.
     """
+    file = one.file
     stated = path_places(file.log.inner)
-    node = known.nodes.get(file.log.name)
-    series = of_ranks(joined(read.series for read in file.in_order()), words)
+    series, fault = contained(lambda: of_ranks(joined(read.series for read in file.in_order()), words))
+    epochs, unsure = contained(epochs_of, file, one.sample)
+    file.add(fault or unsure)
+    change, has_grown = size_change(file.log)
     return LogScan(
         file.log.name,
         file.log.path,
         file.log.size,
         file.log.packing,
-        node,
+        known.nodes.get(file.log.name),
         rank,
         stated.attempt,
         stated.kernel and not series,
-        findings,
-        "; ".join(filter(None, [file.trouble, replaced(file.log)])) or None,
-        has_grown(file.log),
+        len(one.rows),
+        "; ".join(filter(None, [file.trouble, change])) or None,
+        has_grown,
         file.log.mtime,
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
-        series,
+        series or (),
         tuple(line for read in file.in_order() for line in read.last_lines),
         epochs,
     )
 
 
-def is_syslog(log: LogPath, lines: Iterable[bytes]) -> bool:
+def with_system_logs(known: RankMap, files: Sequence[FileEvidence]) -> RankMap:
+    """Return the rank map with the names of files into which no user of the job writes lines."""
+    kernel = {each.file.log.name for each in files if path_places(each.file.log.inner).kernel}
+    tools = {each.file.log.name for each in files if any("tool" in row["fields"] for row in each.rows)}
+    of_job = {each.file.log.name for each in files if any(read.series for read in each.file.in_order())}
+    shared = {
+        each.file.log.name
+        for each in files
+        if each.file.log.name in kernel and contained(is_syslog, each.sample)[0] is not False
+    }
+    evidence = (kernel | tools) - known.places.job_logs - of_job - shared
+    system = system_logs([each.file.log for each in files], evidence)
+    return replace(known, places=replace(known.places, system_logs=system))
+
+
+def is_syslog(lines: Iterable[bytes]) -> bool:
     """Return True if a kernel log also has lines of other programs, which any user writes by logger(1).
 
     `lines`: a sample. Lines of systemd do not count, as it writes into the kernel's own log as root.
     """
-    if not path_places(log.inner).kernel:
-        return False
     programs = {written_by.program for line in lines for _, written_by in messages(line)[0]}
     return any(each not in (None, KERNEL) and not each.startswith("systemd") for each in programs)
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.records.wanted_lines import MAX_INSIDE
 from gpuwatch.agent.logs.scanning.scanner import LINE_ERRORS, Scanner
 from gpuwatch.number_text import plural
-from gpuwatch.plain import plain
 from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
-
-T = TypeVar("T")
 
 SEARCH_S, PIECE_S, LINE_S = 3.0, 120.0, 1.0
 """CPU seconds for a search in a piece of 512 KiB (or between two), for the piece, and for a line.
@@ -156,16 +151,3 @@ def _not_searched(lines: Sequence[tuple[int, int]], why: str, how: str = "") -> 
         size = sum(end - begin for begin, end in lines)
         places = ", ".join(f"{begin} to {end}" for begin, end in lines[:3])
         yield f"{plural(len(lines), 'line')} ({size} bytes) not {how}searched, {why}: bytes {places}"
-
-
-def contained(made: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return (result, None), or (None, the fault): the content of one file must not end the whole scan.
-
-    If the variable GPUWATCH_DEBUG is set, the exception is raised.
-    """
-    try:
-        return made(), None
-    except LINE_ERRORS as error:
-        if os.environ.get("GPUWATCH_DEBUG"):
-            raise
-        return None, f"not fully read, by an error in gpuwatch, please report it ({plain(repr(error))})"

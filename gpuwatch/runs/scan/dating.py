@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
+from gpuwatch.runs.model.containment import contained
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import FileOwner
@@ -35,11 +36,19 @@ def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[s
     rows: dict[str, list[Row]] = {}
     for file in files:
         before = spoke.get(speaker(file.log))
-        events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
-        rows[file.log.name] = gathered(
-            events, rules, steps_in([each for read in file.in_order() for each in read.series.values()])
-        )
+        found, fault = contained(_rows, file, rules, before, job_end)
+        rows[file.log.name] = found or []
+        file.add(fault)
     return rows
+
+
+def _rows(
+    file: ScanFile, rules: dict[str, CompiledRule], before: float | None, job_end: float | None
+) -> list[Row]:
+    """Return the findings of one file. `before`, `job_end`: the same as of `dated`."""
+    events = [event for read in file.in_order() for event in dated(read, file.log, before, job_end)]
+    steps = steps_in([each for read in file.in_order() for each in read.series.values()])
+    return gathered(events, rules, steps)
 
 
 def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:

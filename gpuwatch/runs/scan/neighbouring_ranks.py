@@ -7,7 +7,7 @@ and device in one line, and in the next one of the same process the rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
@@ -38,22 +38,16 @@ _HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d
 """What NCCL and its plugins put before their lines: host, pid, thread and device."""
 
 
-def give_neighbours(
-    rows: Mapping[str, Sequence[Row]], logs: Iterable[LogPath], words: Collection[str]
-) -> None:
+def give_neighbours(rows: Iterable[Row], log: LogPath, words: Collection[str]) -> None:
     """Set the rank of errors that name no process, from the lines around them; at most `MAX_ROWS` of a file.
 
     Args:
-        rows: File -> its findings.
-        logs: The files that are no rank's own; kernel logs among them are left out.
+        rows: The findings of the file.
+        log: A file that is no rank's own; no ranks are set in a kernel log.
         words: The words whose numbers are ranks.
     """
-    for log in logs:
-        if not path_places(log.inner).kernel:
-            _give(rows[log.name], log, words)
-
-
-def _give(rows: Sequence[Row], log: LogPath, words: Collection[str]) -> None:
+    if path_places(log.inner).kernel:
+        return
     known = 0
     for row in rows:
         if row["severity"] not in ("error", "critical") or known >= MAX_ROWS or not row["lines"]:

@@ -27,6 +27,7 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
+from gpuwatch.runs.model.containment import contained
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
@@ -34,10 +35,10 @@ from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
-from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError, contained
+from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
+from gpuwatch.runs.scan.cut_lines.partial_lines import joined_partials
+from gpuwatch.runs.scan.cut_lines.split_records import without_split_words
 from gpuwatch.runs.scan.file_parts import FilePart
-from gpuwatch.runs.scan.partial_lines import joined_partials
-from gpuwatch.runs.scan.split_records import without_split_words
 from gpuwatch.runs.scan.workers import Dial
 from gpuwatch.runs.steps.step_series import StepRecorder, StepSeries, last_lines
 
@@ -88,6 +89,10 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
     rules = {rule.id: rule for rule in ruleset.rules}
 
     def read(part: FilePart, dial: Dial) -> PartRead:
+        result, fault = contained(read_as_learned, part, dial)
+        return result or PartRead(trouble=fault)
+
+    def read_as_learned(part: FilePart, dial: Dial) -> PartRead:
         tags = [tag for tag in part.tags if tag.file in (None, part.log.name)]
         with (
             day_first(part.day_first),
@@ -96,10 +101,10 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
             return read_tagged(part, dial)
 
     def read_tagged(part: FilePart, dial: Dial) -> PartRead:
-        result, fault = contained(lambda: read_lines(part, dial))
+        result, fault = contained(read_lines, part, dial)
         result = result or PartRead()
         if part.start == 0:
-            result.census, unsure = contained(lambda: census_of(part))
+            result.census, unsure = contained(census_of, part)
             fault = fault or unsure
         result.trouble = "; ".join(filter(None, (result.trouble, fault))) or None
         return result

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,9 +16,10 @@ from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.runs.files.excerpts.date_order import files_with_day_first
-from gpuwatch.runs.files.excerpts.samples import sampled
+from gpuwatch.runs.files.excerpts.samples import sample_of
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.runs.model.clues import CLUES
+from gpuwatch.runs.model.containment import contained, from_sound
 from gpuwatch.runs.placement.learned_tags.learn import learned_tags
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
@@ -29,6 +30,8 @@ from gpuwatch.runs.scan.result import Engine, Scan
 from gpuwatch.runs.scan.scan_file import ScanFile
 from gpuwatch.runs.scan.workers import Counter, Dial, Workers
 from gpuwatch.runs.steps.step_series import FIRST_LINES, LARGE_FILE_BYTES, MIN_FIRST_LINES
+
+T = TypeVar("T")
 
 WORKER_MEMORY = 2 << 30
 """Memory limit of a worker; 64 MiB of log with 20,000 findings need a tenth of it."""
@@ -95,15 +98,16 @@ class FolderScan:
         self._begin = begin
         self._skipped = found.skipped
         self._parts = [part for log in found.files for part in parts_of(log)]
-        self._files = {log.name: ScanFile(log) for log in found.files}
+        self._files = {log.name: ScanFile.of(log) for log in found.files}
+        self._samples: dict[str, list[bytes]] = {}
 
     def read(self, watch: Watch, cores: int | None = None) -> Iterator[None]:
         """Read all files; yields after each part."""
         first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(self._parts)))
-        logs = [file.log for file in self._files.values()]
-        samples = list(sampled(logs))
-        tags = learned_tags(samples)
-        day_first = files_with_day_first(samples, {log.name: log.mtime for log in logs})
+        self._sample()
+        tags = self._from_samples(learned_tags)
+        modified = {name: file.log.mtime for name, file in self._files.items()}
+        day_first = self._from_samples(lambda samples: files_with_day_first(samples, modified))
         parts = [
             replace(
                 part,
@@ -122,6 +126,21 @@ class FolderScan:
             through.files += self._files[part.log.name].take(part, read, fault)
             yield
 
+    def _sample(self) -> None:
+        """Read the sample lines of all files."""
+        for name, file in self._files.items():
+            lines, fault = contained(sample_of, file.log, len(self._files))
+            self._samples[name] = lines or []
+            file.add(fault)
+
+    def _from_samples(self, made: Callable[[Sequence[tuple[str, Sequence[bytes]]]], T]) -> T:
+        """Return what is made of all sample lines, without those of files over which it raises an error."""
+        samples = list(self._samples.items())
+        result, faults = from_sound(made, samples)
+        for at, fault in faults.items():
+            self._files[samples[at][0]].add(fault)
+        return result
+
     def result(self, *, stopped: bool = False) -> Scan:
         """Return the result, once all files are read. `stopped`: the scan was stopped early."""
         return self._whole(list(self._files.values()), stopped=stopped)
@@ -138,7 +157,9 @@ class FolderScan:
         rules_by_id = {rule.id: rule for rule in self._begin.ruleset.rules}
 
         def made_of(parts: Sequence[ScanFile]) -> Scan:
-            return whole(parts, rules_by_id, self._skipped, self._begin.engine, stopped=stopped)
+            return whole(
+                parts, self._samples, rules_by_id, self._skipped, self._begin.engine, stopped=stopped
+            )
 
         return with_folders(files, made_of)
 

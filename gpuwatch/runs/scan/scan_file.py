@@ -21,15 +21,24 @@ class ScanFile:
     reads: dict[int, PartRead] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, log: LogPath) -> ScanFile:
+        """Return the file of which nothing is read yet."""
+        return cls(log, troubles=[] if log.fault is None else [log.fault])
+
     def take(self, part: FilePart, read: PartRead | None, fault: str | None) -> bool:
         """Add the result of a part, or why it failed; return True if it was the last one."""
         self.left -= 1
         if read is not None:
             self.reads[part.start] = read
         trouble = fault if read is None else read.trouble
-        if trouble is not None:
-            self.troubles.append(trouble)
+        self.add(trouble)
         return self.left == 0
+
+    def add(self, fault: str | None) -> None:
+        """Add a fault over the file, if there is one, to why it was not read completely."""
+        if fault is not None:
+            self.troubles.append(fault)
 
     @property
     def trouble(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuwatch.runs.files.files import Gathered
+from gpuwatch.runs.model.containment import from_sound
 from gpuwatch.runs.placement.rank_map import rank_map
 from gpuwatch.runs.scan.result import LogScan, Scan
 from gpuwatch.runs.scan.scan_file import owner_of
@@ -12,8 +13,7 @@ from gpuwatch.runs.scan.scan_file import owner_of
 
 def listing(found: Gathered) -> Scan:
     """Return a scan with the files as their paths describe them, without any findings."""
-    owners = [owner_of(log) for log in found.files]
-    known = rank_map(owners, [])
+    known, _ = from_sound(lambda logs: rank_map([owner_of(log) for log in logs], []), found.files)
     ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
     files = tuple(
         LogScan(

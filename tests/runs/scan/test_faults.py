@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from gpuwatch.agent.logs.scanning.line_findings import LineFindings
+from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files import files
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.scan import reading
+from gpuwatch.runs.model.containment import from_sound
+from gpuwatch.runs.scan import assembly, dating, placing, reading
+from gpuwatch.runs.scan import scan as scanning
 from gpuwatch.runs.scan.result import Scan
-from gpuwatch.runs.scan.scan import scan
+from gpuwatch.runs.scan.scan import Begin, scan
 
 OUT_OF_MEMORY = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 
 
+@cache
+def begin() -> Begin:
+    return Begin.of(load_packs().rules, "agent")
+
+
 def scanned(folder: Path) -> Scan:
-    return scan(gather([folder]), load_packs().rules, "agent")
+    return scan(gather([folder]), [], begin=begin())
 
 
 def rules_of(found: Scan) -> set[str]:
@@ -35,23 +48,46 @@ def test_a_form_of_lines_that_holds_the_sign_of_a_number_is_read(tmp_path: Path)
     assert "oom.cuda" in rules_of(found)
 
 
-@pytest.mark.parametrize("stage", ["census_of", "take_tools"])
+STAGES = (
+    (files, "form_of_text"), (files, "last_year_time"), (files, "sections_of"), (files, "ranks_of_path"),
+    (scanning, "sample_of"), (scanning, "learned_tags"), (scanning, "files_with_day_first"),
+    (reading, "census_of"), (reading, "take_tools"), (reading, "speaker_of"),
+    (dating, "gathered"), (placing, "joins"), (placing, "ranks_by_banner"), (placing, "with_census"),
+    (placing, "rank_map"), (assembly, "unfinished"), (assembly, "give_neighbours"), (assembly, "epochs_of"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "stage"), STAGES, ids=[name for _, name in STAGES])
 def test_a_fault_over_a_file_ends_no_scan(
-    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(2):
-        (tmp_path / f"rank{number}.log").write_text(OUT_OF_MEMORY)
-    original = getattr(reading, stage)
+    for name in ("a-rank0.log", "b-rank1.log", "notes.log"):
+        (tmp_path / name).write_text(f"{OUT_OF_MEMORY}({name})\n")
+    original = getattr(module, stage)
+    faulty = "notes" if stage == "give_neighbours" else "a-rank0"
 
-    def fail(part: Any, *more: Any) -> Any:
-        if "rank0" in part.log.name:
-            raise IndexError(part.log.name)
-        return original(part, *more)
+    def fail(*given: Any) -> Any:
+        if faulty in repr(given[:2] if stage == "give_neighbours" else given[0]):
+            raise re.error(faulty)
+        return original(*given)
 
-    monkeypatch.setattr(reading, stage, fail)
+    monkeypatch.setattr(module, stage, fail)
     found = scanned(tmp_path)
-    assert ["IndexError" in (file.trouble or "") for file in found.files] == [True, False]
+    named = {file.name for file in found.files if f"('{faulty}')" in (file.trouble or "")}
+    assert [Path(name).name for name in named] == [f"{faulty}.log"]
+    assert {place.rank for place in found.places.ranks} >= {1}
     assert "oom.cuda" in rules_of(found)
+    assert judged(found, load_packs(), 0.0, 0.0).unread
+
+
+def test_of_files_that_fail_only_together_the_last_is_left_out() -> None:
+    def made(parts: Sequence[int]) -> list[int]:
+        if {3, 5} <= set(parts) or 1 in parts:
+            raise IndexError
+        return list(parts)
+
+    parts, faults = from_sound(made, range(8))
+    assert (parts, sorted(faults)) == ([0, 2, 3, 4, 6, 7], [1, 5])
 
 
 def test_a_record_that_is_searched_in_part_is_named(tmp_path: Path) -> None:

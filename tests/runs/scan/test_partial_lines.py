@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.runs.scan.partial_lines import MAX_JOINED, joined_partials
+from gpuwatch.runs.scan.cut_lines.partial_lines import MAX_JOINED, joined_partials
 
 HEAD = b"2026-03-04T09:00:00.1Z stderr "
 

@@ -1,0 +1,1 @@
+"""Joining of lines that a container runtime or the words of a user cut."""
