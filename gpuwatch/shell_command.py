@@ -32,7 +32,8 @@ MAX_JOB = 2**32 - 1
 def value(kind: str, given: object) -> str | None:
     """Return `given` as text for use in a command; None if it does not match the pattern `FORMS[kind]`.
 
-    Values come from logs, environments and nodes: text of another form could inject a command.
+    A job number may be at most `MAX_JOB`. Values come from logs, environments and nodes: text of another form
+    could inject a command.
     """
     text = "" if given is None else str(given)
     if not FORMS[kind].fullmatch(text):

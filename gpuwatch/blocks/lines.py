@@ -16,7 +16,7 @@ MAX_QUOTED_LINES = 6
 
 
 def text_lines(blocks: Iterable[TextBlock]) -> Iterator[Line]:
-    """Yield the blocks as lines of text, indented to stand below one that is not; a `Line` is unchanged."""
+    """Yield the blocks as lines of text, indented below an unindented line; a `Line` is unchanged."""
     for block in blocks:
         match block:
             case Line():

@@ -94,7 +94,10 @@ class Containment:
             )
 
     def _spent(self, wall_s: float) -> float:
-        """Return the CPU time (seconds) of a frame that took `wall_s` by the clock."""
+        """Return the CPU time (seconds) to charge for a frame that took `wall_s`; add it to the time charged.
+
+        It is `wall_s`, but above `QUICK_S` at most the thread's CPU time that is not charged yet.
+        """
         if wall_s > QUICK_S:
             wall_s = min(wall_s, max(0.0, thread_time() - self._mark - self._charged))
         self._charged += wall_s

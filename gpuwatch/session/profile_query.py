@@ -34,11 +34,11 @@ class ProfileRequests(StackRequests, Protocol):
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
     ) -> Asked:
-        """Request samples of these processes of a node."""
+        """Request samples of these processes of a node; the answer is a `wire.Profiles`."""
         ...
 
     def ask_kernels(self, node: str, pids: Sequence[int], seconds: int) -> Asked:
-        """Request that these processes of a node record their GPU kernels."""
+        """Request that these processes record their GPU kernels; the answer is a `wire.Kernels`."""
         ...
 
 

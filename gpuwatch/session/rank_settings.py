@@ -34,7 +34,7 @@ class SettingsRequests(Protocol):
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """Request the settings of a node's ranks (`wire.NodeSettings`)."""
+        """Request the settings of a node's ranks; the answer is a `wire.NodeSettings`."""
         ...
 
 

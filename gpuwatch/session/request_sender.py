@@ -115,7 +115,7 @@ class RequestSender(LineRequester):
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """Request the settings of a node's ranks (`wire.NodeSettings`), and if it can connect to `reach`."""
+        """Request a node's rank settings, and whether it can connect to `reach` (`wire.NodeSettings`)."""
         request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 

@@ -194,7 +194,8 @@ class Jobs:
     def of_line(self, node: str, file: str, reported: str | None) -> str | None:
         """Return the job of a line in a file; None: unknown.
 
-        `reported`: the job by the agent, or as named earlier; None: unknown.
+        It is the reported one, or the file's if none is reported or the file's is a newer name of the
+        reported one. `reported`: the job by the agent, or as named earlier; None: unknown.
         """
         job = self._files.of(node, file)
         if reported is None or job is None:

@@ -163,7 +163,8 @@ def _may_follow(
 ) -> bool:
     """Return True if a rank may have moved to another node: it started there after it ended here.
 
-    A process that had started earlier would have been listed at the same time as the one that is gone.
+    Also if it is not known when it ended here. A process that had started earlier would have been listed at
+    the same time as the one that is gone.
     """
     if earlier.pid is None:
         return True

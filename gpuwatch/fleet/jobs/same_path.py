@@ -20,7 +20,11 @@ class RankFolder(Struct, frozen=True):
     """Time of the last write to the logs (unix seconds)."""
 
     def is_with(self, other: RankFolder) -> bool:
-        """Return True if the folder with this path on another node belongs to the same job."""
+        """Return True if the folder with this path on another node belongs to the same job.
+
+        The nodes then have different ranks, rank 0 is one of them, and both last wrote at about the same
+        time.
+        """
         apart = self.ranks.isdisjoint(other.ranks) and 0 in self.ranks | other.ranks
         return apart and abs(self.last - other.last) <= LAUNCHER_S
 

@@ -19,7 +19,7 @@ class Unlogged(Struct, frozen=True):
 
 
 class Unranked(Struct, frozen=True):
-    """The processes of one node that write training logs without a known rank."""
+    """The processes of one node that write training logs and are not in its list of processes."""
 
     node: str
     pids: tuple[int, ...]
@@ -35,7 +35,7 @@ class Unranked(Struct, frozen=True):
 
 
 def unranked(nodes: Iterable[Node]) -> list[Unranked]:
-    """Return the processes of each live node that write training logs and are not listed as ranks there."""
+    """Return, for each live node that has such, the unlisted processes that write training logs."""
     found = []
     for node in nodes:
         files = [file for file in node.logs if file.source == "found" and file.pids]

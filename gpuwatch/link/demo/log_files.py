@@ -120,7 +120,7 @@ class LogText:
         return DemoLine(begins, begins + len(stated.text) + 1, stated.second, stated.text)
 
     def lines(self, first: int, stop: int) -> Iterator[DemoLine]:
-        """Return the lines `first` to `stop` - 1."""
+        """Yield the lines `first` to `stop` - 1."""
         return map(self.line, range(max(0, first), stop))
 
     def size(self, second: float) -> int:

@@ -258,9 +258,10 @@ def _put_in(values: dict[str, Any], field_name: str, name: str, value: float) ->
 
 
 def _total_memory(known: QueriedGpu) -> None:
-    """Set a GPU's total memory, if it is unknown, to the sum of used, free and reserved memory.
+    """Set a GPU's total memory, if it is not reported, to the sum of used, free and reserved memory.
 
-    dcgm-exporter gives used, free and sometimes reserved memory.
+    dcgm-exporter gives used, free and sometimes reserved memory. The sum is also stored as a constant
+    property of the GPU, once.
     """
     fast = known.values.get("fast", {})
     free, used = fast.get("free_bytes"), fast.get("memory_used_bytes")

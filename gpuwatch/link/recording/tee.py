@@ -121,7 +121,7 @@ class BookRecords(Protocol):
         ...
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
-        """Yield new incidents, and those whose headline changed.
+        """Yield a mark for each incident that is new, or whose headline or severity changed.
 
         `at`: now, in microseconds of recorded time.
         """

@@ -159,7 +159,7 @@ def _sum(found: Iterable[MetricSample]) -> float | None:
 
 
 def _share(found: Iterable[MetricSample]) -> float | None:
-    """Return the largest share (0 to 1) among the samples; None: no value is one."""
+    """Return the largest share among the samples; None: no value is from 0 to 1."""
     return max((each.value for each in found if 0.0 <= each.value <= 1.0), default=None)
 
 

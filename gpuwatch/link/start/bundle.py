@@ -158,7 +158,7 @@ def without_prose(source: str) -> str:
 
 
 def _without_comment(line: str) -> str:
-    """Return a line without a comment that no quote is before."""
+    """Return a line without its comment, unless a quote stands before the comment."""
     code = _COMMENT.match(line)
     return line if code is None else code[1].rstrip(" \t")
 

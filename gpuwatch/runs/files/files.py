@@ -69,7 +69,7 @@ class Skipped(Struct, frozen=True):
 
 @dataclass
 class Gathered:
-    """The files found, in the order of the arguments; files of a folder are sorted."""
+    """The logs found (in the order of the arguments, those of a folder sorted), and the files left out."""
 
     files: list[LogPath] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)

@@ -67,7 +67,7 @@ def form_of(head: bytes) -> re.Pattern[bytes] | None:
 
 
 def _matches(form: re.Pattern[bytes], lines: list[bytes]) -> list[re.Match[bytes] | None]:
-    """Return the match of each line; [] as soon as more lines have none than a file with the margin has."""
+    """Return the match of each line (None: no match); [] if fewer than `MIN_SHARE` of the lines match."""
     found: list[re.Match[bytes] | None] = []
     missing = 0
     for line in lines:

@@ -148,7 +148,7 @@ class Contents:
         """Yield unpacked bytes, mostly about 1 MB at a time.
 
         Raises:
-            OSError: a plain file cannot be read further.
+            OSError: the file cannot be opened, or a plain file cannot be read further.
         """
         with open_file(self.path) as file:
             if self.packing is None:

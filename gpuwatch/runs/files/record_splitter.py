@@ -117,7 +117,7 @@ class RecordSplitter:
         return None
 
     def _take(self, sign: str, scalar: str | None) -> bool:
-        """Take a token outside of records; return True if one of a document may be there."""
+        """Take a token outside of records; return True if a document may have such a token there."""
         wants, inside = self._wants, self._stack[-1:]
         if sign == ",":
             self._wants = Next.VALUE if inside == "[" else Next.KEY

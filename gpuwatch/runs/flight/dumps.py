@@ -109,7 +109,7 @@ def _refuse_too_many(entries: int) -> None:
 
 
 def histories(ops: Iterable[Op]) -> dict[str, GroupHistory]:
-    """Return the entries of one rank by group."""
+    """Return group -> its history, made from one rank's entries."""
     by_group: dict[str, list[Op]] = {}
     for op in ops:
         by_group.setdefault(op.group, []).append(op)

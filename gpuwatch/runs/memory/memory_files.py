@@ -22,7 +22,7 @@ MAX_REPORTS = 4096
 
 @dataclass
 class FoundMemory:
-    """The memory of the ranks, and the files without memory data."""
+    """The memory of the ranks, their ZeRO partitions, and the files without memory data or not read."""
 
     ranks: list[RankMemory] = field(default_factory=list)
     partitions: list[ZeroPartition] = field(default_factory=list)
@@ -86,7 +86,7 @@ def _whole(first: bytes, pieces: Iterator[bytes]) -> bytes:
 
 
 def _lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[str]:
-    """Yield the lines of a log; of an endless line only the beginning is kept."""
+    """Yield the lines of a log; of a very long line the middle is left out."""
     held = first
     while True:
         *whole, held = held.replace(b"\r", b"\n").split(b"\n")

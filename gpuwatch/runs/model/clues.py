@@ -96,7 +96,7 @@ def is_clue(finding: dict[str, Any]) -> bool:
 
 
 def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
-    """Yield the clues in one file's findings; a host that identifies no node (localhost) is left out.
+    """Yield the clues in one file's findings; localhost, which identifies no node, is removed from them.
 
     Findings of the packs may name host and rank too.
     """

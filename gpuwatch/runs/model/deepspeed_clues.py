@@ -41,7 +41,7 @@ def clues_of_deepspeed(file: str, lines: Iterable[bytes]) -> set[Clue]:
 
 
 def _worlds(raw: bytes) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Yield the nodes with their numbers of processes that a line lists."""
+    """Yield, for each list in a line, its nodes as (name, number of processes)."""
     for named in WORLD_INFO.finditer(raw.decode("utf-8", "replace")):
         if named["slots"] is not None:
             slots: Mapping[str, Sequence[object]] = {

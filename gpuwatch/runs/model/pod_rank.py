@@ -34,12 +34,12 @@ class PodFacts(Struct):
     values: dict[str, str] = field(default_factory=dict)
 
     def take(self, key: str, value: str) -> None:
-        """Add a label, limit or variable, if it counts."""
+        """Add a label, limit or variable, if it is one that may determine a rank."""
         if key in KEYS or key.startswith(KUBEFLOW):
             self.values.setdefault(key, value)
 
     def number(self, keys: Collection[str]) -> int | None:
-        """Return the first of these that is a number."""
+        """Return the whole number that the first of these keys with one has; None: none has one."""
         numbers = (whole_number(self.values.get(key, "")) for key in keys)
         return next((each for each in numbers if each is not None), None)
 
@@ -63,7 +63,7 @@ class PodFacts(Struct):
 
     @property
     def index(self) -> int | None:
-        """The number of the pod in its job; a rank if the numbers of all pods are complete."""
+        """The number of the pod in its job; a rank if the numbers of all pods are complete. None: unknown."""
         return None if self.has_several else self.number(INDEXES)
 
     def _of_kubeflow(self) -> int | None:

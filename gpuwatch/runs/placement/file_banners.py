@@ -70,7 +70,7 @@ def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Censu
 
 
 def _is_of_several(raw: bytes) -> bool:
-    """Return True if a line is one of several ranks in its file."""
+    """Return True if a line shows that its file has lines of several ranks."""
     lower = raw[:400].lower()
     return (b"rank" in lower or b"[default" in lower) and _SEVERAL.search(raw[:400]) is not None
 

@@ -40,7 +40,10 @@ def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int],
 
 
 def _counts(files: Sequence[str], found: dict[str, list[re.Match[str]]], at: int) -> bool:
-    """Return True if the numbers at a place are those from 0 to the number of files less one."""
+    """Return True if the numbers at a place are those from 0 to the number of files less one.
+
+    Words before the number must not state that it counts something else.
+    """
     words = files[0][: found[files[0]][at].start()].rpartition("/")[2]
     numbers = {int(found[file][at].group()) for file in files}
     return numbers == set(range(len(files))) and not counts_other(words)

@@ -36,7 +36,7 @@ def with_census(
     found: Census,
     banners: Mapping[str, int] | None = None,
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines show about ranks and their number; return also the words that count ranks.
+    """Return the owners and clues with what sample lines show about ranks, and the words that count ranks.
 
     `banners`: file -> the rank that its process states once, for files whose lines name none.
     """

@@ -251,7 +251,10 @@ def without_log_words(piece: str) -> str:
 
 
 def is_log_word(word: str, following: str) -> bool:
-    """Return True for a log word, unless a bare number follows: the word is then part of a host name."""
+    """Return True for a log word, unless a bare number follows: the word is then part of a host name.
+
+    Words for kernel logs and tools are log words before a number too.
+    """
     word = word.lower()
     if following.isdecimal() and word not in KERNEL_WORDS | TOOL_WORDS:
         return False

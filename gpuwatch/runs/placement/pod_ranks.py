@@ -51,7 +51,10 @@ def _of_instances(names: Iterable[str]) -> dict[str, int]:
 
 
 def _of_family(names: Iterable[str]) -> dict[str, int]:
-    """Return name -> rank for the largest family of names that differ only in ordinals."""
+    """Return name -> rank for the largest family of names that differ only in ordinals.
+
+    If the family has a first pod of another kind (`master`), that is rank 0, and the ordinals count from 1.
+    """
     families: dict[str, dict[str, int]] = defaultdict(dict)
     firsts: dict[str, str] = {}
     for name in names:

@@ -211,9 +211,9 @@ class RepeatedLines:
 
 
 def form_of(raw: bytes) -> FormKey:
-    """Return the number of free numbers in a line, and the line without them.
+    """Return the number of free numbers in a line, and the line with a NUL for each of them.
 
-    Their sign may stand in the line, too.
+    A line may also contain a NUL itself, so the number of them belongs to the key.
     """
     text, count = _FREE.subn(b"\0", raw)
     return count, text

@@ -284,7 +284,7 @@ def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Return files that belong to a single node: they give the same pids or PCI addresses to other ranks."""
+    """Return the files of single nodes: several files state one pid or PCI address, each for another rank."""
     claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for clue in clues:
         if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):

@@ -71,7 +71,7 @@ class HyperscanPrefilter(PiecePrefilter):
         self._ask_at = self._looked + AGAIN_BYTES if may_compile else WORTH_BYTES
 
     def load_kept(self) -> None:
-        """Load the databases, if they are kept."""
+        """Load the databases, if the cache folder has all of them."""
         if not self._databases:
             self._prepare()
             self._databases = databases_of(batches(self._expressions), may_compile=False)

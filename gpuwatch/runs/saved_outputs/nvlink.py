@@ -45,7 +45,10 @@ class NvlinkStatus:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Return a finding for each GPU without a link that most have; a link of no GPU is not wired."""
+        """Return a finding for each GPU with an inactive link that is active on most GPUs.
+
+        If only one GPU is listed, at least `ALONE_SHARE` of its links must be active instead.
+        """
         users = Counter(link for links in self._active.values() for link in links)
         lost = Counter(gpu for gpu, *_ in self._inactive)
         found: dict[int, ToolFinding] = {}

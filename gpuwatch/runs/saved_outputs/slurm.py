@@ -54,7 +54,7 @@ class Sacct:
         self._found: dict[str, ToolFinding] = {}
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; return False if it is no row."""
+        """Process a line; return False if it does not belong to the table."""
         text = line.text
         if SACCT_HEADING.match(text):
             self._columns, self._widths = _cells(text, None), []
@@ -156,7 +156,7 @@ class NodeReasons:
         self._found: list[ToolFinding] = []
 
     def take(self, line: ToolLine) -> bool:
-        """Process a line; return False if it is no row of the table."""
+        """Process a line; return False if it is neither the heading nor a row of the table."""
         row = _REASON_ROW.match(line.text)
         if row is None:
             return REASONS_HEADING.match(line.text) is not None

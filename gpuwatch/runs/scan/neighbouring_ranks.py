@@ -73,7 +73,7 @@ def give_neighbours(rows: Iterable[Row], log: LogPath, words: Collection[str]) -
 
 
 def _of_process(process: str, lines: Around) -> int | None:
-    """Return the only rank that near lines of the same process name."""
+    """Return the only rank that near lines of the same process name; None: none or several."""
     near = [*lines.above[-BELOW_LINES:], *lines.below[:BELOW_LINES]]
     ranks = {
         int(named["n"])

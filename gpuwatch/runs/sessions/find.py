@@ -108,7 +108,7 @@ def inert(session: TrainingSession) -> TrainingSession:
 
 
 def session_folders(top: Path, unreadable: list[Skipped]) -> Iterator[Path]:
-    """Yield the session folders at and below `top`; links are not followed.
+    """Yield the session folders at and up to `MAX_DEPTH` below `top`; links are not followed.
 
     Unreadable folders are added to `unreadable`.
     """

@@ -15,7 +15,7 @@ MAX_JOBS = 32
 
 
 def job_folders(ranks: Mapping[str, Iterable[int | None]]) -> dict[str, set[str]]:
-    """Return folder -> its files for the lowest folders that have a rank in common; else {}.
+    """Return folder -> its files for the deepest folders that all have steps of a common rank; else {}.
 
     `ranks`: file -> the ranks whose steps it has; None: a rank is unknown, and so are the jobs.
     """

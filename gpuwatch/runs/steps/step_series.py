@@ -289,7 +289,10 @@ def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
-    """Return a function that counts the steps between two offsets: those of the row's rank, if it has one."""
+    """Return a function that counts the steps between two offsets of a file.
+
+    It counts those of the row's rank and of series without a rank; of a row without a rank, all.
+    """
 
     def between(row: Row, low: int, high: int | None) -> int:
         rank = row.get("rank")

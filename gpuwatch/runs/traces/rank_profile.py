@@ -47,7 +47,7 @@ class RankProfile(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Name of the rank: `rank 3`, `rank 3 GPU 1`, `node1.sqlite GPU 1`, or the name of the file."""
+        """Name of the rank, such as `rank 3 GPU 1` or `node1.sqlite GPU 1 process 71`, or of the file."""
         trace = self.trace
         who = f"rank {trace.rank}"
         if trace.rank is None:

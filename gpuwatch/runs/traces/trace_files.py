@@ -33,7 +33,7 @@ OTHER_REPORTS = {
 
 @dataclass
 class FoundTraces:
-    """The measured ranks, NCCL dumps, and skipped files."""
+    """The measured ranks (their newest and their older traces), NCCL dumps, and skipped files."""
 
     profiles: list[RankProfile] = field(default_factory=list)
     """One profile per rank; if a rank has several cycles, the newest."""

@@ -36,11 +36,11 @@ class ArtifactRequests(Protocol):
         ...
 
     def ask_job_files(self, node: str, logs: Sequence[str], wanted: str) -> Asked:
-        """Request the files in the folders of these logs (`wire.JobFolders`)."""
+        """Request the files in the folders of these logs; the answer is a `wire.JobFolders`."""
         ...
 
     def ask_job_piece(self, node: str, log: str, name: str, offset: int) -> Asked:
-        """Request a piece of a file in the folder of a log (`wire.DumpPiece`)."""
+        """Request a piece of a file in the folder of a log; the answer is a `wire.DumpPiece`."""
         ...
 
 
@@ -141,7 +141,10 @@ def _chosen(
 
 
 def logs_of(fleet: Fleet, name: str, subject: EvidenceSubject) -> list[str]:
-    """Return logs of the subject's job that a node's agent reads, one of each folder; none if not live."""
+    """Return one log of the subject's job from each folder that a node's agent reads, at most `MAX_LOGS`.
+
+    Empty if the node is not live.
+    """
     node = fleet.nodes[name]
     if node.link.phase != "live":
         return []

@@ -196,7 +196,7 @@ class DumpCollection:
         self.phase = "fetching"
 
     def _folders(self) -> dict[str | None, Path]:
-        """Create and return the folder of each job's dumps; if that fails, no dump of the job is fetched."""
+        """Create the folders for the dumps; return job -> folder. If that fails, no dump is fetched."""
         folders = {}
         try:
             self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")
@@ -269,7 +269,7 @@ class DumpCollection:
         return replace(job, verdict=with_age(judged.verdict, job))
 
     def _writers(self) -> dict[str, list[int]]:
-        """Return node -> pids of the processes with a dump pipe."""
+        """Return node -> pids of the queried ranks that have a dump pipe."""
         found = {
             node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._targets]
             for node, reported in self._places.items()

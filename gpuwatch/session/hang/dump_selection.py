@@ -65,7 +65,7 @@ class Listed(Struct, frozen=True):
 def chosen(listed: Listed) -> list[DumpTargets]:
     """Return, for each job, the largest first, the dump of each rank to fetch, or why there is none.
 
-    It is the newest, preferably from the rank's own node.
+    A dump on the rank's own node is preferred, then the newest.
     """
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, target in sorted(listed.targets.items()):

@@ -25,7 +25,7 @@ class Pieces(Protocol):
     """Interface of a session: requests for pieces of dumps."""
 
     def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
-        """Request a piece of a dump (`wire.DumpPiece`)."""
+        """Request a piece of a dump; the answer is a `wire.DumpPiece`."""
         ...
 
 

@@ -43,7 +43,7 @@ class AutomaticQuery:
 
     @property
     def settled(self) -> bool:
-        """True if a further query would add nothing."""
+        """True if no further query follows: it would add nothing, or `MAX_READINGS` were made."""
         return self.readings >= MAX_READINGS or (
             self.answer is not None and (self.answer.settles or self.answer.repeated)
         )

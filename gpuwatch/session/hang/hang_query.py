@@ -277,7 +277,10 @@ class HangQuery:
         }
 
     def _ras_targets(self) -> dict[str, list[int]]:
-        """Return node -> pids of the ranks queried for RAS: those on each job's first and last node."""
+        """Return node -> pids of the ranks that are queried for RAS.
+
+        These are a job's ranks on the nodes of its lowest and its highest rank.
+        """
         jobs: dict[str | None, list[RankStack]] = {}
         for each in self.stacks.values():
             jobs.setdefault(each.job, []).append(each)

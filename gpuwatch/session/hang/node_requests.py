@@ -23,7 +23,7 @@ class StackRequests(UploadRequests, Protocol):
 
     @property
     def py_spy(self) -> Program | None:
-        """The py-spy to upload to nodes that have none."""
+        """The py-spy to upload to nodes that have none; None: none is uploaded."""
         ...
 
     def ask_stacks(
@@ -35,7 +35,7 @@ class StackRequests(UploadRequests, Protocol):
         *,
         sockets: bool = True,
     ) -> Asked:
-        """Request the stacks of these processes (`wire.Stacks`)."""
+        """Request the stacks of these processes; the answer is a `wire.Stacks`."""
         ...
 
 
@@ -46,5 +46,5 @@ class NodeRequests(Pieces, Asks, StackRequests, FileEndReads, Protocol):
     """
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
-        """Request NCCL's RAS report at the addresses of these processes (`wire.RasAnswers`)."""
+        """Request NCCL's RAS report at these processes' addresses; the answer is a `wire.RasAnswers`."""
         ...

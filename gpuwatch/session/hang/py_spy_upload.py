@@ -56,7 +56,7 @@ class UploadRequests(Protocol):
     """Interface of a session: requests that upload py-spy."""
 
     def upload_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
-        """Send a piece of the program to a node's agent."""
+        """Send a piece of the program to a node's agent; the answer is a `wire.UploadResult`."""
         ...
 
 

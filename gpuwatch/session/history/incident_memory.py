@@ -113,7 +113,10 @@ class IncidentMemory:
                 self._changed.notify()
 
     def _forget(self, places: IncidentsByPlace, now: Container[str]) -> None:
-        """Drop the oldest past incidents of the nodes that have the most, beyond `MAX_KEPT`."""
+        """If more than `MAX_KEPT` incidents are kept, drop past ones until half of `MAX_KEPT` are left.
+
+        Each time the oldest past incident of the node that has the most is dropped.
+        """
         if len(self._kept) <= MAX_KEPT:
             return
         of_node: dict[str | None, list[str]] = {}

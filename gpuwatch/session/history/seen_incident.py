@@ -64,8 +64,8 @@ def seen(incident: Incident, fleet: Fleet) -> SeenIncident:
 def is_same(one: SeenIncident, other: SeenIncident) -> bool:
     """Return True if two records are one incident, as seen by two sessions or at two times.
 
-    It has one class and place, and one line as its cause, one start (if both are exact), or periods that
-    touch.
+    They have one class and place, and one line as their cause; else, if both starts are exact, equal starts;
+    else periods that touch.
     """
     if one.code != other.code or not is_same_place(one, other):
         return False

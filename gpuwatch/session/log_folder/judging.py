@@ -123,7 +123,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:
-    """Wait until a file has grown or the set of files changed; return the new set of files."""
+    """Wait at least `pause_s`, until a file has grown or the set of files changed; return the new set."""
     due = time.monotonic() + pause_s
     before = _sizes(found)
     while True:

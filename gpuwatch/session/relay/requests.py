@@ -58,8 +58,8 @@ def is_allowed(request: AnyRequest, *, changes: bool) -> bool:
 def bounded_request(request: AnyRequest, node: str, fleet: Fleet) -> AnyRequest | None:
     """Return a viewer's request, limited to processes and addresses that the fleet lists.
 
-    None: it asks for a dump of another process. A viewer names neither programs that a node runs, nor
-    addresses that it connects to.
+    None: it asks for a dump of a process that is not listed. A viewer names neither programs that a node
+    runs, nor addresses that it connects to.
     """
     listed = {process.pid for process in fleet.nodes[node].processes}
     if isinstance(request, AskDumpPiece):

@@ -112,7 +112,7 @@ class ViewerChannel:
     def note_request(self, node: str, number: int, own: int) -> tuple[str, int] | None:
         """Record that the session's request `number` answers the viewer's request `own`.
 
-        Return the node and number of the oldest request if it was dropped for it.
+        If too many are open, the oldest is dropped: return its node and number; else None.
         """
         self.numbers[node, number] = own
         return self.numbers.popitem(last=False)[0] if len(self.numbers) > MAX_OPEN_REQUESTS else None

@@ -31,9 +31,10 @@ def kept_jobs(jobs: Iterable[EarlierJob]) -> list[EarlierJob]:
 
 
 def shortened(job: EarlierJob) -> EarlierJob | None:
-    """Return the job without its longest commands and logs, then alerts, until it is small enough.
+    """Return the job, shortened until it is small enough.
 
-    None: it is too large even with one alert and nothing else.
+    Its longest commands, logs and users are removed, then its later alerts. None: it is too large even with
+    one alert and nothing else.
     """
     for name in ("commands", "logs", "users"):
         while _size(job) > MAX_JOB_BYTES and getattr(job, name):

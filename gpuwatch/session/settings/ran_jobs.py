@@ -32,7 +32,7 @@ class RanJob:
     """Their commands, without numbers: the first `MAX_COMMANDS` seen."""
 
     def add(self, node: str, rank: Process) -> None:
-        """Add the node, user, logs and command of a rank."""
+        """Add the node, user, logs and command of a rank; each of these lists has a maximum length."""
         self.nodes.add(node)
         if rank.user and len(self.users) < MAX_USERS:
             self.users.add(rank.user)

@@ -91,7 +91,7 @@ def _columns(text: str) -> CsvColumns | None:
 
 
 def _take(table: GpuTable, text: str, index: int | None, columns: CsvColumns | None) -> int | None:
-    """Add what a line lists; return the index to which an address below it belongs."""
+    """Add what a line lists; return the index to which an address below it belongs, None: to none."""
     found = next((each for form in _ONE_LINE if (each := form.match(text.lstrip()))), None)
     if found is not None:
         table.addresses.setdefault(bus_key(found["bus"]), int(found["gpu"]))

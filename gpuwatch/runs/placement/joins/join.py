@@ -33,7 +33,7 @@ _ROW = re.compile(
 
 
 class Joins(Struct, frozen=True):
-    """Facts for which no line names the rank, with the rank that other lines give."""
+    """What lines of any file state about processes, names, pods and GPUs, to be joined with known ranks."""
 
     parents: dict[str, dict[int, int]] = field(default_factory=dict)
     """File -> child -> parent, of processes."""
@@ -46,7 +46,10 @@ class Joins(Struct, frozen=True):
 
 
 def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
-    """Return what connects ranks in a job's (file, sample lines): process parents, names, nodes of pods."""
+    """Return what connects ranks in a job's (file, sample lines).
+
+    These are process parents, names, nodes of pods, and tables of GPUs.
+    """
     share = max(MIN_LINES, MAX_LINES // max(1, len(samples)))
     parents: dict[str, dict[int, int]] = {}
     texts: dict[str, list[str]] = {}
@@ -124,9 +127,10 @@ def nodes_by_pid(
 
 
 def addresses_of_gpus(joined: Joins, nodes: Mapping[str, str]) -> dict[tuple[str, str], int]:
-    """Return (node, PCI address or UUID) -> index; the node is empty if a table is of an unknown one.
+    """Return (node, PCI address or UUID) -> GPU index; entries with an empty node are those of all tables.
 
-    Nodes of one job are mostly alike, so such a table is of each of them, unless two tables differ.
+    Nodes of one job are mostly alike, so the latter serve for nodes without a table. Addresses of which two
+    tables differ are left out.
     """
     found: dict[tuple[str, str], set[int]] = defaultdict(set)
     for file, table in joined.gpus.items():

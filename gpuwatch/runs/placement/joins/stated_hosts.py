@@ -50,7 +50,7 @@ def places_in(file: str, text: str) -> Iterator[Clue]:
 
 
 def table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
-    """Return the hosts of addresses, if a file holds a table of them: lines of /etc/hosts."""
+    """Return the hosts of addresses in a file of at least `MIN_HOSTS` lines as in /etc/hosts; else []."""
     rows = [HOSTS_ROW.match(raw) for raw in lines if raw[:1] in _DIGITS]
     known = [(row[1].decode(), row[2].decode()) for row in rows if row is not None]
     if len(known) < MIN_HOSTS:
@@ -59,7 +59,10 @@ def table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
 
 
 def visible_gpu(text: str, by: Speaker) -> int | None:
-    """Return the GPU of a process that sees these: the only one, or the one of its local rank."""
+    """Return the GPU of a process whose line states the devices that it sees (`CUDA_VISIBLE_DEVICES`).
+
+    It is the only one, or the one of the local rank; None: unknown.
+    """
     visible = VISIBLE.search(text) if "_VISIBLE_DEVICES" in text else None
     if visible is None:
         return None

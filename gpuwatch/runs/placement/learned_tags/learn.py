@@ -37,7 +37,7 @@ _HOST = re.compile(r"(?<![\w.-])(?=[\w.-]{0,80}[0-9])[A-Za-z][\w.-]{1,80}")
 
 
 class LearnedTag(Struct, frozen=True):
-    """A tag by which lines tell their rank; `ranks`: text in the tag -> rank."""
+    """A tag by which lines name their rank; `ranks`: text in the tag -> rank."""
 
     pattern: str
     ranks: dict[str, int]

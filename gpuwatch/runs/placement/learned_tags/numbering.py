@@ -197,7 +197,7 @@ def restarts(place: NumberedPlace) -> bool:
 
 
 def _is_out_of_all(place: NumberedPlace, count: int) -> bool:
-    """Return True for `proc 7/16` if all 16 write."""
+    """Return True if each number states how many there are, as in `proc 7/16`, and that many are seen."""
     return place.of == {count} and PROCESS_WORD.search(place.words) is not None
 
 

@@ -30,7 +30,7 @@ _PATH_NUMBER = re.compile(r"(?<![0-9])[0-9]{1,4}(?![0-9])")
 
 
 def pair_in(numbers: Sequence[HeadNumber], text: str) -> tuple[HeadNumber, HeadNumber] | None:
-    """Return the number of a node and that of a process on it at the head of a line, in this order."""
+    """Return the numbers of a node and of a process on it at the head of a line; None: it has not both."""
     numbers = [number for number in numbers if number.text.isdecimal()]
     for at, node in enumerate(numbers):
         if NODE_WORD.search(text[max(0, node.begin - 40) : node.begin]):
@@ -61,7 +61,10 @@ def ranks_of_pairs(found: Collection[tuple[int, int]], worlds: set[int]) -> dict
 
 
 def ranks_by_file(place: NumberedPlace, worlds: set[int]) -> dict[str, dict[str, int]]:
-    """Return file -> text of a local number -> rank, if the files are numbered by node from 0 on."""
+    """Return file -> text of a local number -> rank, if the files are numbered by node from 0 on.
+
+    Otherwise empty.
+    """
     words = (LOCAL_WORD, RANK_WORD, PROCESS_WORD, _NO_WORD)
     if counts_other(place.words) or not any(word.search(place.words) for word in words):
         return {}

@@ -85,7 +85,7 @@ def numbers_in(text: str) -> list[HeadNumber]:
 
 @lru_cache(maxsize=1 << 12)
 def _places_in(text: str) -> list[tuple[Slot, int, int, int, int]]:
-    """Return slot, begin and end of each number, and of the number behind it (0: none).
+    """Return slot, begin and end of each number, and begin and end of the number behind it (0: none).
 
     `text`: the head of a line whose digits are all `0`, because their values do not matter.
     """

@@ -173,7 +173,10 @@ def first_exception(result: Scan) -> str | None:
 
 
 def newest_profile(paths: Sequence[Path]) -> SessionProfile | None:
-    """Return the last profiled step near the beginning of the first logs; None: no log has one."""
+    """Return the profiled step of the highest number near the beginning of the first logs.
+
+    None: no log has one.
+    """
     found: list[SessionProfile] = []
     for path in paths[:MAX_PROFILED_LOGS]:
         with contextlib.suppress(OSError):

@@ -67,7 +67,10 @@ class RowSteps:
         self._global: int | None = None
 
     def of(self, row: Mapping[str, Any]) -> int | None:
-        """Return the trainer's step number in the row, else that of an earlier row, else `_step`."""
+        """Return the step number of the trainer in the row, else that of an earlier row, else `_step`.
+
+        None: it has neither.
+        """
         named = [value for name, value in row.items() if name.rpartition("/")[2] == GLOBAL_STEP]
         found = next((int(value) for value in named if _is_number(value)), None)
         if found is not None:
