@@ -50,6 +50,9 @@ class Held(Struct, frozen=True):
 
     node: str
     condition: Condition
+    """As it was last seen."""
+    begun_as: Condition
+    """As it was at `since`."""
     since: float
     """When the condition was first seen (monotonic seconds).
 
@@ -130,10 +133,10 @@ class Hysteresis:
             if before is None:
                 age = condition.evidence.age_s if condition.code in ("node_lost", "node_stale") else None
                 began = wall - (age or 0.0)
-                self._held[name] = Held(node, condition, now, now, began)
+                self._held[name] = Held(node, condition, condition, now, now, began)
                 names.add(name)
             else:
-                self._held[name] = Held(node, condition, before.since, now, before.began)
+                self._held[name] = Held(node, condition, before.begun_as, before.since, now, before.began)
         for name in gone:
             if name not in self.alerts or self.alerts[name].state != "firing":
                 del self._held[name]
@@ -196,4 +199,12 @@ def _alert(name: str, node: str, held: Held, wall: float, count: int) -> Alert:
         last=wall,
         count=count,
         kernel=role == "root",
+        first_text=_first_text(held),
     )
+
+
+def _first_text(held: Held) -> str:
+    """Return the text of a condition with its first reading; "" if that is no dated number, or the newest."""
+    begun = held.begun_as
+    is_reading = isinstance(begun.evidence.value, (int, float)) and begun.evidence.age_s is not None
+    return begun.text if is_reading and begun.text != held.condition.text else ""

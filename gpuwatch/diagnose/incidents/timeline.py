@@ -83,7 +83,7 @@ def _moment(run: list[Alert]) -> Moment:
     ranks = tuple(sorted({alert.rank for alert in run if alert.rank is not None}))
     nodes = {alert.node for alert in run}
     of_nodes = len(nodes) > 1 and any(alert.rank is None for alert in run)
-    what = _stated(max(run, key=lambda alert: len(alert.fields)), alone=len(run) == 1)
+    what = _shared(_stated(max(run, key=lambda alert: len(alert.fields)), alone=len(run) == 1), run)
     dated = any(alert.timed or alert.bound != "undated" for alert in run)
     return Moment(
         at=_placed_at(run[0]) if dated else 0.0,
@@ -100,6 +100,13 @@ def _moment(run: list[Alert]) -> Moment:
 
 
 def _stated(alert: Alert, *, alone: bool) -> str:
-    """Return an alert's text, with its doubt only if it is refuted and not merged with others."""
-    refuted = alone and alert.refuted
-    return alert.text if refuted or not alert.doubt else alert.text.removesuffix(f"; {alert.doubt}")
+    """Return an alert's text at its time, with its doubt only if it is refuted and not merged with others."""
+    refuted, text = alone and alert.refuted, alert.first_text or alert.text
+    return text if refuted or not alert.doubt else text.removesuffix(f"; {alert.doubt}")
+
+
+def _shared(text: str, run: list[Alert]) -> str:
+    """Return a text without the clauses behind its first one that are not those of all alerts of an entry."""
+    first, *others = text.split("; ")
+    shared = [each for each in others if all(each in (alert.first_text or alert.text) for alert in run)]
+    return "; ".join((first, *shared))

@@ -72,7 +72,7 @@ def _name(key: RankKey) -> str:
 def _alert(name: str, one: MissingRank, since: float, running: Running) -> Alert:
     at = since if one.logged_at is None else one.logged_at
     others = any(job == one.job for job, _ in running)
-    left = "other ranks of the job are still running" if others else "its parent has not reaped the process"
+    left = "other ranks of the job were still running" if others else "its parent has not reaped the process"
     proofs = [Proof("value", f"no running process of rank {one.rank}; {left}", since, node=one.node.name)]
     if one.last_line is not None:
         proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))

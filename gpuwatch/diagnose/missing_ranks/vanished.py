@@ -171,7 +171,7 @@ def how_ended(node: Node | None, job: str, rank: int) -> str:
 
 
 def _others(left: int) -> str:
-    return f"{plural(left, 'other rank')} of the job {'is' if left == 1 else 'are'} still running"
+    return f"{plural(left, 'other rank')} of the job {'was' if left == 1 else 'were'} still running"
 
 
 def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:

@@ -106,6 +106,8 @@ class Alert(msgspec.Struct, frozen=True):
     """True if other data contradicts the alert; it is then a root cause only if no other alert is."""
     writer_unknown: bool = False
     """True for a kernel or driver line in a collected file that a user of the job may have written."""
+    first_text: str = ""
+    """The sentence with the reading of the time `first`, if `text` has a later one; empty: it is `text`."""
     stated: FailureClass | None = None
     """What a site's own rule states about its failure class; None: the same as the built-in packs."""
 

@@ -2,8 +2,8 @@
 
 Example: job 4711 steps, and rank 7's mean clock over the window (`hold_s`, 30 s by default) is 71 % of its
 peers' median at every check. Once that has lasted `hold_s` and half a window, the alert `slower_than_peers`
-is raised; the alert ends when the outlier was gone for `clear_s` (60 s by default), or when the job has no
-process any more.
+is raised; the alert ends when the outlier was gone for `clear_s` (60 s by default), or when the rank or its
+job has no process any more.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StragglerWatch:
         self._stepping = UnbrokenTimes[str]()
         """The jobs that step without a pause."""
         self._reading: Loads | None = None
-        self._running: set[str | None] = set()
-        """The jobs that had processes at the last check."""
+        self._running: set[tuple[str | None, int | None]] = set()
+        """(job, rank) of the processes at the last check; (job, None): a job that had any."""
 
     def hurry(self) -> None:
         """Make the next `go` check the ranks, whatever the interval."""
@@ -76,7 +76,7 @@ class StragglerWatch:
         groups, self._reading = self._reading.groups, None
         pace = paces(fleet, now)
         self._stepping.update(pace, now)
-        moved = self._end_with_jobs(fleet, wall)
+        moved = self._end_with_ranks(fleet, wall)
         for suspect in self._suspects(fleet, groups, pace, now):
             moved |= self._report_gpu(suspect, now, wall)
         for job, ranks in cpu_workers(fleet, pace, now).items():
@@ -88,12 +88,17 @@ class StragglerWatch:
                     moved = True
         return self._lasting.clear(now, wall) or moved
 
-    def _end_with_jobs(self, fleet: Fleet, wall: float) -> bool:
-        """End the alerts of jobs whose processes have all ended; return True if there were any."""
+    def _end_with_ranks(self, fleet: Fleet, wall: float) -> bool:
+        """End the alerts of ranks and jobs whose processes have ended; return True if there were any."""
         before = self._running
-        self._running = {process.job for node in fleet.nodes.values() for process in node.processes}
+        listed = [process for node in fleet.nodes.values() for process in node.processes]
+        self._running = {(process.job, rank) for process in listed for rank in (process.rank, None)}
         over = before - self._running
-        slowed = [name for name, alert in self._lasting.alerts.items() if alert.job in over] if over else []
+        slowed = [
+            name
+            for name, alert in self._lasting.alerts.items()
+            if over & {(alert.job, alert.rank), (alert.job, None)}
+        ]
         return any([self._lasting.end(name, wall) for name in slowed])  # noqa: C419 - each has to be ended
 
     def _suspects(

@@ -41,11 +41,14 @@ def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> l
     """Return the part of each rank (0 to `world` - 1) in the incident.
 
     Ranks in `unlogged` have no followed log. A rank for which the timeline records that it waited is not
-    silent: it counts as a follower.
+    silent: it counts as a follower. What began before the cause and only continued after it makes none.
     """
-    followers = {
-        rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
-    }
+    followed = [
+        moment
+        for moment in incident.timeline
+        if (moment.at if moment.role == "hint" else moment.until) >= incident.first
+    ]
+    followers = {rank for moment in followed for rank in moment.ranks}
     waited = {rank for moment in incident.timeline if moment.code in TOOK_PART for rank in moment.ranks}
     silent = set(incident.silent) - waited
     found: list[Part] = []

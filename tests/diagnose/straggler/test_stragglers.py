@@ -111,10 +111,11 @@ def test_a_rank_that_saves_alone_now_and_then_is_none() -> None:
         assert job.look(50, 50, 50, 50, seconds=20) == []
 
 
-def test_no_rank_slows_a_job_that_has_ended() -> None:
+@pytest.mark.parametrize("left", [(), (24, 26)], ids=["none is left", "two are left"])
+def test_no_rank_slows_a_job_once_it_has_ended(left: tuple[float, ...]) -> None:
     job = CpuJob()
     assert job.look(24, 26, 99, 25) != []
-    assert job.look(seconds=5) == []
+    assert job.look(*left, seconds=5) == []
 
 
 def test_on_a_full_node_it_gets_less_than_it_wants(sentences: Sentences) -> None:

@@ -13,6 +13,7 @@ from gpuwatch import wire
 from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.model.alert import Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.link.stream.inbox import Arrival
@@ -179,6 +180,9 @@ def test_the_map_of_ranks_counts_as_many_followers_as_the_sentence() -> None:
     assert len(incident.silent) > 100
     parts = Counter(parts_of(incident, 128))
     assert (parts["cause"], parts["follower"], parts["silent"]) == (1, incident.followers, 0)
+    hot = Moment(incident.first - 20, incident.first + 10, "74 C", "hint", "hotter_than_peers", ranks=(42,))
+    before_echoes = structs.replace(incident, timeline=(hot,), silent=())
+    assert Counter(parts_of(before_echoes, 128))["follower"] == 0  # it was hot before the fault
 
 
 async def test_acknowledged_is_dim_and_stays_in_the_status_line_and_back() -> None:

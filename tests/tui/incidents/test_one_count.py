@@ -128,6 +128,11 @@ def test_the_list_has_the_value_of_now_and_what_a_person_did_with_the_alert() ->
         assert shown.acknowledged is alert.acknowledged
     listed.refresh([("gpu-006", hot(82))], {fired.id: fired}, 3, EPOCH + 9)
     assert listed.alerts == {}
+    for after_s, texts in ((4, []), (20, [hot(82).text])):  # it still fires without its condition
+        listed.refresh([], {fired.id: fired}, 3, EPOCH + 9 + after_s)
+        assert [alert.text.partition(", last seen ")[0] for alert in listed.alerts.values()] == texts
+    listed.refresh([], {fired.id: structs.replace(fired, state="resolved")}, 4, EPOCH + 30)
+    assert listed.alerts == {}
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

@@ -176,7 +176,8 @@ class ActiveProblems(MultiLinePage):
         totals, reported = self.cockpit.totals, self.view_state.fleet.events
         return (
             id(self.view_state.snapshot),
-            (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
+            (len(totals.worst), tuple(totals.states.values())),
+            [condition.text for _, condition in totals.worst[: self.size.height]],
             (len(reported), reported[-1] if reported else None),
             self.size.height,
         )
