@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpuwatch import wire
 from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.folding import Fold, Folder
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import RowModel
 from gpuwatch.tui.logs.data.sources import LogSource
@@ -93,3 +95,24 @@ def test_a_traceback_takes_in_no_line_in_front_of_which_another_rank_stands(othe
 def test_faults_of_two_gpus_are_two_rows() -> None:
     faults = "GPU 3 has 1 uncorrectable errors", "GPU 5 has 9 uncorrectable errors"
     assert merged_counts(*faults) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ats", "rules", "rows"),
+    [
+        ((0.0, 0.8, 1.6, 2.4), "----", 1),  # each follows another
+        ((0.0, 3.0, 6.0, 9.0), "x--x", 1),  # a rule was found before some of the lines were sent
+        ((0.0, 3.0, 6.0, 9.0), "----", 4),
+    ],
+)
+def test_one_message_of_many_ranks_is_one_row_however_its_lines_arrive(
+    ats: tuple[float, ...], rules: str, rows: int
+) -> None:
+    folded: list[Fold] = []
+    folder = Folder(folded, across=True)
+    for rank, (at, rule) in enumerate(zip(ats, rules, strict=True)):
+        said = wire.LogLine(0, 9, f"  what():  Rank {rank} ended", rule=rule.strip("-") or None)
+        folder.add(2 * rank, said, rank, at)
+        folder.add(2 * rank + 1, wire.LogLine(9, 18, f"other {'words' * rank}"), rank, at)
+    said_by = [row.ranks for row in folded if row.first % 2 == 0]
+    assert (len(said_by), set().union(*said_by)) == (rows, {0, 1, 2, 3})

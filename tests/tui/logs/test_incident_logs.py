@@ -132,6 +132,8 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         assert len(view.sheet.rows) == rows
         await workspace.pilot.resize_terminal(80, 24)
         await workspace.frames(3)
+        whole = rf"missing: rank {CULPRIT}  first r\d+ \+30\.0 s, last r\d+ \+30\.\d s"
+        assert re.search(whole, workspace.text()), workspace.text()
         await _message_before_its_prefix(workspace)
 
 

@@ -31,10 +31,10 @@ TRACE = "Traceback (most recent call last)"
 """The first line of a Python traceback."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
-TOGETHER_S = 1.0
-"""Ranks that log the same step within this many seconds are folded.
+TOGETHER_S, SPREAD_S = 1.0, 10.0
+"""Ranks that log the same step are folded if each follows another within the first many seconds.
 
-Failures follow one another for minutes.
+All of them follow the first rank within the second many. Failures follow one another for minutes.
 """
 TRICKLE_S = 60.0
 """The same error of another rank is folded if the last one is at most this many seconds old."""
@@ -85,6 +85,8 @@ class Fold:
     first_rank: int | None = None
     members: list[int] = field(default_factory=list, compare=False)
     """The numbers of its lines if there are several: lines of other rows may be between them."""
+    alarming: bool = False
+    """True if one of its lines is a warning or an error, or a rule was known to match it when it was sent."""
     whole: Fold | None = field(default=None, compare=False)
     """The folded row from which the user unfolded this one."""
 
@@ -158,6 +160,7 @@ class Folder:
         indent = line.text.find(TRACE) if self.folding else -1
         row = Fold(number, number, number, "line" if indent < 0 else "trace", at=at, until=at)
         row.first_rank = row.last_rank = rank
+        row.alarming = not _is_quiet(line)
         if rank is not None:
             row.ranks.add(rank)
         self.rows.append(row)
@@ -184,7 +187,7 @@ class Folder:
         else:
             return None
         _extend(row, number, rank, at, stands=row.ranks <= {rank})
-        row.kind = "same"
+        row.kind, row.alarming = "same", row.alarming or not _is_quiet(line)
         return row
 
     def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
@@ -213,7 +216,7 @@ class Folder:
         row = self._alike.get((line.level, normal(line, loose=True)))
         if row is None or row.fixed or rank in row.ranks:
             return None
-        quiet = line.level in (None, "info") and line.rule is None
+        quiet = _is_quiet(line) and not row.alarming
         together = _is_together(at, row) if quiet else at <= row.until + TRICKLE_S
         return row if together else None
 
@@ -221,9 +224,14 @@ class Folder:
         self._alike[line.level, normal(line, loose=True)] = row
 
 
+def _is_quiet(line: LogLine) -> bool:
+    """Return True for an ordinary line that no rule is known to match; a rule may be found later."""
+    return line.level in (None, "info") and line.rule is None
+
+
 def _is_together(at: float, row: Fold) -> bool:
-    """Return True if a line was written within `TOGETHER_S` after a row; False if its time is unknown."""
-    return isfinite(at) and at <= row.at + TOGETHER_S
+    """Return True if a line was written together with those of a row; False if its time is unknown."""
+    return isfinite(at) and at <= min(row.until + TOGETHER_S, row.at + SPREAD_S)
 
 
 def _extend(row: Fold, number: int, rank: int | None, at: float, *, stands: bool) -> None:

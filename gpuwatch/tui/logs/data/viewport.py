@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from rich.cells import chop_cells
 
 from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.rows import RowModel
@@ -15,13 +18,15 @@ from gpuwatch.wire import LogLine
 
 
 class ScreenRow(Struct, frozen=True):
-    """One screen line: a piece of a row, or the rule above it."""
+    """One screen line: a piece of a row, the rule above it, or the line below it."""
 
     row: int
     piece: int
     text: str
     ruled: bool = False
     """True for the rule above a row, which is not part of it."""
+    below: bool = False
+    """True for the line below the message of a row, with its ranks; `text` is empty."""
 
 
 def pieces(text: str, width: int) -> list[str]:
@@ -53,6 +58,8 @@ class View:
         """File and offset of the line that a merged view jumps to once it is loaded."""
         self.rule: tuple[int, str] | None = None
         """The line above which a rule is drawn, and the rule's text."""
+        self.below: Callable[[Fold], bool] = lambda _row: False
+        """Returns whether the ranks of a row have a line of their own below its message."""
         self._top = 0
         """Number of the first line of the topmost row."""
         self._place: tuple[LogSource, int] | None = None
@@ -259,13 +266,13 @@ class View:
     def _spots(self, index: int, width: int) -> list[ScreenRow]:
         text = self.shown(index).text
         rule = [ScreenRow(index, 0, self.rule[1], ruled=True)] if self.rule and index == self._ruled else []
-        if not self.wrap:
-            return [*rule, ScreenRow(index, 0, text)]
-        return [*rule, *(ScreenRow(index, n, piece) for n, piece in enumerate(pieces(text, width)))]
+        own = pieces(text, width) if self.wrap else [text]
+        below = [ScreenRow(index, len(own), "", below=True)] if self.below(self.sheet.rows[index]) else []
+        return [*rule, *(ScreenRow(index, n, piece) for n, piece in enumerate(own)), *below]
 
     def _lines_of(self, index: int, width: int) -> int:
         own = len(pieces(self.shown(index).text, width)) if self.wrap else 1
-        return own + (index == self._ruled)
+        return own + (index == self._ruled) + self.below(self.sheet.rows[index])
 
     def _first_row(self, width: int, height: int) -> int:
         index, count = self.index, len(self.sheet.rows)

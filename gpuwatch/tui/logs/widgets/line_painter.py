@@ -82,20 +82,17 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
     return [*out, Segment(f"{ranks} ranks: ", look.strong)] if ranks else out
 
 
-def fold_tail(
-    row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
-) -> list[Segment]:
-    """Return the text after the message of a row of several ranks; empty for other rows.
+def fold_tail(row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet) -> list[Segment]:
+    """Return the parts of the text after the message of a row of several ranks; empty for other rows.
 
-    It names the missing ranks, unless most are missing. Then, for a row after the incident's cause, it names
-    the first and last rank with their times, else all ranks of the row if the list is short.
+    They name the missing ranks, unless most are missing. Then, for a row after the incident's cause, they
+    name the first and last rank with their times, else all ranks of the row if the list is short.
 
     Args:
         row: The row.
         everyone: All ranks of the view.
         cause_at: Time of the incident's cause on our clock (unix seconds); None: no incident is shown.
         look: The styles.
-        room: Cells; the parts that do not fit are dropped.
     """
     if not of_ranks(row):
         return []
@@ -108,6 +105,11 @@ def fold_tail(
         parts.append(Segment(f"  first {first}, last r{row.last_rank} {last}", look.dim))
     elif len(text := folded(row.ranks)) <= MAX_RANKS_WIDTH:
         parts.append(Segment(f"  {text}", look.dim))
+    return parts
+
+
+def fitting(parts: Iterable[Segment], room: int) -> list[Segment]:
+    """Return the parts that fit into `room` cells, in their order; the others are left out."""
     out: list[Segment] = []
     for part in parts:
         if part.cell_length <= room:

@@ -14,6 +14,7 @@ from textual.message import Message
 
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.tui.logs.data.buffer import Buffer
+from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.viewport import View
@@ -22,6 +23,7 @@ from gpuwatch.tui.logs.widgets.line_painter import (
     DATED_CLOCK_CELLS,
     GUTTER_CELLS,
     Ink,
+    fitting,
     fold_badge,
     fold_tail,
     loudness,
@@ -110,6 +112,7 @@ class LogPane(LineView, can_focus=True):
         course = self.workspace.course if view.merged else None
         self._cause_at = course.cause.at if course else None
         self._clock_cells = CLOCK_CELLS if self._is_timed(view) else 0
+        view.below = self._has_line_below
         self._shown = self._lines_of(view)
         if self._clock_cells and any(self._is_of_another_day(shown.at) for shown in self._shown):
             self._clock_cells = DATED_CLOCK_CELLS
@@ -118,6 +121,13 @@ class LogPane(LineView, can_focus=True):
     def _lines_of(self, view: View) -> list[ShownLine]:
         width = max(8, self.columns - self._before())
         return list(shown_lines(view, self.workspace, width, self.size.height - 1))
+
+    def _has_line_below(self, row: Fold) -> bool:
+        """Return True for a row after the incident's cause whose ranks do not fit behind its message."""
+        if self._cause_at is None or row.fixed or row.at <= self._cause_at or not of_ranks(row):
+            return False
+        parts = [*fold_badge(row, self.look), *fold_tail(row, self._everyone, self._cause_at, self.look)]
+        return self._before() + MIN_MESSAGE_WIDTH + sum(part.cell_length for part in parts) > self.columns
 
     def _is_of_another_day(self, at: float) -> bool:
         return at != UNKNOWN and " " in clock(at, self.view_state.wall())
@@ -180,6 +190,7 @@ class LogPane(LineView, can_focus=True):
         look = self.look
         if shown.spot.ruled:
             return heading(shown.spot.text, width, look)
+        parts = [] if shown.fold.fixed else fold_tail(shown.fold, self._everyone, self._cause_at, look)
         severity = loudness(shown.line, shown.found)
         out: list[Segment] = []
         if shown.spot.piece:
@@ -195,9 +206,12 @@ class LogPane(LineView, can_focus=True):
             if not shown.fold.fixed:
                 out += fold_badge(shown.fold, look)
         room = max(0, width - sum(segment.cell_length for segment in out))
-        tail: list[Segment] = []
-        if not shown.spot.piece and not shown.fold.fixed:
-            tail = fold_tail(shown.fold, self._everyone, self._cause_at, look, room - MIN_MESSAGE_WIDTH)
+        if shown.spot.below:
+            tail = fitting(parts, room)
+        elif shown.spot.piece or self._has_line_below(shown.fold):
+            tail = []
+        else:
+            tail = fitting(parts, room - MIN_MESSAGE_WIDTH)
         room -= sum(segment.cell_length for segment in tail)
         ink = Ink(
             look,
