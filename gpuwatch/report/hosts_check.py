@@ -70,7 +70,10 @@ class NodeCheck(Struct, frozen=True):
 
 
 def settled(node: Node) -> bool:
-    """Return True if the link failed, or inventory, clock and each GPU's first values have arrived."""
+    """Return True if the link failed, or inventory, clock and the first values of all GPUs have arrived.
+
+    GPUs that are stuck or lost are not waited for.
+    """
     if node.link.phase == "lost":
         return True
     read = all(gpu.state not in ("ok", "unanswered") or gpu.fast is not None for gpu in node.gpus.values())

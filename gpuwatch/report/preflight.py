@@ -82,7 +82,10 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """Return the counts by status, worst first, with ids: `39 checks: 1 FAIL (env.equal), 38 PASS`."""
+    """Return the counts by status, worst first, with the ids of failed and warning checks.
+
+    So `39 checks: 1 FAIL (env.equal), 38 PASS`.
+    """
     ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
     reported = [
         f"{len(ids[status])} {status}"

@@ -48,7 +48,7 @@ class ReplayControl(Navigation):
             super().action_links()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for the replay keys if no recording is played, which hides them."""
+        """Return False for the replay keys if no recording is played, which hides them; else as Textual."""
         if action in REPLAY_ACTIONS and self.replay is None:
             return False
         return super().check_action(action, parameters)

@@ -183,7 +183,10 @@ def write(lines: list[Line], out: TextIO) -> None:
 
 
 def exit_status(results: Results) -> int:
-    """Return UNHEALTHY for a bad node, NIC, link or GPU or an unfinished probe; HEALTHY for noisy results."""
+    """Return UNHEALTHY if a node, NIC, link or GPU is bad or the probe did not end normally, else HEALTHY.
+
+    Noisy results are healthy.
+    """
     verdict = results.verdict
     if results.phase != "done" or (verdict is not None and verdict.status in ("bad", "failed")):
         return exit_codes.UNHEALTHY

@@ -87,7 +87,7 @@ def _numbers(place: RunPlace, logs: Path) -> Iterator[int]:
 
 
 def _remove_pointers(place: RunPlace, logs: Path, below: int) -> None:
-    """Remove the pointers of runs with this id that ended before the previous one."""
+    """Remove the pointers of this run's id whose number is less than `below`: those of earlier runs."""
     for number in list(_numbers(place, logs)):
         if number < below:
             with contextlib.suppress(OSError):

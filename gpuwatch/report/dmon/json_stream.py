@@ -21,7 +21,10 @@ class JsonStream:
     """Yields each new fact of a session once. Call `rows` after every poll."""
 
     def __init__(self, *, with_jobs: bool = True) -> None:
-        """`with_jobs`: also yield the metrics of jobs, which cost as much as all other rows together."""
+        """Create a stream that has yielded nothing yet.
+
+        `with_jobs`: also yield the metrics of jobs, which cost as much as all other rows together.
+        """
         self._with_jobs = with_jobs
         self._sampled: dict[tuple[str, str], float] = {}
         self._stepped: dict[WriterKey, float] = {}

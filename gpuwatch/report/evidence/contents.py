@@ -83,7 +83,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
 
 
 def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
-    """Return the incidents as Markdown, as the key `Y` copies them.
+    """Return the incidents as Markdown, in the form in which the key `Y` copies one.
 
     `recorded`: the incidents come from a recording.
     """

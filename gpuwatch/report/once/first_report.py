@@ -76,9 +76,10 @@ class FirstReport:
         return all(parts)
 
     def _comes_back(self, node: Node, now: float) -> bool:
-        """Return True if a lost node is tried again before `until`, as after a refusal by sshd's MaxStartups.
+        """Return True if a lost node is connected for the first time, or tried again soon, before `until`.
 
-        Errors that need the operator (a wrong key) are retried too late to wait for.
+        Errors that need the operator (a wrong key) are retried too late to wait for. A refusal by sshd's
+        MaxStartups is retried in time.
         """
         retry_at, most_s = node.link.retry_at, RetryPace().most_s
         soon = retry_at is not None and retry_at < self._until and retry_at - now <= most_s
@@ -95,7 +96,10 @@ def _has_scrape(node: Node) -> bool:
 
 
 def _lists_holders(node: Node) -> bool:
-    """Return True if the process list is not older than the first values of any GPU, or there is none."""
+    """Return True if the process list is not older than the first values of any GPU.
+
+    Also if the node lists no processes at all (`lists_processes`).
+    """
     firsts = [gpu.first_fast_at for gpu in node.gpus.values() if gpu.first_fast_at is not None]
     return not lists_processes(node) or (node.processes_at or 0.0) >= max(firsts, default=0.0)
 

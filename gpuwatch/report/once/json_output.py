@@ -177,7 +177,7 @@ def node_facts(node: Node, now: float) -> Facts:
 
 
 def node_error(node: Node, now: float) -> str | None:
-    """Return why the node is not live, from the link or the agent's last message; None while it is."""
+    """Return why the node is not live, by its link, its agent's last message or its state; None if it is."""
     state = node.state(now)
     if state == "live":
         return None

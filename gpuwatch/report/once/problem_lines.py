@@ -212,7 +212,7 @@ def stepless_lines(stands: Standing) -> list[Line]:
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
     """Return a line about the jobs that ended before gpuwatch connected, and one about cut-off searches.
 
-    The first also states that no job runs. None where there is nothing to state.
+    The first also states that no job runs. A line without anything to state is left out.
     """
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"

@@ -150,7 +150,7 @@ def known(rows: Rows) -> Rows:
 
 
 def gpu_row(line: str) -> tuple[str, str]:
-    """Return a line made by `gpu_line` as its name and value."""
+    """Return (name, value) of a line made by `gpu_line`: the text before and after its first colon."""
     name, _, value = line.partition(": ")
     return name, value
 

@@ -49,7 +49,7 @@ def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | Non
 
 @record(frozen=True)
 class LogLevels:
-    """The minimum levels of records that are written: to the multi-GPU log, and to the two other logs."""
+    """The minimum levels of written records: of the multi-GPU log, and of the main and performance logs."""
 
     training: int = logging.INFO
     multigpu: int = logging.INFO

@@ -63,12 +63,12 @@ class SessionRecorder:
 
     @property
     def folder(self) -> SessionFolder | None:
-        """The session folder, if it is known by now."""
+        """The session folder; None if it is not known yet."""
         return self._place.find()
 
     @property
     def id(self) -> str | None:
-        """The session id, if it is known by now."""
+        """The session id; None if it is not known yet."""
         folder = self.folder
         return folder.id if folder else None
 
@@ -117,7 +117,11 @@ class SessionRecorder:
             self.logs.profile(line)
 
     def is_due(self, *, at_line: bool = False) -> bool:
-        """Return True if the summary or part must be written again; at a performance line sooner."""
+        """Return True if the summary or part must be written again.
+
+        That is `WRITE_EVERY_S` after the last time; at a performance line (`at_line`) already after
+        `WRITE_AT_LINE_S`, or at once if it was written at most once.
+        """
         every_s = WRITE_AT_LINE_S if at_line and self._writes > 1 else 0.0 if at_line else WRITE_EVERY_S
         return self._wall() - self._written >= every_s
 

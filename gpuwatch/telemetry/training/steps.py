@@ -57,7 +57,7 @@ class StepWindow:
         self.tokens += values.tokens or 0.0
 
     def rate(self, amount: float) -> float | None:
-        """Return `amount` per second of step time; None if nothing was reported."""
+        """Return `amount` per second of step time; None if the amount is 0 or no step time was reported."""
         return amount / self.seconds if amount and self.seconds > 0 else None
 
 
@@ -131,7 +131,7 @@ class StepTotals:
         return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
 
     def eta_s(self, total_steps: int | None) -> float | None:
-        """Return the seconds until the last step at the speed of the window; None: unknown."""
+        """Return the seconds until the last step at the speed since the last performance line, or None."""
         if total_steps is None or self.last is None or not self.since_line.steps:
             return None
         left = max(0, total_steps - self.last.step)

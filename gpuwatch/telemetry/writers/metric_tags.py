@@ -39,7 +39,7 @@ class MetricWriter(Protocol):
 
 
 def tagged(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the known values under their tags."""
+    """Return the known values as numbers, under the tags that `TAGS` has for their names."""
     return {tag: float(values[name]) for name, tag in TAGS.items() if values.get(name) is not None}
 
 

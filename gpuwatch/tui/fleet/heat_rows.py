@@ -43,7 +43,7 @@ class HeatRows(Protocol):
         ...
 
     def at(self, place: Place) -> tuple[NodeView, Gpu | None]:
-        """Return the node at a place, and its GPU if the cell is that of a GPU that has reported."""
+        """Return (node, GPU) at a place; the GPU is None if the cell has none, or one that never reported."""
         ...
 
     def place_of(self, name: str) -> Place | None:

@@ -98,7 +98,7 @@ class Shown:
             self._snapshot, self._worst = snapshot, snapshot.worst_by_node()
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
-        """Update `views`, `gpus` and `names` if nodes or selection changed, or twice a second while filtered.
+        """Update `views`, `gpus` and `names` if nodes, alerts or selection changed; if filtered, every 0.5 s.
 
         `order` are the names of the nodes in display order; `now` is in monotonic seconds. A filter that
         takes too long is dropped and sets `error`.

@@ -18,7 +18,7 @@ TOO_MANY = "more log files than gpuwatch follows on one node; narrow `logs` in t
 
 
 class Watching(Struct, frozen=True):
-    """The coverage of the logs: numbers of read files and nodes, and the names of those that are not read."""
+    """The coverage of the logs: what is read, in numbers of files and nodes; what is not read, by name."""
 
     files: int
     """Number of followed log files, without kernel logs."""

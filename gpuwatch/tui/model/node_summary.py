@@ -85,7 +85,7 @@ class NodeView(Struct, frozen=True):
 
     @property
     def network_bps(self) -> float | None:
-        """Received and sent bytes per second, as far as they are known."""
+        """The sum of the received and sent bytes per second, as far as they are known; None if neither is."""
         known = [rate for rate in (self.rx_bps, self.tx_bps) if rate is not None]
         return sum(known) if known else None
 
@@ -169,7 +169,7 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
 
 
 class Totals(Struct, frozen=True):
-    """The whole fleet in a few numbers."""
+    """The numbers of nodes, GPUs and conditions of the fleet, by state or severity, and its conditions."""
 
     states: dict[NodeState, int]
     unreachable: int

@@ -56,7 +56,7 @@ def attempt_words(node: Node, now: float) -> str:
 
 
 def link_words(node: Node, now: float) -> str:
-    """Return why a node is not live and what happens next, as one sentence; "" if it is live and healthy."""
+    """Return why a node's link is not live and what happens next, as a sentence; "" if it has no problem."""
     parts = (
         node.link.reason or ("connecting" if node.link.phase == "connecting" else ""),
         attempt_words(node, now),

@@ -59,7 +59,10 @@ class SharedTransport(BoundedTransport):
         super().__init__(sock, _SharedPacketizer)
 
     def share(self) -> None:
-        """Leave the socket to the shared reader from the next packet on; no effect for other streams."""
+        """Leave the socket to the shared reader from the next packet on.
+
+        No effect if the stream is no socket, as behind a jump host.
+        """
         self.packetizer.shares = isinstance(self.sock, socket.socket)
 
     def run(self) -> None:
@@ -170,7 +173,11 @@ class _SharedPacketizer(BoundedPacketizer):
             super().start_handshake(timeout)
 
     def _is_quiet(self) -> bool:
-        """Return True if the length of packets is readable and no key exchange is due or running."""
+        """Return True if the shared reader can read the next packets.
+
+        Their length is then readable, no key exchange is due or runs, and the time for which this connection
+        needs a thread of its own is over.
+        """
         transport = self._transport
         readable = self._of_packetizer("aead_in") or self._of_packetizer("etm_in")
         waits = transport._expected_packet  # noqa: SLF001 - no other way to it

@@ -49,7 +49,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> tuple[str, int, int, int, str]:
-        """The fields that must be equal for a comparison."""
+        """(what, bytes, nodes, ranks, backend), which must be equal for a comparison."""
         return self.what, self.bytes, self.nodes, self.ranks, self.backend
 
     @property

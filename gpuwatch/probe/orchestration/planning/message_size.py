@@ -26,7 +26,7 @@ class PairLoad(Struct, frozen=True):
 
     @property
     def alone(self) -> PairLoad:
-        """Return it with twice the iterations (at most 12), for a pair that is measured alone."""
+        """Return this load with twice the iterations (at most 12), for a pair that is measured alone."""
         return PairLoad(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
 
 

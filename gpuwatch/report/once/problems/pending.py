@@ -143,7 +143,10 @@ def _without_start(file: LogFile) -> str:
 
 
 def unsearched(node: Node) -> list[LogFile]:
-    """Return the followed files that the agent has not reported as searched to their end."""
+    """Return the followed files that the agent has not reported as searched to their end.
+
+    A file that grows counts as searched up to `BEHIND_BYTES` before its end.
+    """
     return [
         file
         for file in node.logs

@@ -130,7 +130,10 @@ def with_content(sources: Sequence[LogSource]) -> list[LogSource]:
 
 
 def of_job(sources: Iterable[LogSource], job: str | None) -> list[LogSource]:
-    """Return the files that this job may write: other jobs have ranks with the same numbers. None: all."""
+    """Return the files of this job and those of unknown job; None: all files.
+
+    Other jobs have ranks with the same numbers.
+    """
     return [source for source in sources if job is None or source.job in (None, job)]
 
 

@@ -235,7 +235,8 @@ class View:
     def unfold(self) -> bool:
         """Unfold the row under the cursor, or fold it again; return False if it has a single line.
 
-        A view that follows the end stops following it, so that lines that have just arrived are not unfolded.
+        A view that follows the end first keeps its place, so that lines that have just arrived are not
+        unfolded. It then follows again only if nothing was unfolded and it shows a single file.
         """
         following, self.following = self.following, False
         self.catch_up()

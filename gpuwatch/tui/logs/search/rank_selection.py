@@ -40,14 +40,14 @@ def silent_ranks(view_state: ViewState) -> list[int]:
 
 
 def first_choice(view_state: ViewState) -> tuple[str, list[LogSource], bool]:
-    """Return the logs shown first: a few that can be read at once.
+    """Return the logs shown first, a few that can be read at once, with the words that select them.
 
-    Those of the leading incident, else of the failed ranks; else all ranks of a small job, or the first and
-    the last of a large one.
+    They are those of the leading incident, else of the failed ranks; else all ranks of a small job, or the
+    first and the last of a large one.
 
     Returns:
-        The selection as a user would type it, the sources (all if there is no rank), and False if no rank or
-    incident led to them.
+        (words, sources, chosen). The words are as a user would type them; "" if no rank is known. All sources
+        if none has a rank. `chosen` is False if neither an incident nor a rank led to the sources.
     """
     sources = all_sources(view_state.fleet)
     if incident := view_state.snapshot.leading:

@@ -47,7 +47,7 @@ def header(
 
 
 def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
-    """Return the seconds since the newest line was written or received; None if unknown."""
+    """Return the seconds since the newest line was written or received; None: unknown, or an empty file."""
     if file is not None and file.size == 0:
         return None
     grown = None if file is None else file.grown_at

@@ -139,7 +139,7 @@ class LogWorkspace:
         self.show(dict.fromkeys([*own, *about]), lead)
 
     def has_rank(self, rank: int, job: str | None) -> bool:
-        """Return True if a log has lines of this rank of the job."""
+        """Return True if a log has lines of this rank of the job; `job` None: of any job."""
         return bool(rank_sources(of_job(all_sources(self.view_state.fleet), job), rank))
 
     def choose_for_them(self) -> None:
