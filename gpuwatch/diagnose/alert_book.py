@@ -12,6 +12,7 @@ from gpuwatch.diagnose.alerts.condition_alerts import on_its_rank
 from gpuwatch.diagnose.alerts.deduplication.deduplicator import Deduplicator
 from gpuwatch.diagnose.alerts.full_mounts import disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
+from gpuwatch.diagnose.alerts.probed_links import ProbedLinksWatch
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.by_lines.answered_lines import Place
@@ -89,15 +90,14 @@ class AlertBook:
         self._of_logs = StragglerWatch(thresholds), TrainingWatch(thresholds)
         jobs = (*self._of_logs, ServingWatch(thresholds))
         silent = SilentWatch(self.hangs, thresholds.hang_s)
-        self.sampled = SampledStacksWatch()
+        self.sampled, self.probed = SampledStacksWatch(), ProbedLinksWatch()
         ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch(), UnwatchedEndsWatch())
-        self._watches = (self.hangs, silent, *jobs, *ranks)
+        self._watches = (self.hangs, silent, *jobs, *ranks, self.probed)
         self._end_order, self._idle_ranks = EndOrderWatch(), IdleRanks()
         self._checkpoints_version = 0
         self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
         self._marks, self._lasting_ids = OperatorMarks(), LastingIds()
-        self._annotations, self._dirty = Annotations(), False
-        self._offset = SteadyOffset()
+        self._annotations, self._offset, self._dirty = Annotations(), SteadyOffset(), False
         self._wall = 0.0
         """Unix seconds of the newest update."""
         self._judging: Iterator[None] | None = None

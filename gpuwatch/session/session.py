@@ -175,6 +175,7 @@ class Session(RequestSender):
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
         now, wall = self.clock.monotonic(), self.clock.wall()
+        self.book.probed.take(self.probes[-1].results if self.probes else None)
         self.book = yield from self._containment.judging(self.book, self._new_book, now, wall)
         yield
         if not self.recorded:

@@ -84,6 +84,8 @@ REMEDIES: dict[str, str] = {
     "all ranks wait for this GPU in every step.",
     "spins_alone": "Compare its batch, shard or stage with its peers'; if the job stops, press `D`.",
     "link_below_peers": "Measure it (`gpuwatch probe SOURCE`); look at riser, slot and NVLinks.",
+    "probe_slow": "Look at its cable, port and counters; once they are mended, probe again: that ends "
+    "this alert.",
     "lone_gpu": "If the training is meant for all GPUs: unset CUDA_VISIBLE_DEVICES, and start one rank "
     "per GPU (`torchrun --nproc-per-node=gpu`).",
     "less_used_than_peers": "See what its process does (`gpuwatch stacks SOURCE --pid PID`): its data, its "

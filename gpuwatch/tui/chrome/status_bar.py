@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.straggler.alerts import sentence as sentence_of
+from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.status_counts import LEAST_COUNTS, StatusCounts, width_of
@@ -58,20 +59,22 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     A rank that slows its job precedes the warnings of its GPU, which only show the reason. Empty if there is
     none, or below 12 columns.
     """
-    known = [(each.severity, f"{node}: {each.sentence}") for node, each in totals.worst]
-    slow = [(each.severity, sentence_of(each)) for each in stragglers]
-    serious = sum(severity in GRAVE for severity, _ in known)
+    known = [(each.severity, nodes, text) for nodes, each, text in totals.listed]
+    slow = [(each.severity, list[str](), sentence_of(each)) for each in stragglers]
+    serious = sum(severity in GRAVE for severity, *_ in known)
     problems = [*known[:serious], *slow, *known[serious:]]
     if not problems or width < 12:
         return []
-    severity, sentence = problems[0]
+    severity, nodes, sentence = problems[0]
+    place = f"{nodes[0] if len(nodes) == 1 else fold(nodes)}: " if nodes else ""
     more = f"  +{len(problems) - 1}" if len(problems) > 1 else ""
     style = look.severity[severity]
-    text = f"{look.glyph(severity)} {sentence}"
-    text = clean(text)
+    text = clean(f"{look.glyph(severity)} {place}{sentence}")
     room = width - len(more) - 1
-    if len(text) > room and problems[0] in slow:
+    if len(text) > room and not nodes:
         text = text.partition(",")[0]  # the rank, its share and the cause; the step times follow
+    while len(text) > room and len(nodes) > 1 and ": " in text:
+        text = text.rpartition(": ")[0]  # the reason that nodes share is shown whole or not at all
     if more and len(text) + len(" more") <= room:
         more += " more"
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]

@@ -38,6 +38,8 @@ class Shown:
         self._snapshot = AlertSnapshot()
         self._worst: dict[str, Alert] = {}
         """Node -> its worst firing alert in `_snapshot`."""
+        self._probed: dict[str, Alert] = {}
+        """Node -> its first alert in `_snapshot` from the link probe."""
 
     @property
     def narrowed(self) -> bool:
@@ -82,20 +84,24 @@ class Shown:
         return f"{text}, unhealthy only" if self.unhealthy else text
 
     def alert_of(self, view: NodeView) -> Alert | None:
-        """Return the worst firing alert of a node without GPUs; None if a condition is as severe."""
-        alert = None if view.gpus else self._worst.get(view.name)
+        """Return the worst firing alert of a node without GPUs, else its alert from the link probe.
+
+        None if a condition is as severe.
+        """
+        alert = (self._probed if view.gpus else self._worst).get(view.name)
         worse = alert is not None and severity_level(alert.severity) > severity_level(view.severity)
         return alert if worse else None
 
     @property
     def has_alerts(self) -> bool:
-        """True if an alert fires on a shown node without GPUs."""
+        """True if `alert_of` any shown node is an alert."""
         return any(self.alert_of(view) is not None for view in self.views)
 
     def take(self, snapshot: AlertSnapshot) -> None:
         """Use these alerts from now on."""
         if snapshot is not self._snapshot:
             self._snapshot, self._worst = snapshot, snapshot.worst_by_node()
+            self._probed = {each.node: each for each in reversed(snapshot.probed) if each.node is not None}
 
     def refresh(self, overview: Overview, order: Iterable[str], now: float) -> None:
         """Update `views`, `gpus` and `names` if nodes, alerts or selection changed; if filtered, every 0.5 s.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 
@@ -12,9 +14,11 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import age_text, plural
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
+from gpuwatch.tui.model.node_summary import general_reason
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.lines.item_page import ItemPage, PageItem
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note, text_of, wrapped
@@ -26,6 +30,8 @@ STATE_WIDE, STATE_DATED = len("acknowledged 08:33"), len("acknowledged 2026-11-2
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
 MIN_STATE, MIN_PLACE, MIN_CODE = len("resolved"), 22, 22
 """Least widths: with the usual values of a column, a new alert does not move the columns behind it."""
+LOST = "node_lost"
+NO_REASONS: Mapping[str, Sequence[str]] = MappingProxyType({})
 WIDE_COLUMNS, DATED_COLUMNS = 100, 130
 """Minimum widths of a list that shows the time of an acknowledgement, and of one that shows its date."""
 
@@ -91,8 +97,21 @@ def _standing_text(alert: Alert, wall: float) -> str:
     return acknowledged_text(alert.acknowledged_at, wall) if state == "acknowledged" else state
 
 
-def bundle_cells(bundle: Bundle, wall: float) -> Cells:
-    """Return the cells of several alerts of one kind; `wall` is the current time in unix seconds."""
+def reasons_of(bundle: Bundle, fleet: Fleet) -> dict[str, list[str]]:
+    """Return reason -> nodes of lost nodes, whose reasons differ by the node's own name only; else empty."""
+    found: dict[str, list[str]] = {}
+    for alert in bundle.alerts if bundle.alerts[0].code == LOST else ():
+        node = fleet.nodes.get(alert.node or "")
+        if node is not None:
+            found.setdefault(general_reason(alert.text, node), []).append(node.name)
+    return found
+
+
+def bundle_cells(bundle: Bundle, wall: float, reasons: Mapping[str, Sequence[str]] = NO_REASONS) -> Cells:
+    """Return the cells of several alerts of one kind.
+
+    `wall` is the current time in unix seconds. `reasons` of lost nodes are the text instead of the title.
+    """
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
     ranks, nodes = bundle.ranks, bundle.nodes
@@ -100,6 +119,8 @@ def bundle_cells(bundle: Bundle, wall: float) -> Cells:
     text = f"{first.title}; {ranks_text(ranks) if ranks else fold(nodes)}"
     if not ranks and len(nodes) == 1:
         place, text = nodes[0], first.title
+    elif reasons:
+        text = "; ".join(f"{reason}; {fold(names)}" for reason, names in reasons.items())
     last = wall - max(alert.last for alert in bundle.alerts)
     return Cells(
         worst, _standing_text(first, wall), first.code, place, text, bundle.count, wall - first.first, last
@@ -179,12 +200,16 @@ class AlertList(ItemPage):
         The text of a folded line is "".
         """
         for bundle in shown:
+            reasons = reasons_of(bundle, self.view_state.fleet)
             if bundle.folded:
-                yield bundle.key, bundle_cells(bundle, wall), bundle.alerts[0], ""
+                yield bundle.key, bundle_cells(bundle, wall, reasons), bundle.alerts[0], ""
             if not bundle.folded or bundle.key in self._open:
                 for alert in bundle.alerts:
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
-                    yield alert.id, alert_cells(alert, wall), alert, clean(text)
+                    cells = alert_cells(alert, wall)
+                    if bundle.folded and reasons:  # the line above has the reason
+                        cells = replace(cells, text=alert.text.partition(":")[0])
+                    yield alert.id, cells, alert, clean(text)
 
     def _item(
         self, key: Hashable, cells: Cells, widths: Widths | None, width: int, alert: Alert, text: str
@@ -197,6 +222,8 @@ class AlertList(ItemPage):
             and not self.view_state.snapshot.incidents
         ):
             return PageItem(key, (row, *more), alert, text)  # then it is what the screen is read for
+        if alert.code == LOST:
+            return PageItem(key, (row, *more), alert, text)
         return PageItem(key, (row,), alert, text, more)
 
     def _all_key(self) -> str:

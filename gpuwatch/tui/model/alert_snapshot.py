@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
+from gpuwatch.diagnose.alerts.probed_links import CODE as PROBED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
@@ -136,6 +137,11 @@ class AlertSnapshot(Struct, frozen=True):
     def listed_at(self, alert: Alert) -> str | None:
         """Return the node under which an alert is listed: its own, else `unnamed_node`, which may be None."""
         return self.unnamed_node if alert.node is None else alert.node
+
+    @property
+    def probed(self) -> list[Alert]:
+        """The firing alerts about what the newest link probe found slow or dead."""
+        return [a for a in self.alerts.values() if a.code == PROBED and standing(a) == "firing"]
 
     def worst_by_node(self) -> dict[str, Alert]:
         """Return node -> its most severe firing alert (warning and above)."""

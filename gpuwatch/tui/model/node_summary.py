@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.model.condition import Condition
@@ -27,6 +27,13 @@ STATE_SEVERITY: dict[NodeState, Severity] = {
 
 RUNNING_S, QUIET_S = 1.0, 3.0
 """Seconds after which a node without news is judged again: if its texts show seconds, and otherwise."""
+
+
+def general_reason(text: str, node: Node) -> str:
+    """Return the text without the node's name and address, so that equal reasons of nodes can be merged."""
+    for own in (node.spec.address, node.name):
+        text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
+    return text
 
 
 def severity_level(severity: Severity) -> int:
@@ -183,6 +190,26 @@ class Totals(Struct, frozen=True):
     """(node, condition), the most severe first."""
     warnings: int
     criticals: int
+    listed: list[tuple[list[str], Condition, str]] = field(default_factory=list)
+    """(nodes, condition, its text) as in `worst`; nodes that were never reached for one reason are merged."""
+
+
+def _listed(
+    worst: list[tuple[str, Condition]], views: Mapping[str, NodeView]
+) -> list[tuple[list[str], Condition, str]]:
+    """Return the conditions for `Totals.listed`."""
+    found: list[tuple[list[str], Condition, str]] = []
+    alike: dict[str, list[str]] = {}
+    for name, condition in worst:
+        node, text = views[name].node, condition.sentence
+        if condition.code == "node_lost" and node.hello is None:
+            text = general_reason(text, node)
+            if text in alike:
+                alike[text].append(name)
+                continue
+            alike[text] = [name]
+        found.append((alike.get(text, [name]), condition, text))
+    return [(names, c, c.sentence if len(names) == 1 else text) for names, c, text in found]
 
 
 WAITING_SHARE = 8
@@ -245,4 +272,5 @@ class Overview:
             found,
             warnings=sum(c.severity == "warning" for _, c in found),
             criticals=sum(c.severity in ("error", "critical") for _, c in found),
+            listed=_listed(found, self.views),
         )

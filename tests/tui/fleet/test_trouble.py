@@ -315,6 +315,13 @@ async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_rea
         assert shown.count(reason[-20:]) == 1
         assert f"unreachable: {reason}" in shown
         assert app.view_state.snapshot.criticals == 1
+        assert "gpu-[1-5]" in text_on(app).splitlines()[1]
+        await pilot.press("4", "enter")
+        for unfolded in (False, True):
+            listed = words(text_on(app)).partition("Alerts")[2]
+            assert listed.count(f"unreachable: {reason}; gpu-[1-5]") == listed.count(reason[-20:]) == 1
+            assert ("gpu-3 node_lost" in listed) is unfolded
+            await pilot.press("tab", "home", "enter")
 
 
 async def test_what_to_do_about_an_incident_fits_on_80_columns_with_its_age_above() -> None:

@@ -23,6 +23,7 @@ from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.model.unalerted import Unalerted
 from gpuwatch.tui.toolkit.lines.rows import text_of
 from tests.bench.live.latency import alerts_on
+from tests.tui import still_probes
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert, timeout_alert
 from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
@@ -185,3 +186,29 @@ async def test_an_alert_outside_of_the_active_incident_is_an_active_problem() ->
             assert timeout_alert(30).title in fleet.table.copy_text()
             await pilot.press("exclamation_mark")
             assert [view.name for view in fleet.shown.views] == ["gpu-004"], "an alert fires on it"
+
+
+async def test_a_slow_link_of_the_newest_probe_is_a_problem_on_every_screen_until_it_is_healthy() -> None:
+    session, results = judged_session(14), still_probes.done()
+    book, now = session.book, NOW
+    assert isinstance(book, AlertBook)
+    assert results.verdict is not None
+    for verdict, firing in ((results.verdict, 1), (structs.replace(results.verdict, status="ok"), 0)):
+        now, results.version, results.verdict = now + 10, results.version + 1, verdict
+        book.probed.take(results)
+        while "probe_slow" not in {alert.code for alert in book.alerts.values()} or book.behind:
+            book.update(session.fleet, now, EPOCH + 14)
+        book.update(session.fleet, now, EPOCH + 14)
+        app = still_app(session, 14)
+        async with app.run_test(size=(160, 45)) as pilot:
+            await pilot.pause()
+            reported, fleet = app.view_state.snapshot, fleet_of(app)
+            assert (reported.criticals, len(reported.probed), len(reported.incidents)) == (firing, firing, 0)
+            found = [entry.node for entry in fleet.situation.entries if entry.code == "probe_slow"]
+            assert found == ["gpu-013"] * firing
+            await pilot.press("exclamation_mark")
+            assert [view.name for view in fleet.shown.views] == found
+            await pilot.press("4")
+            await pilot.pause()
+            rows = [line for line in text_on(app).splitlines() if "probe_slow" in line]
+            assert [("firing" in line, "gpu-013" in line) for line in rows] == [(firing == 1, True)]

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.diagnose.health.remedies import remedy_for
+from gpuwatch.diagnose.health.remedies import REMEDIES, remedy_for
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural
-from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, general_reason, gpu_of
+from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, gpu_of
 from gpuwatch.tui.fleet.problems.problem_rows import line_rows, sentence_rows
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown, sign_shown
 from gpuwatch.tui.toolkit.lines.item_page import MultiLinePage
@@ -65,29 +65,28 @@ class ActiveProblems(MultiLinePage):
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
-        """Yield items for the nodes' conditions, the worst first, then for failed links that reconnect.
+        """Yield items for what the link probe found, the nodes' conditions, and links that reconnect.
 
-        Stragglers precede the first condition of lower severity than `GRAVE`. Nodes that were never reached
-        for the same reason are one item. At most `MAX_LISTED` of each kind.
+        The worst condition is first. Stragglers precede the first condition of lower severity than `GRAVE`.
+        Nodes that were never reached for the same reason are one item. At most `MAX_LISTED` of each kind.
         """
         overview, now = self.cockpit.overview, self.view_state.now
-        unreached, stragglers = self._unreached(), list(self._stragglers())
-        for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
+        stragglers = list(self._stragglers())
+        yield from self._probed()
+        for alike, condition, reason in islice(self.cockpit.totals.listed, MAX_LISTED):
             if condition.severity not in GRAVE:
                 yield from stragglers
                 stragglers = []
+            name = alike[0]
             view = overview.views[name]
-            reason = general_reason(condition.text, view.node)
-            alike = unreached.get(reason, [])
-            if len(alike) > 1 and condition.code == "node_lost" and name in alike:
-                if name == alike[0]:
-                    names = fold(alike)
-                    which = f": {names}" if cell_len(names) > MAX_PLACE_WIDTH else ""
-                    yield ProblemItem(
-                        ("unreachable", reason), condition.severity, name, None, reason,
-                        f"{len(alike)} nodes never connected{which}", remedy_for(condition, view.node),
-                        nodes=names, code=condition.code,
-                    )  # fmt: skip
+            if len(alike) > 1:
+                names = fold(alike)
+                which = f": {names}" if cell_len(names) > MAX_PLACE_WIDTH else ""
+                yield ProblemItem(
+                    ("unreachable", reason), condition.severity, name, None, reason,
+                    f"{len(alike)} nodes never connected{which}", remedy_for(condition, view.node),
+                    nodes=names, code=condition.code,
+                )  # fmt: skip
                 continue
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
@@ -112,14 +111,17 @@ class ActiveProblems(MultiLinePage):
                 sentence(structs.replace(alert, node=None, gpu=None)), proof, "", code=alert.code,
             )  # fmt: skip
 
-    def _unreached(self) -> dict[str, list[str]]:
-        """Return reason -> names of the nodes that were never reached for this reason."""
-        views, found = self.cockpit.overview.views, dict[str, list[str]]()
-        for name, condition in self.cockpit.totals.worst:
-            node = views[name].node
-            if condition.code == "node_lost" and node.hello is None:
-                found.setdefault(general_reason(condition.text, node), []).append(name)
-        return found
+    def _probed(self) -> Iterator[ProblemItem]:
+        """Yield items for at most `MAX_LISTED` culprits of the newest link probe, with its figures."""
+        views = self.cockpit.overview.views
+        for alert in islice(self.view_state.snapshot.probed, MAX_LISTED):
+            view = views.get(alert.node or "")
+            proof = "; ".join((*(each.text for each in alert.proof[:1]), self.view_state.ago(alert.first)))
+            yield ProblemItem(
+                ("probe", alert.id), alert.severity, alert.node or "",
+                None if view is None else gpu_of(view, alert.gpu), f"{alert.title}: {alert.text}", proof,
+                REMEDIES.get(alert.code, ""), code=alert.code,
+            )  # fmt: skip
 
     def _failing(self) -> Iterator[ProblemItem]:
         """Yield an item for each node (at most `MAX_LISTED`) whose link failed and is connecting again."""
@@ -200,7 +202,7 @@ class ActiveProblems(MultiLinePage):
             )
         parts.append(heading("Active problems", width, self.look, self._counts_text()))
         parts += [partial(line_rows, width, self.look, place)] * len(wrong)
-        left = len(self.cockpit.totals.worst) - MAX_LISTED
+        left = len(self.cockpit.totals.listed) - MAX_LISTED
         if left > 0:
             more = self.cockpit.key_of("fleet.unhealthy")
             parts.append(note(f"and {left} more; {more} shows unhealthy nodes only", self.look))

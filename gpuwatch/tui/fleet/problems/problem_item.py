@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from msgspec import Struct
 from rich.segment import Segment
 
-from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
@@ -47,13 +47,6 @@ class ProblemItem(Struct, frozen=True):
         if self.nodes:
             return clean(self.nodes)
         return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
-
-
-def general_reason(text: str, node: Node) -> str:
-    """Return the text without the node's name and address, so that equal reasons of nodes can be merged."""
-    for own in (node.spec.address, node.name):
-        text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
-    return text
 
 
 def gpu_of(view: NodeView, index: int | None) -> Gpu | None:
