@@ -42,6 +42,7 @@ LONG_PACKAGE_OF = {
     "slurmd": "slurmd",
     "sbatch": "slurm-client",
     "chromium": "chromium",
+    "journalctl": "systemd",
     "kubectl": "kubernetes-client",
     "etcd": "etcd-server",
     "kube-apiserver": "kubernetes, a source package to be built",

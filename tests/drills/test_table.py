@@ -16,6 +16,7 @@ from tests.drills import test_reported_lines as reported
 from tests.drills import test_several_nodes as several
 from tests.drills import test_training_numbers as numbers
 from tests.end_to_end.drills import test_refused_logins as refused
+from tests.end_to_end.jobs.ended import test_recorded_launches as recorded
 from tests.session.log_folder import test_records_beside_logs as records
 
 
@@ -107,7 +108,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "S": Fault(
         "connected too late",
-        (starts.test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell,),
+        (
+            starts.test_a_job_that_ended_before_is_found_in_the_folder_of_a_shell,
+            recorded.test_a_user_s_last_launcher_in_the_accounting_leads_to_the_job,
+            recorded.test_a_command_of_sudo_in_the_journal_leads_to_the_job,
+        ),
     ),
     "T": Fault(
         "full disks, ranks that save, copied logs, phantom ranks, the reason of an end",

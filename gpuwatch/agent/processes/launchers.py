@@ -10,25 +10,11 @@ if TYPE_CHECKING:
 
     from .process_details import Details
 
-LAUNCHERS = frozenset(
-    ("torchrun", "pt_elastic", "accelerate", "deepspeed", "composer", "colossalai", "horovodrun")
-    + ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prted", "hydra_pmi_proxy")
-    + ("srun", "slurmstepd", "ray", "raylet", "conmon")
-)
-"""Names of launchers, as the kernel stores them (15 characters)."""
 PIPE_READERS = frozenset(
     ("tee", "ts", "cat", "sed", "grep", "awk", "gawk", "mawk", "rotatelogs", "cronolog", "multilog", "svlogd")
 )
 MAX_STAGES = 3
 """Pipeline programs that are followed: `torchrun | grep | tee` has two."""
-
-
-def is_launcher(name: str) -> bool:
-    """Return True if a process with this name that started ranks logs about them.
-
-    So do known launchers and Python programs.
-    """
-    return name in LAUNCHERS or name.startswith(("python", "pt_"))
 
 
 def outlets(readers: "Iterable[Details]") -> "dict[str, list[str]]":

@@ -4,12 +4,13 @@ import os
 import time
 from collections import Counter
 
+from ..ranks.launcher_names import LAUNCHERS, is_launcher
 from ..ranks.rank_arguments import with_stated
 from ..ranks.rank_environment import identity
 from ..ranks.ray_workers import TITLE, RayWorkers
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
-from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
+from .launchers import PIPE_READERS, outlets, written
 from .process_table import ENDED, STOPPED, read_stat
 from .rank_owners import carries_rank, owners
 from .sibling_numbers import Sibling

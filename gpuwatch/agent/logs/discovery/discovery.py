@@ -7,6 +7,7 @@ import time
 from ...base.procfs import clean
 from ...ranks.path_ranks import ranks_of_path
 from .holders import held_files, is_same_file, still_held
+from .launch_records.recorded_folders import RecordedFolders
 from .reopened import reopened_logs
 from .siblings import sibling_logs
 from .start_folders import start_folders
@@ -69,6 +70,8 @@ class Discovery(object):
         self._marker = marker
         self._ruleset = ruleset
         self._prefilter = prefilter
+        self._recorded = RecordedFolders(self._proc, self._enter, self._is_blocked)
+        self._records = self._recorded.steps()
         self._work: Iterator[None] | None = None
         self._due = 0.0
         self._spent = self._cpu = self._searched_at = 0.0
@@ -158,6 +161,8 @@ class Discovery(object):
         for fresh in list(reopened_logs(self._catalog.starts(), self._enter, self._is_blocked)):
             self._take_reopened(fresh)
             yield
+        for _ in self._records:  # read once: what ends from now on is seen in /proc
+            yield
         walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
@@ -182,7 +187,9 @@ class Discovery(object):
     def _folders(self) -> "list[str]":
         """Return the folders to search now; of network file systems only assigned ones. Sets `_shared`."""
         folders = []
-        for folder in start_folders(self._proc, self._earlier, self._enter, self._is_blocked):
+        for folder in start_folders(
+            self._proc, self._earlier, self._recorded.folders, self._enter, self._is_blocked
+        ):
             try:
                 status = os.stat(folder)
             except OSError:

@@ -5,6 +5,7 @@ import stat
 import tempfile
 
 from ...base.procfs import names, read_bytes, read_link
+from ...base.system_folders import is_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,26 +19,15 @@ MAX_SHELLS = 24
 """Most working folders of shells."""
 MAX_TORCHRUN = 24
 """Most of torchrun's default log folders; torchrun leaves one behind per start."""
-_SYSTEM = (
-    "/proc",
-    "/sys",
-    "/dev",
-    "/run",
-    "/usr",
-    "/etc",
-    "/var",
-    "/boot",
-    "/lib",
-    "/lib64",
-    "/bin",
-    "/sbin",
-)
-_TOO_WIDE = ("/", "/tmp", "/home", "/mnt", "/opt", "/srv", "/var/tmp")  # noqa: S108 - not written to
 _TORCHELASTIC = "torchelastic_"
 
 
 def start_folders(
-    proc: str, earlier: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
+    proc: str,
+    earlier: "Iterable[str]",
+    recorded: "Iterable[str]",
+    enter: "Callable[[str], object]",
+    blocked: "Callable[[str], bool]",
 ) -> "Iterator[str]":
     """Yield the real paths of folders to search, each once.
 
@@ -46,12 +36,13 @@ def start_folders(
     Args:
         proc: Where /proc is.
         earlier: The folders of logs that were followed in earlier sessions.
+        recorded: Folders of launches that the journal or the process accounting records.
         enter: Is called with each folder before the file system is accessed.
         blocked: Returns True for folders that must not be accessed.
     """
     seen: set[str] = set()
     torchrun, shells = _torchelastic()[:MAX_TORCHRUN], _of_shells(proc)[:MAX_SHELLS]
-    for folder in [_own(), _home()] + list(earlier) + shells + torchrun:
+    for folder in [_own(), _home()] + list(earlier) + shells + torchrun + list(recorded):
         if not folder.startswith("/") or blocked(folder):
             continue
         enter(folder)
@@ -59,11 +50,6 @@ def start_folders(
         if real not in seen and not is_system(real) and os.path.isdir(real):
             seen.add(real)
             yield real
-
-
-def is_system(folder: str) -> bool:
-    """Return True if a folder contains system files, or files of all users."""
-    return folder in _TOO_WIDE or any(folder == one or folder.startswith(one + "/") for one in _SYSTEM)
 
 
 def _torchelastic() -> "list[str]":

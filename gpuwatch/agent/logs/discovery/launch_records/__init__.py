@@ -1,0 +1,1 @@
+"""Folders of ended launches, from records of the system: process accounting and the journal."""

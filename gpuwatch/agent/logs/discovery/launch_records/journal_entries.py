@@ -1,0 +1,131 @@
+"""Reads entries of the systemd journal: folders and users of commands that may have been trainings."""
+
+import json
+import re
+import shlex
+
+from ....ranks.launcher_names import LAUNCHERS, starts_training
+from .unit_files import working_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+STARTED = "39f53479d3a045ac8e11786248231fbf"
+"""MESSAGE_ID of `Started UNIT` by systemd (systemd/sd-messages.h)."""
+RECORDERS = "sudo", "cron", "crond", "slurmd", "slurmstepd"
+"""Programs (_COMM) whose messages name a command's folder or user."""
+WRITERS = tuple(sorted(LAUNCHERS - {"slurmstepd", "conmon", "raylet"})) + (
+    "python",
+    "python3",
+    "pt_main_thread",
+)
+"""Programs (_COMM) that can be a training which writes to the journal itself."""
+_SLURM_USER = re.compile(r"\b(?:UID:|for UID )(\d{1,10})\b")
+"""`launch task StepId=65.0 request from UID:1000 GID:1000 HOST:...`, `Launching batch job 65 for UID 1000`"""
+_CRON = re.compile(r"\([^()]{1,64}\) CMD \((.{1,4096})\)$", re.DOTALL)
+_CHANGE_FOLDER = re.compile(r"(?:^|[;&(]) {0,4}cd (/[^\s;&|)]{1,1024})")
+_UNIT = re.compile(r"[\w@:.\\-]{1,240}\.service")
+_FOLDERS_OF_PROGRAMS = frozenset(("bin", "sbin", "libexec"))
+_FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
+"""Suffix of a word that names a file: the folder is the one it lies in."""
+
+
+class Launches(object):
+    """What entries of the journal tell: `folders`, newest first, and `users` (uid) without a folder."""
+
+    def __init__(self, home: "Callable[[int], str | None]", enter: "Callable[[str], object]") -> None:
+        """Start empty.
+
+        Args:
+            home: uid -> home folder.
+            enter: Is called with each unit file before it is read.
+        """
+        self.folders: list[str] = []
+        self.users: list[int] = []
+        self._home = home
+        self._enter = enter
+        self._known: set[tuple[str, int | None, str]] = set()
+
+    def add(self, line: bytes) -> None:
+        """Read one entry (`journalctl -o json`); lines that are none are ignored."""
+        try:
+            entry = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return
+        if isinstance(entry, dict):
+            fields = {key: value for key, value in entry.items() if isinstance(value, str)}
+            self._add(fields)
+
+    def _add(self, entry: "dict[str, str]") -> None:
+        program, message = entry.get("_COMM", ""), entry.get("MESSAGE", "")
+        if program == "sudo":
+            self._of_sudo(message)
+        elif program in ("cron", "crond"):
+            found = _CRON.search(message)
+            self._take(found.group(1) if found else "")
+        elif program in ("slurmd", "slurmstepd"):
+            self.users.extend(int(uid) for uid in _SLURM_USER.findall(message) if int(uid) not in self.users)
+        elif entry.get("MESSAGE_ID") == STARTED:
+            if program == "systemd":
+                self._of_unit(entry.get("USER_UNIT") or entry.get("UNIT") or "", entry, message.rstrip("."))
+        else:
+            unit = entry.get("_SYSTEMD_USER_UNIT") or entry.get("_SYSTEMD_UNIT") or ""
+            self._of_unit(unit, entry, entry.get("_CMDLINE", ""))
+
+    def _of_sudo(self, message: str) -> None:
+        """`alice : TTY=pts/0 ; PWD=/home/alice/run7 ; USER=root ; COMMAND=/usr/bin/torchrun train.py`."""
+        head, _, command = message.partition(" ; COMMAND=")
+        folders = [part[4:] for part in head.split(" ; ") if part.startswith("PWD=/")]
+        self._take(command, folders)
+
+    def _of_unit(self, unit: str, entry: "dict[str, str]", command: str) -> None:
+        """Take the folders of a command that a unit has run, and of the unit's file if there is one."""
+        of_user = "USER_UNIT" in entry or "_SYSTEMD_USER_UNIT" in entry
+        uid = int(entry["_UID"]) if of_user and entry.get("_UID", "").isdecimal() else None
+        if (unit, uid, command) in self._known:
+            return
+        self._known.add((unit, uid, command))
+        folder = None
+        if _UNIT.fullmatch(unit):
+            folder, started = working_folder(unit, uid, self._home, self._enter)
+            command = command + " " + started
+        known = len(self.folders)
+        if self._take(command, [folder] if folder else []) and len(self.folders) == known:
+            owner = entry.get("_UID", "")
+            if owner.isdecimal() and int(owner) not in self.users:
+                self.users.append(int(owner))
+
+    def _take(self, command: str, folders: "list[str] | tuple[()]" = ()) -> bool:
+        """Take the folders of a command if it can have been a training; return whether it can."""
+        words = _words(command)
+        if not starts_training(words):
+            return False
+        named = list(folders) + _CHANGE_FOLDER.findall(command) + named_folders(words)
+        self.folders.extend(folder for folder in dict.fromkeys(named) if folder not in self.folders)
+        return True
+
+
+def named_folders(words: "list[str]") -> "list[str]":
+    """Return the folders that the words of a command name, also in `--option=PATH`.
+
+    Of a file its folder. Folders of programs (`/opt/venv/bin`) are left out.
+    """
+    found = []
+    for word in words:
+        path = word.rpartition("=")[2]
+        if not path.startswith("/"):
+            continue
+        folder, _, name = path.rstrip("/").rpartition("/")
+        if folder.rpartition("/")[2] in _FOLDERS_OF_PROGRAMS:
+            continue
+        found.append(folder if _FILE.search(name) else path.rstrip("/"))
+    return [folder for folder in dict.fromkeys(found) if folder]
+
+
+def _words(command: str) -> "list[str]":
+    command = command[:8192]
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()

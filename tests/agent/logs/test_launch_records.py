@@ -1,0 +1,121 @@
+"""Folders of ended launches from the process accounting and the journal: the right ones, and no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.agent.logs.discovery.launch_records import unit_files
+from gpuwatch.agent.logs.discovery.launch_records.accounting import AT_ONCE, ended_launchers
+from gpuwatch.agent.logs.discovery.launch_records.journal_entries import STARTED, Launches
+from gpuwatch.agent.logs.discovery.launch_records.recorded_folders import WINDOW_S, RecordedFolders
+
+NOW = 1_795_850_000.0
+
+
+def record(uid: int, name: str, ended: float, seconds: float = 1.0, version: int = 3) -> bytes:
+    """An entry as the kernel writes it (include/uapi/linux/acct.h)."""
+    head = struct.pack("=BBHIIIIII", 0, version, 0, 0, uid, uid, 77, 1, int(ended - seconds))
+    return head + struct.pack("=f8H16s", seconds * 100, *[0] * 8, name.encode())
+
+
+def accounting(path: Path, *records: bytes) -> dict[int, float]:
+    path.write_bytes(b"".join(records))
+    return ([{}, *ended_launchers(str(path), NOW - WINDOW_S)])[-1]
+
+
+def test_the_accounting_tells_whose_launcher_ended_last(tmp_path: Path) -> None:
+    found = accounting(
+        tmp_path / "pacct",
+        record(1001, "torchrun", NOW - WINDOW_S - 60),
+        record(1002, "torchrun", NOW - 7200),
+        *[record(1005, "sh", NOW - 7000)] * (AT_ONCE + 10),
+        record(1002, "mpirun", NOW - 3600),
+        record(1003, "python3", NOW - 60, seconds=900),
+        record(1004, "python3", NOW - 60, seconds=2),
+        record(1006, "torchrun", NOW - 60, version=2),
+    )
+    assert {uid: round(NOW - ended, -1) for uid, ended in found.items()} == {1002: 3600, 1003: 60}
+
+
+def test_a_damaged_or_other_file_is_no_accounting(tmp_path: Path) -> None:
+    whole = record(1002, "torchrun", NOW - 7200)
+    assert accounting(tmp_path / "pacct", whole, whole[:31]).keys() == {1002}
+    assert accounting(tmp_path / "pacct", b"\xff" * 6400) == {}
+    (tmp_path / "link").symlink_to(tmp_path / "pacct")
+    with pytest.raises(OSError, match="link"):
+        list(ended_launchers(str(tmp_path / "link"), 0.0))
+
+
+SUDO = "alice : TTY=pts/0 ; PWD={} ; USER=root ; COMMAND={}"
+ENTRIES: dict[str, tuple[dict[str, str], list[str], list[int]]] = {
+    "sudo": ({"_COMM": "sudo", "MESSAGE": SUDO.format("/home/alice/run7", "/usr/bin/torchrun train.py")},
+             ["/home/alice/run7"], []),
+    "sudo, other": ({"_COMM": "sudo", "MESSAGE": SUDO.format("/home/alice", "/usr/bin/apt update")}, [], []),
+    "another program's words": (
+        {"_COMM": "logger", "SYSLOG_IDENTIFIER": "sudo", "MESSAGE": SUDO.format("/bob", "torchrun x")},
+        [], []),
+    "cron": ({"_COMM": "cron", "MESSAGE": "(alice) CMD (cd /data/run8 && ./nightly.sh > out.log 2>&1)"},
+             ["/data/run8"], []),
+    "slurmd": ({"_COMM": "slurmd", "MESSAGE": "launch task StepId=65.0 request from UID:1007 GID:100 HOST:n"},
+               [], [1007]),
+    "systemd-run": (
+        {"_COMM": "systemd", "MESSAGE_ID": STARTED, "_UID": "0", "UNIT": "run-u5.service",
+         "MESSAGE": "Started run-u5.service - /opt/v/bin/torchrun --log-dir=/data/logs /data/run9/train.py."},
+        ["/data/logs", "/data/run9"], []),
+    "systemd-run, no folder": (
+        {"_COMM": "systemd", "MESSAGE_ID": STARTED, "_UID": "1008", "USER_UNIT": "run-r1.scope",
+         "MESSAGE": "Started run-r1.scope - /usr/bin/torchrun train.py."}, [], [1008]),
+    "another unit": (
+        {"_COMM": "systemd", "MESSAGE_ID": STARTED, "UNIT": "cron.service",
+         "MESSAGE": "Started cron.service - Regular background program processing daemon."}, [], []),
+    "a service": (
+        {"_COMM": "python3", "_SYSTEMD_UNIT": "train@7.service", "_UID": "0", "MESSAGE": "step 3",
+         "_CMDLINE": "/usr/bin/python3 train.py"}, ["/data/service"], []),
+    "a tool": (
+        {"_COMM": "python3", "_SYSTEMD_UNIT": "tuned.service",
+         "_CMDLINE": "/usr/bin/python3 -Es /usr/sbin/tuned"},
+        [], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
+def test_an_entry_of_the_journal_gives_the_folder_of_a_training(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_files, "OF_SYSTEM", (str(tmp_path),))
+    text = "[Service]\nWorkingDirectory=/data/service\nExecStart=/usr/bin/python3 train.py\n"
+    (tmp_path / "train@.service").write_text(text)
+    entry, folders, users = ENTRIES[kind]
+    launches = Launches(lambda _uid: None, lambda _path: None)
+    for line in (json.dumps(entry), json.dumps({**entry, "MESSAGE": [1, 2]}), "[" * 9999, "null", "{"):
+        launches.add(line.encode())
+    assert (launches.folders, launches.users) == (folders, users)
+
+
+def test_a_user_s_home_and_working_folders_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, home = os.geteuid(), tmp_path / "home"
+    person = pwd.struct_passwd(("a", "x", own, own, "", str(home), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", {own: person}.__getitem__)
+    for pid, folder in (("7", str(tmp_path / "work")), ("8", "/usr/lib"), ("x", "/nowhere")):
+        (tmp_path / "proc" / pid).mkdir(parents=True)
+        (tmp_path / "proc" / pid / "cwd").symlink_to(folder)
+    pacct = tmp_path / "pacct"
+    pacct.write_bytes(record(own, "torchrun", time.time() - 60))
+    blocked: Sequence[str]
+    for blocked, expected in (((), [str(home), str(tmp_path / "work")]), ((str(pacct),), [])):
+        records = RecordedFolders(
+            str(tmp_path / "proc"), lambda _path: None, blocked.__contains__, (str(pacct), "/none"), ()
+        )
+        for _ in records.steps():
+            pass
+        assert records.folders == expected
