@@ -134,6 +134,13 @@ class KnownProcesses(object):
                 self.by_pid[pid].details = answer
                 self.by_pid[pid].details_at, self.by_pid[pid].details_due = now, now + DETAILS_EVERY_S
 
+    def look_for_new_logs(self, writers: "Iterable[int]") -> None:
+        """Make details due again for processes that have opened a log since they were read."""
+        for pid in writers:
+            one = self.by_pid.get(pid)
+            if one is not None and one.details is not None and one.details.open_files.has_new_log():
+                one.details_due = 0.0
+
     def doubt_details(self, on_gpu: "Iterable[int]") -> None:
         """Make details due again for processes that use a GPU by the driver, but had none open when read."""
         for pid in on_gpu:

@@ -46,6 +46,42 @@ _SLURM = re.compile(r"slurm\S*?/job_(\d+)(?:/step_(\w+))?")
 _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 
 
+class OpenFiles(object):
+    """Notices cheaply that a process has opened a file with the name of a log since its details were read."""
+
+    __slots__ = ("_count", "_folder", "_numbers", "_outputs")
+
+    def __init__(self, folder: str) -> None:
+        """Remember what is open now; `folder`: of the process in /proc."""
+        self._folder = os.path.join(folder, "fd")
+        self._count = open_count(self._folder)
+        self._numbers = frozenset(names(self._folder))
+        self._outputs = self._output_files()
+
+    def has_new_log(self) -> bool:
+        """Return True if the output has changed, or a new descriptor leads to a file with a log's name."""
+        if self._output_files() != self._outputs:
+            return True
+        count = open_count(self._folder)
+        if count and count == self._count:
+            return False
+        before, self._count, self._numbers = self._numbers, count, frozenset(names(self._folder))
+        opened = sorted(self._numbers.difference(before))[:MAX_DESCRIPTORS]
+        targets = (read_link(os.path.join(self._folder, number)) or "" for number in opened)
+        return any(path.startswith("/") and _LOG_NAME.search(path) is not None for path in targets)
+
+    def _output_files(self) -> "list[str | None]":
+        return [read_link(os.path.join(self._folder, number)) for number in ("1", "2")]
+
+
+def open_count(folder: str) -> int:
+    """Return the number of files in /proc/PID/fd; 0: unknown, as before Linux 6.2."""
+    try:
+        return os.stat(folder).st_size
+    except OSError:
+        return 0
+
+
 class Details(object):
     """Details of one process; unreadable ones are None or empty.
 
@@ -54,7 +90,18 @@ class Details(object):
     container's), if different.
     """
 
-    __slots__ = ("command", "container", "holds_gpu", "inner_pid", "job", "logs", "pipes", "step", "user")
+    __slots__ = (
+        "command",
+        "container",
+        "holds_gpu",
+        "inner_pid",
+        "job",
+        "logs",
+        "open_files",
+        "pipes",
+        "step",
+        "user",
+    )
 
     def __init__(
         self,
@@ -71,6 +118,7 @@ class Details(object):
         `users` (uid -> name) and `paths` ((device, inode) -> path) are shared by all processes.
         """
         folder = os.path.join(proc, str(pid))
+        self.open_files = OpenFiles(folder)
         self.command = command_line(read_bytes(os.path.join(folder, "cmdline"), 16384) or b"")
         status = read_text(os.path.join(folder, "status"), 4096) or ""
         self.user = _user(status, users)

@@ -115,6 +115,7 @@ class ProcessReader(object):
         ]
         present = [pid for pid, line in found.items() if line is not None]
         self._processes.doubt_details(gpu_processes)
+        self._processes.look_for_new_logs(present + started)
         self._processes.learn_details(present + sorted(set(started + others)), now)
         self._ends = outlets(
             self._processes.details(pid for pid in others if self._known[pid].name in PIPE_READERS)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.processes import process_reader
+from gpuwatch.agent.processes import process_details, process_reader
 from gpuwatch.agent.processes.process_details import runtime_logs
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from tests.agent.trees import Clock, process, stat_line, wait_until, write
@@ -179,6 +179,22 @@ def test_a_metrics_file_that_a_rank_holds_open_is_one_of_its_logs(job: Job, suff
     path = job.folder / f"metrics.{suffix}"
     pid = job.start(f"held = open({str(path)!r}, 'a')\n{SAY_READY}", RANK_3)
     assert str(path) in rows(ProcessReader())[pid].logs
+
+
+@pytest.mark.parametrize("is_counted", [True, False], ids=["the kernel counts descriptors", "it does not"])
+def test_a_log_that_a_rank_opens_later_is_listed_at_the_next_reading(
+    job: Job, is_counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_counted:
+        monkeypatch.setattr(process_details, "open_count", lambda _folder: 0)
+    go, path = job.folder / "go", job.folder / "late.log"
+    waits = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\nheld = open({str(path)!r}, 'w')\n"
+    pid = job.start(f"import os, time; print('ready', flush=True)\n{waits}time.sleep(60)", RANK_3)
+    reader = ProcessReader(scan_every_s=0.0)
+    assert rows(reader)[pid].logs == [str(job.folder / "out.txt")]
+    go.touch()
+    assert wait_until(path.exists, time.sleep)
+    assert str(path) in rows(reader)[pid].logs
 
 
 @pytest.mark.parametrize("how", ["delete", "rename"])
