@@ -71,10 +71,11 @@ class LogFile(FramePart, frozen=True):
     In a fleet equal on the nodes that reported the same `fingerprint`, also for files on local file systems.
     """
     fingerprint: Name | None = None
-    """Inode, size, last write and checksums of both ends.
+    """Three parts between `|`: inode and creation; an offset and checksums before it; size, last write, ends.
 
-    For a file with an `identity` inode and checksum of the first bytes, while it is empty the last write.
-    None if the file is not open.
+    The checksums of the second part are those of the first block and of the one before the offset, which
+    nodes that see the same growing file choose alike. For a file with an `identity` inode and checksum of the
+    first bytes, while it is empty the last write. None if the file is not open.
     """
     last_at: Moment | None = None
     """For a file found by a search, when its last line was written (node's clock).

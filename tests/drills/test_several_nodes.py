@@ -55,6 +55,15 @@ if os.environ["RANK"] == "2":
             out.write(bytes(1 << 14))
             time.sleep(0.02)
 wait_for_the_others()"""
+SHARED = """do
+out = open(os.path.dirname(sys.argv[1]) + "/../shared.log", "a", buffering=1)
+number = 0
+while not os.path.exists(sys.argv[1] + ".fail"):
+    number += 1
+    out.write("[rank%s]: step %d/100000 loss 2.5\\n" % (os.environ["RANK"], number))
+    time.sleep(0.2)
+out.write("[rank%s]: RuntimeError: CUDA error: device-side assert triggered\\n" % os.environ["RANK"])
+os._exit(1)"""
 LIMIT = f"do\nimport resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_FILES}, {FEW_FILES}))"
 
 
@@ -202,3 +211,24 @@ def test_a_rank_in_a_container_of_the_node_is_named(
         boxed.until(lambda: boxed.named() == [("rank.killed", "n1", 1)])
     finally:
         end(launcher)
+
+
+@pytest.mark.long  # two nodes must have seen the file at common offsets
+def test_a_file_that_four_ranks_write_on_two_nodes_is_one_file(start_job: StartJob, session: Session) -> None:
+    """With 20 writes a second no two nodes see one size of it; its file system is not known as shared."""
+    with start_job("shared", nodes=BOTH) as run:
+        run.until(lambda: all(run.steps(rank) for rank in range(4)))
+        for rank in range(4):
+            run.order(rank, SHARED)
+        path = str(run.folder / "shared.log")
+
+        def identities() -> list[str | None]:
+            return [
+                file.identity for name in BOTH for file in session.fleet.nodes[name].logs if file.path == path
+            ]
+
+        run.until(lambda: len(identities()) == len(BOTH) and len(set(identities()) - {None}) == 1)
+        (run.folder / "ctl" / "rank3.fail").touch()
+        run.until(lambda: ("cuda.device_assert", "n2", 3) in run.named())
+        asserts = [each for each in run.alerts() if each.code == "cuda.device_assert"]
+        assert [each.rank for each in asserts] == [3]

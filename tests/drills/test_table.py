@@ -38,7 +38,13 @@ FAULTS: Mapping[str, Fault] = {
         ),
     ),
     "B": Fault("warnings of a start", (ended.test_warnings_of_a_start_are_no_reason,)),
-    "C": Fault("a dead job's log", (several.test_a_dead_job_s_log_is_of_no_job_that_runs,)),
+    "C": Fault(
+        "a dead job's log, and one file on two nodes",
+        (
+            several.test_a_dead_job_s_log_is_of_no_job_that_runs,
+            several.test_a_file_that_four_ranks_write_on_two_nodes_is_one_file,
+        ),
+    ),
     "D": Fault(
         "a hang without a history",
         (

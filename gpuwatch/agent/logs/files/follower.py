@@ -8,8 +8,8 @@ rewritten meanwhile, even if it is longer than before.
 import errno
 import os
 import stat
-import zlib
 
+from .fingerprint import Fingerprint, of_shared_file
 from .regular_file import NOT_REGULAR, modified_at, open_regular
 from .rotation import copied_to, rotated_meanwhile, signature
 
@@ -24,9 +24,6 @@ DELETED_S = 10.0
 """Seconds for which a deleted file is kept open after its last line."""
 REFRESH_S = 2.0
 """Seconds between reopenings on a network file system: NFS may report an old size until then."""
-
-FINGERPRINT_BYTES = 4096
-"""Bytes at each end of a file of which the fingerprint has a checksum."""
 
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
@@ -67,6 +64,7 @@ class Follower(object):
         self._taken = taken
         self._refreshed = clock()
         self._descriptor = -1
+        self._fingerprint = Fingerprint(clock)
         self._mark = b""
         self._modified = 0
         self._grew = clock()
@@ -100,13 +98,11 @@ class Follower(object):
     def fingerprint(self) -> "str | None":
         """Return a key by which nodes find that they see the same file; None: not open, empty or unreadable.
 
-        Inode, size, modification time (ns), and checksums of both ends. For a file on a shared file system,
-        which may grow between two nodes' reads: inode and checksum of the first bytes, or while empty the
-        modification time.
+        See `fingerprint`.
         """
         if self._descriptor < 0:
             return None
-        return (_shared_fingerprint if self.remote else _fingerprint)(self._descriptor)
+        return (of_shared_file if self.remote else self._fingerprint.of)(self._descriptor)
 
     @property
     def behind(self) -> int:
@@ -283,31 +279,6 @@ class Follower(object):
                 os.close(open_regular(self.path))
             except OSError:
                 pass
-
-
-def _fingerprint(descriptor: int) -> "str | None":
-    try:
-        found = os.fstat(descriptor)
-        first = os.pread(descriptor, FINGERPRINT_BYTES, 0)
-        last = os.pread(descriptor, FINGERPRINT_BYTES, max(0, found.st_size - FINGERPRINT_BYTES))
-    except OSError:
-        return None
-    if not found.st_size:
-        return None
-    marks = (found.st_ino, found.st_size, found.st_mtime_ns, zlib.crc32(first), zlib.crc32(last))
-    return ":".join("{:x}".format(mark) for mark in marks)
-
-
-def _shared_fingerprint(descriptor: int) -> "str | None":
-    try:
-        found = os.fstat(descriptor)
-        length = min(found.st_size, FINGERPRINT_BYTES)
-        length = 1 << (length.bit_length() - 1) if length else 0
-        first = os.pread(descriptor, length, 0)
-    except OSError:
-        return None
-    mark = zlib.crc32(first) if first else found.st_mtime_ns
-    return "{:x}:{:x}:{:x}".format(found.st_ino, len(first), mark)
 
 
 def _is_gone(error: OSError) -> bool:
