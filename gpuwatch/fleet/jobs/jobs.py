@@ -18,7 +18,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.jobs.contradicted_ranks import ContradictedRanks, Listed
 from gpuwatch.fleet.jobs.job_files import JobFiles, home
-from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, JobUsers, RankClaims, RunningRank
+from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, JobUsers, RankClaims, RunningRank, StatedIds
 from gpuwatch.wire import LogFile, Process
 
 UNNAMED = "unnamed"
@@ -61,6 +61,7 @@ class Jobs:
         """Nodes with ranks that another node claims too."""
         self._files = JobFiles()
         self._users = JobUsers()
+        self._ids = StatedIds()
         self._contradicted = ContradictedRanks()
         self._lists = 0
         """The number of process lists processed so far."""
@@ -80,7 +81,8 @@ class Jobs:
             True if its ranks or the verdict on them changed; the nodes on which jobs were renamed thereby.
         """
         ranked = [process for process in reported if process.rank is not None]
-        found = [_member(self, process, node, host) for process in ranked]
+        ids = self._ids.take(node, ranked)
+        found = [_member(self, one, node, host, job) for one, job in zip(ranked, ids, strict=True)]
         before = self._members.get(node, [])
         doubted = self._doubts.pop(host, set())
         if found == before and not doubted:
@@ -315,7 +317,7 @@ class Jobs:
         self._files.write(node, written)
 
 
-def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
+def _member(jobs: Jobs, process: Process, node: str, host: str, job: str | None) -> RunningRank:
     launcher = process.launcher or 0
     master = _whole(process.master)
     if master is not None and process.on_loopback:
@@ -329,7 +331,7 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
         host,
         process.pid,
         process.rank if process.rank is not None else -1,
-        process.job or master or f"{UNNAMED}{size}{f'@{place}' if alone else ''}",
+        job or master or f"{UNNAMED}{size}{f'@{place}' if alone else ''}",
         master,
         launcher,
         home(process.logs[0]) if process.logs else "",

@@ -14,6 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from gpuwatch.wire import Process
+
 MAX_CLAIMS = 32
 """Maximum number of compared claims to one rank by one node."""
 
@@ -21,6 +23,7 @@ ROOT = "root"
 """The user whose processes may belong to any job: wrappers and containers run as root."""
 
 Likeness: TypeAlias = "tuple[str, str | None, int, str]"
+_Meeting: TypeAlias = "tuple[str, int]"
 
 
 class RunningRank(Struct, frozen=True):
@@ -145,3 +148,60 @@ class JobUsers:
         """Return the user with most ranks of a job; on a tie, the first one seen; None: unknown."""
         users = self._all.get(job)
         return max(users, key=lambda user: users[user]) if users else None
+
+
+class StatedIds:
+    """The ids of jobs by rendezvous and world size, as ranks state them.
+
+    A launcher that starts ranks over ssh (mpirun in a Slurm allocation) passes its own environment to those
+    beside it only. The others, which lack the id, are of the same job if its ranks are not theirs.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[_Meeting, dict[str, tuple[set[str], set[int]]]] = {}
+        """Rendezvous and size -> node -> ids and ranks of the processes that state an id."""
+        self._nodes: dict[str, set[_Meeting]] = {}
+        self._given: dict[str, dict[tuple[int, float | None], str | None]] = {}
+        """Node -> pid and start -> the id that other ranks state."""
+
+    def take(self, node: str, ranked: Sequence[Process]) -> list[str | None]:
+        """Store what the ranks of a node state; return the id of each: its own, or that of those it met.
+
+        A process keeps the id that it was given when the ranks that stated it have ended. None: unknown.
+        """
+        self._forget(node)
+        for process in ranked:
+            meeting = _meeting(process)
+            if meeting is not None and process.job is not None and process.rank is not None:
+                ids, ranks = self._ids.setdefault(meeting, {}).setdefault(node, (set(), set()))
+                ids.add(process.job)
+                ranks.add(process.rank)
+                self._nodes.setdefault(node, set()).add(meeting)
+        before = self._given.get(node, {})
+        given = {(one.pid, one.start): self._of(one) or before.get((one.pid, one.start)) for one in ranked}
+        self._given[node] = given
+        return [process.job or given[process.pid, process.start] for process in ranked]
+
+    def _forget(self, node: str) -> None:
+        for before in self._nodes.pop(node, ()):
+            del self._ids[before][node]
+            if not self._ids[before]:
+                del self._ids[before]
+
+    def _of(self, process: Process) -> str | None:
+        """Return the id that the ranks which a process met state; None: none, several, or another job's."""
+        meeting = _meeting(process)
+        if process.job is not None or meeting is None or meeting not in self._ids:
+            return None
+        stated = self._ids[meeting].values()
+        ids = {job for found, _ in stated for job in found}
+        taken = any(process.rank in ranks for _, ranks in stated)
+        return ids.pop() if len(ids) == 1 and not taken else None
+
+
+def _meeting(process: Process) -> _Meeting | None:
+    """Return the rendezvous of a process, with a port, and its world size; None where they name no job."""
+    size, master = process.world_size, process.master
+    if size is None or master is None or process.on_loopback:
+        return None
+    return (master, size) if master.rpartition(":")[2].isdecimal() else None

@@ -25,6 +25,20 @@ def test_a_job_is_known_by_its_id_else_its_rendezvous_else_its_size() -> None:
     assert reported.jobs("n2") == {101: "4711", 201: "n1:29501", 301: "unnamed-8"}
 
 
+def test_ranks_without_the_id_are_of_the_job_whose_ranks_they_met() -> None:
+    """`mpirun` gives the ranks that it starts over ssh no variables of Slurm."""
+    reported = Several(3)
+    reported.run("n2", rank(2, 102, master="n1:1"), rank(3, 103, master="n1:1"))
+    reported.run("n1", rank(0, 100, job="704", master="n1:1"), rank(1, 101, job="704", master="n1:1"))
+    reported.run("n2", rank(2, 102, master="n1:1"), rank(3, 103, master="n1:1"), at=6.0)
+    assert set(reported.jobs("n2").values()) == {"704"}
+    reported.run("n3", rank(1, 201, master="n1:1"), rank(2, 202, 8, master="n1:1"))
+    assert reported.jobs("n3") == {201: "n1:1", 202: "n1:1"}
+    reported.run("n1")
+    reported.run("n2", rank(2, 102, master="n1:1"), rank(3, 303, master="n1:1"), at=12.0)
+    assert reported.jobs("n2") == {102: "704", 303: "n1:1"}
+
+
 def test_a_rendezvous_on_the_loopback_is_that_of_one_machine() -> None:
     reported = Several(2)
     reported.run("n1", rank(0, 100, master=LOCAL), rank(1, 101, master="localhost:29500"))
