@@ -48,6 +48,31 @@ def test_a_fault_is_of_an_ended_job_that_had_begun(
 
 
 @pytest.mark.parametrize(
+    ("code", "at_s", "its"),
+    [
+        ("oom.host.cgroup", -20_000.0, False),
+        ("oom.host.cgroup", 700.0, False),
+        ("oom.host.cgroup", 930.0, True),
+        ("gpu.xid.fell_off", -20_000.0, False),
+        ("gpu.xid.fell_off", -500.0, True),
+    ],
+)
+def test_a_fault_long_before_is_not_of_a_job_of_which_no_rank_is_known(
+    code: str, at_s: float, *, its: bool
+) -> None:
+    """The log of a launcher tells no begin."""
+    reported = Watched()
+    out = "/runs/g2/mpi.out"
+    reported.list_files("n1", wire.LogFile(out, source="found", last_at=WALL + 980.0, size=900))
+    reported.find("n1", out, "oom.cuda", 980.0, backlog=True)
+    reported.find("n1", wire.KERNEL_LOG, code, at_s, backlog=True)
+    for second in range(4):
+        reported.look(1000.0 + 5 * second)
+    jobs = {each.job for each in reported.book.incidents if code in dict(stated(each))}
+    assert (jobs == {"g2"}) is its
+
+
+@pytest.mark.parametrize(
     ("log", "superseded"), [("/runs/g2/logs/again.log", True), ("/runs/ut/r.log", False)]
 )
 def test_a_job_of_another_folder_is_no_restart_of_an_ended_one(log: str, *, superseded: bool) -> None:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, MEMORY_KILLS
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, lived
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
@@ -21,6 +22,8 @@ GAP_S = 120.0
 
 It is longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s).
 """
+FAULT_S = 3600.0
+"""Seconds for which a fault of a node may be the cause of a failure: collectives time out after 30 min."""
 
 
 def own_job(alert: Alert, where: RankIndex) -> str | None:
@@ -63,7 +66,8 @@ def likely_job(alert: Alert, reported: Mapping[str, list[float]], where: RankInd
     if len(jobs) != 1 or OF_ENDED_JOB in alert.fields or not _may_be_of(alert, jobs[0], where):
         return None
     if not is_log_line(alert):
-        return jobs[0] if len(reported) == 1 else None
+        far = len(reported) > 1 or _is_long_before(alert, jobs[0], reported[jobs[0]], where)
+        return None if far else jobs[0]
     reach = _reach(alert, where)
     if reach == "none" or not where.may_have(jobs[0], alert.rank):
         return None
@@ -85,6 +89,17 @@ def start_times(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[
 def _near(moments: Sequence[float], moment: float) -> bool:
     at = bisect_left(moments, moment - GAP_S)
     return at < len(moments) and moments[at] <= moment + GAP_S
+
+
+def _is_long_before(alert: Alert, job: str, moments: Sequence[float], where: RankIndex) -> bool:
+    """Return True if a node's event is too old to be of a job on live nodes of which no rank is known.
+
+    The job may have begun after it. `moments`: when the job failed (unix seconds), sorted.
+    """
+    if not where.places.live or where.ranks(job):
+        return False
+    lead = GAP_S if alert in EXITS or alert in MEMORY_KILLS else FAULT_S
+    return onset(alert) < moments[0] - lead
 
 
 def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
