@@ -10,6 +10,9 @@ from collections.abc import Callable
 from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.plan import Plan
 
+CATCH_UP = 0.2
+"""Share by which the clock is faster than the machine's while it is behind."""
+
 
 class DemoClock:
     """A monotonic clock that stops at a limit until the limit is raised.
@@ -25,13 +28,20 @@ class DemoClock:
         self._real = real
         self._ahead_s = wall() - real()
         self._behind_s = 0.0
+        self._read_at = real()
         self._limit = math.inf
         self._lock = threading.Lock()
 
     def monotonic(self) -> float:
-        """Return the seconds of the clock: those of `real` without the time for which it stood still."""
+        """Return the seconds of the clock: those of `real` without the time for which it stood still.
+
+        After it stood still, it runs faster by `CATCH_UP` until it has caught up with `real`.
+        """
         with self._lock:
-            now = self._real() - self._behind_s
+            real = self._real()
+            self._behind_s = max(0.0, self._behind_s - CATCH_UP * (real - self._read_at))
+            self._read_at = real
+            now = real - self._behind_s
             late_s = max(0.0, now - self._limit)
             self._behind_s += late_s
             return now - late_s
@@ -41,7 +51,7 @@ class DemoClock:
         return self.monotonic() + self._ahead_s
 
     def behind_s(self) -> float:
-        """Return the seconds for which the clock has stood still so far."""
+        """Return the seconds by which the clock is behind `real` because it stood still."""
         self.monotonic()
         return self._behind_s
 

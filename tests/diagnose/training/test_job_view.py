@@ -388,6 +388,25 @@ def test_a_job_none_of_whose_lines_names_a_rank_keeps_its_row() -> None:
     assert [row.rank for row in job.facts().rows] == [None]
 
 
+@pytest.mark.parametrize("age_s", [300, 5])
+def test_the_log_of_a_job_that_ended_before_another_began_is_not_of_that(age_s: float) -> None:
+    job = Job(1)
+    processes = [
+        wire.Process(pid=100 + rank, name="python3", rank=rank, world_size=3, job="77", start=WALL - 60)
+        for rank in range(3)
+    ]
+    job.put("n0", wire.Ranks(t=WALL, seq=1, processes=processes))
+    job.placement = RankPlacement()
+    for rank in range(3):
+        job.report(rank, 12, NOW)
+    logged = wire.Progress(
+        t=WALL, seq=3, file="/old/3.log", offset=100, at=WALL - age_s, rank=3, dialect="progress.common",
+        fields={"step": 9},
+    )  # fmt: skip
+    job.put("n0", logged)
+    assert [row.rank for row in job.facts().rows] == [0, 1, 2] + [3] * (age_s < 60)
+
+
 def test_of_ended_jobs_the_one_that_stepped_last_comes_first() -> None:
     job = Job()
     for name, at in (("70", NOW - 600), ("99", NOW), ("80", NOW - 60)):

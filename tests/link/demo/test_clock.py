@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.demo.clock import DemoClock, demo_clock
+from gpuwatch.link.demo.clock import CATCH_UP, DemoClock, demo_clock
 from gpuwatch.link.demo.links import MAX_LATE_S, Pump, demo_links
 from gpuwatch.link.stream.inbox import Inbox
 
@@ -19,7 +23,7 @@ class MachineTime:
         return self.now
 
 
-def test_the_clock_stands_at_its_limit_and_goes_on_from_there() -> None:
+def test_the_clock_stands_at_its_limit_goes_on_from_there_and_catches_up() -> None:
     real = MachineTime()
     clock = DemoClock(real, lambda: real.now + 1000.0)
     real.now += 2.0
@@ -29,8 +33,11 @@ def test_the_clock_stands_at_its_limit_and_goes_on_from_there() -> None:
     assert (clock.monotonic(), clock.wall()) == (10_003.0, 11_003.0)
     clock.stop_at(10_010.0)
     real.now += 1.5
-    assert clock.monotonic() == 10_004.5, "the minute is lost, and what follows is not"
-    assert clock.for_session().behind_s() == 59.0
+    assert clock.monotonic() == pytest.approx(10_003.0 + 1.5 * (1 + CATCH_UP))
+    assert clock.for_session().behind_s() == pytest.approx(59.0 - 1.5 * CATCH_UP)
+    clock.stop_at(math.inf)
+    real.now += 59.0 / CATCH_UP
+    assert (clock.monotonic(), clock.behind_s()) == (real.now, 0.0)
 
 
 def test_a_pump_without_time_makes_no_node_late() -> None:

@@ -13,6 +13,8 @@ from gpuwatch.wire import Process
 Job: TypeAlias = "str | None"
 """Job id, or rendezvous address; None: processes that name no job."""
 
+EARLIER_S = 10.0
+"""A log whose last step is older than the begin of a job on its node by more seconds is not of that job."""
 MAX_JOBS = 64
 """Most jobs that are kept; those that ended first are dropped first."""
 
@@ -33,6 +35,8 @@ class PlacedRank:
     alive: bool = True
     inferred: bool = False
     """True if the rank's number is inferred; see `wire.Process`."""
+    start: float | None = None
+    """When the process began (unix seconds on the node's clock); None: unknown."""
 
 
 Writer: TypeAlias = tuple[RankProgress, PlacedRank | None]
@@ -54,6 +58,8 @@ class RankPlacement:
         self._nodes: dict[str, set[Job]] = {}
         self._gpus: dict[tuple[str, str], list[PlacedRank]] = {}
         """Node and GPU (UUID) -> the living ranks on it."""
+        self._begun: dict[tuple[str, Job], float] = {}
+        """Node and job -> when the first of its known processes there began (unix seconds, node's clock)."""
         self._living: dict[str, set[tuple[Job, int | str]]] = {}
         """Node -> the keys of `jobs` that its newest list names."""
 
@@ -115,10 +121,13 @@ class RankPlacement:
             del self.jobs[job]
 
     def _index(self) -> None:
-        self._files, self._pids, self._nodes, self._gpus = {}, {}, {}, {}
+        self._files, self._pids, self._nodes, self._gpus, self._begun = {}, {}, {}, {}, {}
         for job, members in self.jobs.items():
             for placed in members.values():
                 self._nodes.setdefault(placed.node, set()).add(job)
+                if placed.start is not None:
+                    begun = self._begun.get((placed.node, job), placed.start)
+                    self._begun[placed.node, job] = min(begun, placed.start)
                 self._pids[placed.node, placed.pid] = placed
                 if placed.alive and placed.uuid is not None and placed.rank is not None:
                     self._gpus.setdefault((placed.node, placed.uuid), []).append(placed)
@@ -141,6 +150,8 @@ class RankPlacement:
         if job is None:
             here = self._nodes.get(writer.node) or self.jobs
             job = next(iter(here)) if len(here) == 1 else None
+            if writer.logged_at < self._begun.get((writer.node, job), writer.logged_at) - EARLIER_S:
+                job = None  # an ended job's log
         return job, None if writer.rank is None else self.jobs.get(job, {}).get(writer.rank)
 
 
@@ -160,4 +171,5 @@ def placed_rank(process: Process, node: Node) -> PlacedRank:
         tuple(process.logs),
         node.processes_at or 0.0,
         inferred=process.inferred,
+        start=process.start,
     )
