@@ -50,8 +50,9 @@ class NodeTable(SortableTable):
 
     def prepare(self) -> None:
         self.lines = self._listed()
+        columns = self.cockpit.preferences.columns
         of_logs = self.view_state.folder is not None
-        wanted = OF_LOGS if of_logs else self.cockpit.preferences.columns.get("nodes", ())
+        wanted = columns.get("logs", OF_LOGS) if of_logs else columns.get("nodes", ())
         chosen_for = (self.shown.names, self.shown.folding, self.columns, wanted)
         if chosen_for != self._chosen_for:
             self._chosen_for = chosen_for

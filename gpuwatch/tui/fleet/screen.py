@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -51,7 +51,6 @@ class FleetScreen(LiveScreen):
     """The fleet screen: filter, heat map, line of the selected GPU, node table, problem list."""
 
     kind = "fleet"
-    column_table = "nodes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
 
     def __init__(self, view_state: ViewState) -> None:
@@ -97,11 +96,9 @@ class FleetScreen(LiveScreen):
         self.heat.metric = METRICS[preferred.metric]
         self.table.take_order(preferred.sort.get("nodes", ""))
         self.filter_bar.display = self.plots.display = False
-        if cockpit_folder := self.cockpit.view_state.folder:
-            self.heat.display = self.query_one(CellLine).display = cockpit_folder is None
-            self.table.focus()
-        else:
-            self.heat.focus()
+        over_logs = self.cockpit.view_state.folder is not None
+        self.heat.display = self.query_one(CellLine).display = not over_logs
+        (self.table if over_logs else self.heat).focus()
 
     def arrange_parts(self) -> None:
         """Set each part's height: the map gets what it needs, but leaves table and problems their share."""
@@ -222,6 +219,9 @@ class FleetScreen(LiveScreen):
         gpu = entry.gpu if entry is not None else chosen[1] if chosen else None
         name = self.node_name()
         return about_place(view_state, name, None if gpu is None else gpu.info.index) if name else None
+
+    def table_of_columns(self) -> Literal["nodes", "logs"]:
+        return "nodes" if self.cockpit.view_state.folder is None else "logs"
 
     def copy_text(self) -> str:
         if self.focused is self.heat:

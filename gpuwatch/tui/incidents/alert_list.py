@@ -222,8 +222,9 @@ class AlertList(ItemPage):
             and not self.view_state.snapshot.incidents
         ):
             return PageItem(key, (row, *more), alert, text)  # then it is what the screen is read for
-        if alert.code == LOST:
-            return PageItem(key, (row, *more), alert, text)
+        if alert.code == LOST and more:  # the lines below have the reason
+            short = replace(cells, text=cells.text.partition(":")[0])
+            return PageItem(key, (cells_row(short, widths, width, self.look), *more), alert, text)
         return PageItem(key, (row,), alert, text, more)
 
     def _all_key(self) -> str:

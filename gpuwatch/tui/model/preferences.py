@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from gpuwatch.hosts.receivers import ReceiverSpec
 
-Table: TypeAlias = Literal["nodes", "gpus", "ranks", "processes"]
-"""Tables whose columns can be chosen."""
+Table: TypeAlias = Literal["nodes", "logs", "gpus", "ranks", "processes"]
+"""Tables whose columns can be chosen; "logs": the nodes of an opened folder of logs."""
 
 
 def _nothing() -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from gpuwatch.tui.training import rank_columns
 
 TITLES = {
     "nodes": {column.name: column.title for column in node_columns.COLUMNS},
+    "logs": {each.name: each.title for each in node_columns.COLUMNS if each.name in node_columns.OF_LOGS},
     "gpus": {column.name: column.title for column in gpu_columns.COLUMNS},
     "ranks": {column.name: column.title for column in rank_columns.COLUMNS},
     "processes": {column.name: column.title for column in process_columns.COLUMNS},

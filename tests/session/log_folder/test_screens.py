@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from gpuwatch.cli.main import gpuwatch
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.dialogs.columns_screen import ColumnsScreen
 from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.fleet.node_columns import OF_LOGS
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.incidents.incident_timeline import parts_of, world_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
@@ -48,7 +50,11 @@ async def test_from_the_incident_to_its_line() -> None:
             row = text_of(app.screen.table.row(1, 140))
             assert "gpu-b03" in row and "rank 5" in row
             assert not app.screen.heat.display
-            await pilot.press("4")
+            await pilot.press("C")
+            await pilot.pause()
+            assert isinstance(app.screen, ColumnsScreen)
+            assert app.screen.choice.selected == list(OF_LOGS)
+            await pilot.press("escape", "4")
             assert isinstance(app.screen, IncidentsScreen)
             await pilot.press("enter")
             assert isinstance(app.screen, LogsScreen)

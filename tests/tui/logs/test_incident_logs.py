@@ -293,6 +293,11 @@ async def test_pages_of_the_chosen_logs_have_inverse_keys_and_leave_the_set_alon
             await workspace.press("left_square_bracket")
             assert [pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view] == expected
         assert workspace.screen.workspace.sources == chosen
+        await workspace.press("left_square_bracket")
+        assert "; ] goes on" in workspace.text()
+        await workspace.press("up")
+        assert "goes on" not in workspace.text()
+        assert "end follows" in workspace.text(), workspace.text()  # it is paused now
         await workspace.type("c", "5")
         await workspace.press("right_square_bracket")
         assert [source.rank for source in workspace.screen.workspace.sources] == [5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -34,20 +35,24 @@ class Bookmark(Struct, frozen=True):
 class Bookmarks:
     """The bookmarks of this session and earlier ones; `version` increases with every change."""
 
-    def __init__(self, file: BookmarkFile | None = None) -> None:
+    def __init__(
+        self, file: BookmarkFile | None = None, is_here: Callable[[LogSource], bool] = lambda _source: True
+    ) -> None:
         """Load the bookmarks of earlier sessions.
 
         Args:
             file: Where they are saved; None: nowhere.
+            is_here: Returns whether a file belongs to this session; the bookmarks of others are not shown.
         """
         self.version = 0
+        self._is_here = is_here
         self._file = file
         kept = file.read() if file else ()
         marks = [Bookmark(each.source, each.line, each.time, earlier=True) for each in kept]
         self._marks: dict[Key, Bookmark] = {mark.key: mark for mark in marks}
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len(self.in_order())
 
     @property
     def trouble(self) -> str | None:
@@ -85,8 +90,9 @@ class Bookmarks:
             kept.append(KeptBookmark(*changed.key, line.text, at, rank=place.rank, level=line.level))
 
     def in_order(self) -> list[Bookmark]:
-        """Return all bookmarks by time."""
-        return sorted(self._marks.values(), key=lambda mark: (mark.at, mark.key))
+        """Return the bookmarks of this session's files by time."""
+        marks = [mark for mark in self._marks.values() if not mark.earlier or self._is_here(mark.source)]
+        return sorted(marks, key=lambda mark: (mark.at, mark.key))
 
     def beside(self, at: float, step: int) -> Bookmark | None:
         """Return the next (1) or previous (-1) bookmark by time, wrapping around; None if there are none."""

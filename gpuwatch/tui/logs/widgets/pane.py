@@ -266,6 +266,7 @@ class LogPane(LineView, can_focus=True):
     # ---- gestures
 
     def _reported(self) -> None:
+        self.workspace.searching.note = ""  # of what was done before
         self.pull()
         self.post_message(self.CursorMoved(self))
 

@@ -33,7 +33,7 @@ def header(
         last: Number of the last visible line; None: no line is visible.
         width: Cells of the header.
     """
-    right = [*_trouble(view, view_state, look), *_state(view, look, last)]
+    right = [*_trouble(view, view_state, look), *_state(view, look, last, workspace.key_of("move.last"))]
     room = width - sum(segment.cell_length for segment in right) - 1
     left = merged_words(view, workspace, look) if view.merged else file_words(view, view_state, look, room)
     out: list[Segment] = []
@@ -76,8 +76,11 @@ def _error(buffer: Buffer, view_state: ViewState) -> str:
     return "" if file is not None and file.size == 0 else buffer.error
 
 
-def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
-    """Return the segments for the pane's state: filtered, reading, following, or how far back it is."""
+def _state(view: View, look: StyleSet, last: int | None, follows: str) -> list[Segment]:
+    """Return the segments for the pane's state: filtered, reading, following, or how far back it is.
+
+    `follows` is the key that makes a paused pane follow its end.
+    """
     feed = view.feed
     out: list[Segment] = []
     if view.sheet.narrowed and (feed.end > feed.base or not feed.reading):
@@ -92,7 +95,7 @@ def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
         words += f"{min(100, 100 * line.end // feed.size)}% "
     if feed.live and last is not None:
         newer = feed.end - 1 - last
-        words += f"{newer:,} below " if newer > 0 else ""
+        words += f"{newer:,} below, {follows} follows " if newer > 0 else f"{follows} follows "
     return [*out, Segment(words, look.severity["warning"])]
 
 

@@ -78,9 +78,9 @@ class LogWorkspace:
         """The line that it jumped to, highlighted wherever it is shown."""
         self.marked = Marked()
         self.opened = OpenLogs(view_state, self.marked)
-        self.bookmarks = Bookmarks(bookmarks)
+        self.bookmarks = Bookmarks(bookmarks, self._is_here)
         self.searching = SearchState(view_state, self.opened.offset, key_of)
-        self._key_of = key_of
+        self.key_of = key_of
         self.clocks = False
         """True to show a time before every line."""
         self.course: Course | None = None
@@ -88,6 +88,13 @@ class LogWorkspace:
         self._alerts_seen: AlertSnapshot | None = None
         self._chosen_for: str | None = None
         """The most important incident when the logs were selected."""
+
+    def _is_here(self, source: LogSource) -> bool:
+        """Return True if a file may belong to this session: of its nodes, or to the opened folder."""
+        node = self.view_state.session.fleet.nodes.get(source.node)
+        if node is None or self.view_state.folder is None:
+            return node is not None
+        return any(file.path == source.file for file in node.logs)
 
     # ---- what is shown
 
@@ -299,11 +306,11 @@ class LogWorkspace:
         """
         pages, page = -(-len(self.sources) // room), self.first // room + step
         if self.mode != "panes" or pages < 2:
-            self.searching.note = f"all chosen logs are shown; {self._key_of('logs.choose')} chooses others"
+            self.searching.note = f"all chosen logs are shown; {self.key_of('logs.choose')} chooses others"
             return
         if not 0 <= page < pages:
-            end, back = ("last", "logs.before") if step > 0 else ("first", "logs.after")
-            self.searching.note = f"the {end} of {len(self.sources)} logs; {self._key_of(back)} goes back"
+            end, back, way = ("last", "logs.before", "back") if step > 0 else ("first", "logs.after", "on")
+            self.searching.note = f"the {end} of {len(self.sources)} logs; {self.key_of(back)} goes {way}"
             return
         self.first, self.searching.note = page * room, ""
         self.opened.keep(self.panes(room))
@@ -312,4 +319,5 @@ class LogWorkspace:
         """Drop every request on the nodes: the search, the pending jump and all open files."""
         self.searching.end_search()
         self.searching.end_jump()
+        self.searching.note = ""
         self.opened.close()
