@@ -37,7 +37,7 @@ def test_a_lost_node_lists_no_rank_of_a_job_that_has_ended(
         run.until(lambda: session.fleet.nodes["n2"].link.phase == "live")
 
 
-def test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once(
+def test_a_job_that_ended_while_its_node_was_out_of_reach_is_reported_once(
     start_job: StartJob, cluster: Cluster, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ranks write nothing; a later session knows it from this one."""

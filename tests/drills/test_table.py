@@ -34,7 +34,7 @@ FAULTS: Mapping[str, Fault] = {
             ended.test_a_killed_rank_is_named_by_the_output_of_its_launcher,
             launchers.test_a_killed_rank_of_torchrun_on_two_nodes_is_named,
             ended.test_ranks_without_a_log_are_reported_as_such,
-            links.test_a_job_that_ended_while_its_node_was_out_of_reach_is_told_once,
+            links.test_a_job_that_ended_while_its_node_was_out_of_reach_is_reported_once,
         ),
     ),
     "B": Fault("warnings of a start", (ended.test_warnings_of_a_start_are_no_reason,)),

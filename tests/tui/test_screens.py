@@ -49,14 +49,14 @@ async def test_the_first_frame_of_a_screen_has_its_status_line(monkeypatch: pyte
     assert [line for line in painted if "gpuwatch" not in line] == []
 
 
-async def test_the_second_act_of_the_demo_is_said_in_words_on_three_screens() -> None:
+async def test_the_straggler_of_the_demo_is_stated_on_three_screens() -> None:
     app = still_app(judged_session(40), 40)
-    said = "rank 42 (gpu-006 GPU 2) slows all 128 ranks by 50 %: thermal throttling"
+    sentence = "rank 42 (gpu-006 GPU 2) slows all 128 ranks by 50 %: thermal throttling"
     async with app.run_test(size=(120, 40)) as pilot:
         for key in "146":
             await pilot.press(key)
             await pilot.pause()
-            assert said in text_on(app), key
+            assert sentence in text_on(app), key
 
 
 async def type_filter(pilot: Pilot[None], app: GpuwatchApp, text: str) -> None:
@@ -108,7 +108,7 @@ async def test_links_start_after_the_first_paint_and_once() -> None:
         assert "connecting" in text_on(app)
 
 
-async def test_an_incident_is_said_on_the_fleet_screen() -> None:
+async def test_an_incident_is_shown_on_the_fleet_screen() -> None:
     app = still_app(demo_session(52))
     async with app.run_test(size=(120, 40)):
         shown = text_on(app)

@@ -113,7 +113,7 @@ def test_the_default_wait_reaches_the_second_sample() -> None:
     assert default_wait_s(60.0) > 120.0
 
 
-def test_what_is_waited_for_is_said_on_a_terminal_only(tmp_path: Path) -> None:
+def test_the_nodes_waited_for_are_shown_on_a_terminal_only(tmp_path: Path) -> None:
     path = hosts_file(tmp_path, "hosts:\n  - {name: mute, command: [sh, -c, 'exec sleep 60']}\n")
     _, text = on_a_terminal("once", path, "--wait", "1")
     assert re.search(r"waiting \w+ mute\b", text)

@@ -119,7 +119,7 @@ def test_an_answer_that_is_no_list_of_pods_is_refused(text: str) -> None:
         read_pods(text)
 
 
-def test_no_pod_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pod_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostsError, match="no pod"):
         kube_plan("app=x", None, lambda _: listed())
     monkeypatch.setenv("PATH", "/nonexistent")

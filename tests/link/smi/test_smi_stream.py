@@ -110,7 +110,7 @@ def test_only_errors_mean_a_lost_gpu() -> None:
     assert (sample.state, sample.reason, sample.fast) == ("lost", "Unknown Error", None)
 
 
-def test_a_gpu_that_never_said_its_uuid_is_a_notice(sentences: Sentences) -> None:
+def test_a_gpu_without_a_uuid_is_reported_by_a_notice(sentences: Sentences) -> None:
     words = ", ".join(["[GPU is lost]"] * 26)
     hello = [item for item in _run(_block(), _row(line=f"3, {words}")) if isinstance(item, Hello)][-1]
     sentences([notice.text for notice in hello.notices])

@@ -290,7 +290,7 @@ def test_a_certificate_is_named_in_the_facts(bench: Bench, sentences: Sentences)
         carrier.close()
 
 
-def test_why_a_certificate_does_not_help_is_said(bench: Bench, sentences: Sentences) -> None:
+def test_the_reason_why_a_certificate_does_not_help_is_stated(bench: Bench, sentences: Sentences) -> None:
     sshd = bench.servers["expired"]
     bench.client.add_host("too-old", sshd.port, sshd.user)
     bench.client.known_hosts.write_text(f"@cert-authority * {bench.authority}\n")

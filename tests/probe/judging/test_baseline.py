@@ -102,7 +102,7 @@ def test_another_version_is_compared_and_reported(tmp_path: Path) -> None:
     assert "torch 2.13.0" in " ".join(verdict.advice)
 
 
-def test_nothing_comparable_is_said(tmp_path: Path, sentences: Sentences) -> None:
+def test_a_baseline_without_comparable_measurements_is_stated(tmp_path: Path, sentences: Sentences) -> None:
     verdict = judge(run(nodes=8), load(kept(tmp_path / "healthy.json", run(nodes=4))))
 
     assert verdict.status == "ok"

@@ -80,7 +80,7 @@ def test_an_address_of_another_node_cannot_be_listened_on(launcher: Driven) -> N
     assert launcher.until(Listening, lambda message: message.error is None).port > 0
 
 
-def test_what_cannot_be_reached_is_said_in_words(launcher: Driven, sentences: Sentences) -> None:
+def test_an_address_that_cannot_be_reached_has_a_reason(launcher: Driven, sentences: Sentences) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.2", 0))  # bound, but nothing listens
         port = closed.getsockname()[1]

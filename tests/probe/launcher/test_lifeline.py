@@ -63,7 +63,7 @@ def test_silence_ends_everything_where_that_was_asked_for(sentences: Sentences) 
         assert gone(*everyone)
 
 
-def test_empty_lines_count_as_being_heard() -> None:
+def test_empty_lines_keep_the_launcher_alive() -> None:
     with Driven(silence_s=6.0) as driven:
         everyone = with_a_rank(driven)
         for _ in range(60):

@@ -57,7 +57,7 @@ class Listening:
         return before, message.reason
 
 
-def test_what_is_said_after_the_marker_is_heard_and_orders_arrive(sentences: Sentences) -> None:
+def test_lines_after_the_marker_are_received_and_orders_arrive(sentences: Sentences) -> None:
     listening = Listening(
         """
 say(b'{"kind": "note", "text": "noise before the start"}')

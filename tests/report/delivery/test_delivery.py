@@ -63,11 +63,11 @@ MOODS: list[tuple[Mood, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("mood", "said"), MOODS, ids=[mood for mood, _ in MOODS])
-def test_a_failing_receiver_is_shown_and_reported_once_later(tmp_path: Path, mood: Mood, said: str) -> None:
+@pytest.mark.parametrize(("mood", "reason"), MOODS, ids=[mood for mood, _ in MOODS])
+def test_a_failing_receiver_is_shown_and_reported_once_later(tmp_path: Path, mood: Mood, reason: str) -> None:
     with receiver(mood) as known, delivery(tmp_path, hook(known.url)) as made:
         one = incident()
-        until(made, [one], lambda: said in made.trouble)
+        until(made, [one], lambda: reason in made.trouble)
         assert SECRET not in made.trouble
         assert "1 waiting" in made.trouble
         known.mood = "ok"
@@ -75,11 +75,11 @@ def test_a_failing_receiver_is_shown_and_reported_once_later(tmp_path: Path, moo
         assert [each["status"] for each in known.json()] == ["firing"]
 
 
-@pytest.mark.parametrize(("mood", "said"), MOODS, ids=[mood for mood, _ in MOODS])
-def test_a_failing_alertmanager_gets_the_incident_later(tmp_path: Path, mood: Mood, said: str) -> None:
+@pytest.mark.parametrize(("mood", "reason"), MOODS, ids=[mood for mood, _ in MOODS])
+def test_a_failing_alertmanager_gets_the_incident_later(tmp_path: Path, mood: Mood, reason: str) -> None:
     with receiver(mood) as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
         one = incident()
-        until(made, [one], lambda: said in made.trouble)
+        until(made, [one], lambda: reason in made.trouble)
         before, known.mood = len(known.bodies), "ok"
         until(made, [one], lambda: not made.trouble and len(known.bodies) > before)
         assert len(known.json()[-1]) == 1
@@ -274,7 +274,7 @@ def test_the_least_severity_and_an_escalation(tmp_path: Path) -> None:
         assert [(each["rank"], each["severity"]) for each in known.json()] == [(2, "error"), (1, "critical")]
 
 
-def test_an_alertmanager_learns_of_an_incident_that_was_over_before_it_heard(tmp_path: Path) -> None:
+def test_an_alertmanager_gets_an_incident_that_ended_before_the_first_delivery(tmp_path: Path) -> None:
     with receiver("500") as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
         one = incident()
         until(made, [one], lambda: known.asked > 0)

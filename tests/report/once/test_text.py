@@ -124,7 +124,7 @@ def test_a_gpu_of_a_node_that_was_just_lost_is_not_called_ok() -> None:
     assert " ok " not in row
 
 
-def test_a_notice_of_many_nodes_is_said_once() -> None:
+def test_a_notice_of_many_nodes_is_one_line() -> None:
     fleet = healthy_fleet(*(f"gpu-{n:03}" for n in range(1, 8)))
     notice = Notice("kernel_log_unreadable", "the kernel log cannot be read.", remedy="Add the user to adm.")
     for name in fleet.nodes:

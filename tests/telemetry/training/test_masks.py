@@ -49,7 +49,7 @@ def test_what_a_mask_does_wrong_is_named(
     assert len(report.problems) == 1
 
 
-def test_labels_that_are_shifted_already_are_told() -> None:
+def test_labels_that_are_shifted_already_are_reported() -> None:
     shifted = [[6, 7, 8, -100], [6, -100, -100, -100]]
     report = check_masks(shifted, VISIBLE, TOKENS, pad_id=PAD)
     assert report.are_shifted

@@ -48,7 +48,7 @@ async def frames(pilot: Pilot[None], app: GpuwatchApp) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[int, int]) -> None:
+async def test_the_rank_waited_for_is_shown_with_the_commands_and_kept(size: tuple[int, int]) -> None:
     app, asked = asking_app()
     async with app.run_test(size=size) as pilot:
         await pilot.press("D")
@@ -127,7 +127,7 @@ async def test_fresh_dumps_need_a_key_of_their_own(sentences: Sentences) -> None
         assert asked.wrote == 2
 
 
-async def test_without_a_pipe_it_is_said_what_the_job_would_need(sentences: Sentences) -> None:
+async def test_without_a_pipe_the_missing_setting_is_stated(sentences: Sentences) -> None:
     app, asked = asking_app()
     asked.answer()
     asked.dumps = FlightEvidence(
@@ -142,7 +142,7 @@ async def test_without_a_pipe_it_is_said_what_the_job_would_need(sentences: Sent
         assert "TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in flat(app)
 
 
-async def test_where_no_rank_runs_that_is_said_and_not_a_zero(sentences: Sentences) -> None:
+async def test_without_a_running_rank_that_is_stated_and_not_a_zero(sentences: Sentences) -> None:
     app, asked = asking_app()
     asked.asked, asked.waiting = 0, []
     async with app.run_test(size=(80, 24)) as pilot:

@@ -61,7 +61,7 @@ async def settle(pilot: Pilot[None], *keys: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) -> None:
+async def test_the_plan_is_shown_before_enter_starts_it(size: tuple[int, int]) -> None:
     app = links_app(still_probes.asking())
     probing = probe_of(app)
     assert probing.results.estimate is not None

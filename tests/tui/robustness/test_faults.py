@@ -136,7 +136,7 @@ def add(log: FaultLog, step: Callable[[], None]) -> None:
         log.add("log", error)
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Any) -> None:
+def test_a_fault_file_that_cannot_be_written_is_reported(tmp_path: Any) -> None:
     (tmp_path / "file").write_text("")
     log = FaultLog(tmp_path / "file" / "faults.log")
     try:

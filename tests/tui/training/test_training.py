@@ -129,7 +129,7 @@ async def test_the_straggler_is_on_top_and_marked() -> None:
         assert "39%▲" in imbalance
 
 
-async def test_steps_that_stop_are_said_and_the_lost_gpu_s_rank_comes_first() -> None:
+async def test_steps_that_stop_are_shown_and_the_lost_gpu_s_rank_comes_first() -> None:
     app = still_app(demo_session(66), 66)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("6")
@@ -252,7 +252,7 @@ async def test_alerts_of_the_job_are_reported_in_its_head() -> None:
     assert "title-disk" not in shown
 
 
-async def test_no_training_is_said(sentences: Sentences) -> None:
+async def test_no_training_is_stated(sentences: Sentences) -> None:
     plan = demo_plan()
     app = still_app(StillSession(plan))
     async with app.run_test(size=(80, 24)) as pilot:

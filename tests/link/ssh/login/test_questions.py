@@ -75,7 +75,7 @@ def test_a_node_that_asks_without_end_is_given_up(
 
 
 @pytest.mark.parametrize("stall", ["login", "channel", "command"])
-def test_a_server_that_stalls_is_not_said_to_have_hung_up(
+def test_a_stalled_server_is_not_reported_as_closed(
     client: Client, host_key: Path, stall: str, sentences: Sentences
 ) -> None:
     with asking_server(Asking(methods="", stalls=frozenset((stall,))), host_key) as asking:
