@@ -90,7 +90,10 @@ class Relay:
             self._drain(sources)
 
     def _wait(self, sources: dict[int, int], timeout: float) -> bool:
-        """Wait up to `timeout` seconds and pass on received bytes; return False if there were none."""
+        """Wait up to `timeout` seconds and handle what came; return False if nothing did.
+
+        It passes on received bytes, and reads wake-ups by signals.
+        """
         events = self._selector.select(timeout)
         pause_s = self._pause_until - time.monotonic()
         if (

@@ -37,7 +37,9 @@ MAX_PARTS_READ = 8
 
 
 def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
-    """Return the session folder and the node's place in it, whose file exists afterwards.
+    """Return the session folder and the node's place in it.
+
+    In a shared run the file of that place exists afterwards, empty; else only the folder is made.
 
     Args:
         place: A node that has no number yet gets the first free one.

@@ -171,9 +171,10 @@ def _error_files(
     runs: Mapping[str, tuple[str, float]],
     shown: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return folder with torchrun's error files -> name of the only job that ended at the same time.
+    """Return folder with torchrun's error files -> name of the job whose ranks ended at the same time.
 
-    If several did, the run id decides, if it is part of the path of one job's logs.
+    With a run id, that is the only such job with the id in the path of its logs; without one, the only such
+    job. Other folders are left out.
     """
     found = {}
     last = {folder: _last_of(folders[folder]) for folder in ranked}

@@ -192,7 +192,11 @@ def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
 
 
 def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
-    """Yield the launcher's last lines: end of the first rank, SIGTERM to the others, list of failed ranks."""
+    """Yield the launcher's last lines: signals to the ranks that still run, then the failed ranks.
+
+    The signals are SIGTERM, and SIGKILL for ranks that do not end by it. The first rank's exit status
+    precedes torchrun's table of failures.
+    """
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
     seen = end[first] + 0.1

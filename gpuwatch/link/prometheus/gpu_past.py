@@ -48,7 +48,7 @@ def gpu_past(
         clock: Monotonic seconds of the session.
 
     Raises:
-        PrometheusError: no answer, or it has no series of GPUs.
+        PrometheusError: no answer, an invalid one, or no series of GPUs.
     """
     found = find(client)
     if found.gpus is None:

@@ -32,6 +32,8 @@ def past_samples(
 ) -> Mapping[str, Sequence[Sample]]:
     """Return node -> samples of the last hour, oldest first, without the newest scrape.
 
+    Empty if there are too many GPUs for any history (see `step_s`).
+
     Args:
         client: Queries the server.
         query: Knows the GPUs, and the exporter of each node.

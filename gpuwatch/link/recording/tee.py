@@ -219,7 +219,10 @@ class StreamTee:
             self._emit(RequestItem(at, number, request.id, kind, _json.encode(request)))
 
     def flush(self, now: float) -> None:
-        """Emit the open block, if it has records, and a key frame if one is due. `now`: monotonic seconds."""
+        """Emit the open block, then a key frame if one is due; do nothing if the block has no records.
+
+        `now`: monotonic seconds.
+        """
         if not self._lines:
             return
         since = self._lines[0].at

@@ -108,7 +108,10 @@ def fine(case: LinkAssessment, results: Results) -> str:
 
 
 def nothing_measured(results: Results) -> str | None:
-    """Return why a completed probe has no measurement at all, with the remedy; None if it has one."""
+    """Return why a completed probe has no measurement at all, with the remedy; else None.
+
+    None also if nodes cannot connect to each other, which the results state.
+    """
     if results.phase != "done" or results.gpus or results.pairs or results.unreachable:
         return None
     if any(each.p50_s is not None or each.error is not None for each in results.collectives):

@@ -85,7 +85,7 @@ def command_lines(hang_check: HangReport) -> list[Line]:
 
 
 def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[Line]:
-    """Yield report lines about the dumps that were read of each job, and the ranks without one.
+    """Yield report lines about the dumps read of each job, ranks without one, and ranks that can write one.
 
     `wall`: unix seconds.
     """

@@ -24,7 +24,10 @@ def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> Non
 
 
 def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[Line]:
-    """Yield one line per incident, then up to eight places with several of one class, then their number."""
+    """Yield a table with a line per incident, up to eight places with several of one class, then a count.
+
+    Without incidents, yield only a line that states so. `since`: the period as text.
+    """
     if not found:
         yield Line(f"no incident was seen in the last {since}", "ok")
         return

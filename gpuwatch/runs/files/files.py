@@ -208,7 +208,8 @@ def why_not_entered(folder: Path, named: Path) -> str | None:
     """Return why a folder is not entered; None: it is entered.
 
     Who writes into a folder of logs chooses where its links lead: if one led to `/`, all files of the machine
-    would be read. A user's link is followed only to folders of the same user.
+    would be read. So links to a folder above or to the kernel's files are not followed, and a link of another
+    user (except root) only to folders of that user.
 
     Args:
         folder: The folder, or a link to one.

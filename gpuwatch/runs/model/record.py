@@ -81,7 +81,8 @@ class Recorder:
     def add(self, rule: CompiledRule, finding: Row, message: str) -> Open | None:
         """Record a match and return it as open; None if it is only counted.
 
-        Of a clue None also means that it is known already, or one of too many (`MAX_CLUES`).
+        While `own` is False, a match is returned without being recorded. Of a clue None also means that it is
+        known already, or one of too many (`MAX_CLUES`).
         """
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:

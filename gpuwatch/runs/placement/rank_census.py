@@ -236,7 +236,7 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
-    """Yield a clue for the pid, the PCI address and the local rank in a line about a rank."""
+    """Yield a clue each for the local rank, pid, PCI address and visible GPU in a line about a rank."""
     pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host

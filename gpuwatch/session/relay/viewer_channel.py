@@ -83,9 +83,10 @@ class ViewerChannel:
                 self.put(item)
 
     def put(self, item: Item) -> None:
-        """Queue an item of the stream, unless the viewer is behind or still waits for a key frame.
+        """Queue an item of the stream for the viewer; do nothing if the viewer is behind, or before `begin`.
 
-        Only the first key frame, and the answers to the viewer's own requests.
+        Of the key frames only the first is queued, blocks only after it, and of the answers only those to the
+        viewer's own requests.
         """
         if self.is_behind or not self._is_open:
             return

@@ -128,8 +128,8 @@ class SessionRecorder:
     def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
         """Write the summary (rank 0) or this rank's part, with the values in `known` and in earlier calls.
 
-        Secrets in `known` are not masked; `update` masks. Without a session folder nothing is written; an
-        error is reported, not raised.
+        In a run of `gpuwatch run` rank 0 writes a part, too. Secrets in `known` are not masked; `update`
+        masks. Without a session folder nothing is written; an error is reported, not raised.
         """
         self._written = self._wall()
         self._writes += 1

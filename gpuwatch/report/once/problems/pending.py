@@ -85,7 +85,10 @@ def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:
-    """Yield an item for each missing part of one node; none for a lost or stale node, a condition itself."""
+    """Yield an item for each missing part of one node.
+
+    A lost or stale node has none: its state is a condition of its own.
+    """
     if node.state(now) == "connecting":
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)

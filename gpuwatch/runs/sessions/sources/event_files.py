@@ -86,7 +86,8 @@ def scalar(value: bytes) -> float | None:
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
     """Yield the records of a file (length, checksum, data, checksum), without verifying checksums.
 
-    Larger ones than `MAX_RECORD_BYTES` are left out; a truncated file adds a problem.
+    Records larger than `MAX_RECORD_BYTES` are left out. The file ends, without a problem, where it is cut off
+    within a record; an impossible length and a file longer than `MAX_FILE_BYTES` each add a problem.
     """
     try:
         with open_buffered(path) as file:

@@ -58,7 +58,7 @@ def read_telemetry_files(paths: Sequence[Path], folder: Path) -> TrainingSession
 
 
 def take_metrics(session: TrainingSession, facts: Mapping[str, Any]) -> None:
-    """Add the last metrics of a rank."""
+    """Add the last metrics of a rank, with its epochs, last step and planned steps, to the session."""
     step = whole(facts.get("step") or facts.get("global_step"))
     for name, value in facts.items():
         known = number(value)
