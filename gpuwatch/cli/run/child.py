@@ -75,7 +75,7 @@ class RunChild:
 def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
     """Start the command: on a pty if stdout or stderr is a terminal, with pipes for the other outputs.
 
-    A stdin that is not a terminal is inherited.
+    stdin is the pty too if it is a terminal; it is inherited if it is none, or if there is no pty.
 
     Raises:
         OSError: The command cannot be started.

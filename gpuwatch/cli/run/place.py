@@ -49,8 +49,9 @@ class RunPlace(Struct, frozen=True):
 def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
     """Return the run id and this node's index.
 
-    They come from Slurm's variables, else from the launcher's options and variables. A run on a single node
-    gets a new id and the index 0. An id in GPUWATCH_RUN_ID is kept.
+    They come from Slurm's variables, else from the launcher's options and variables. Outside of Slurm a run
+    on a single node gets a new id and the index 0, as does one without anything that its nodes have in
+    common. An id in GPUWATCH_RUN_ID is kept.
     """
     known = env.get(RUN_VARIABLE, "")
     known = known if RUN_ID.fullmatch(known) else ""

@@ -90,8 +90,9 @@ class Rings:
     ) -> Series:
         """Return the last `seconds` of a column in `points` equal parts, oldest first; NaN where unknown.
 
-        The last part ends at `now` (default: the newest sample). The edges of the parts are multiples of
-        their length, so that a drawn line moves by whole parts and does not flicker.
+        The last part contains the newest sample, or `now` if that is earlier or more than `HOLD_INTERVALS`
+        sampling intervals later. The edges of the parts are multiples of their length, so that a drawn line
+        moves by whole parts and does not flicker.
         """
         result: Series = np.full(points, np.nan, np.float32)
         if not self._fine or points < 1 or seconds <= 0:

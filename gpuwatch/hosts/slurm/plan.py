@@ -28,7 +28,7 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
             its user can write, is left out.
 
     Raises:
-        HostsError: The job has no nodes, because it waits or never started.
+        HostsError: The job has no nodes, because it waits or never started; or none that is in `reports`.
     """
     names = [node for node in job.nodes if node in reports or not reports]
     if not names:

@@ -97,7 +97,10 @@ class GpuQuery:
             node.scraped_at = times.get(name)
 
     def inventory(self) -> None:
-        """Query the GPUs' constant properties: models, memory, slowdown temperatures."""
+        """Query the GPUs' constant properties: models, memory, slowdown temperatures.
+
+        From an exporter other than gpuwatch's, only the slowdown temperatures.
+        """
         target = self.client.target
         if self._own:
             for each in self.client.instant(target.of(gpu.GPU_INFO.name)):

@@ -49,7 +49,9 @@ def gather_traces(
     report: Callable[[int], None] = lambda _bytes: None,
     listed: int = MAX_LISTED_OPERATORS,
 ) -> FoundTraces:
-    """Read and measure the traces one at a time, up to `MAX_TRACE_FILES`; a folder's by name.
+    """Read and measure the traces one file at a time; in a folder, only files with the name of a trace.
+
+    No further file is read once there are `MAX_TRACE_FILES` traces; a file may have those of several ranks.
 
     Args:
         paths: Files and folders.

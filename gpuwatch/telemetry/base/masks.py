@@ -94,7 +94,7 @@ _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}")
 def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
     """Return a value of JSON types with secrets masked: texts under secret names, and secrets in texts.
 
-    Numbers are unchanged, also under a secret name; collections below `MAX_DEPTH` become "...".
+    Numbers are unchanged, also under a secret name; what is nested deeper than `MAX_DEPTH` becomes "...".
     `name`: the key of the value.
     """
     if depth > MAX_DEPTH:

@@ -90,7 +90,10 @@ def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]
 
 
 def check_sharding(sample_ids: Iterable[Any]) -> ShardingReport:
-    """Return a report of which ranks have read which samples (`sample_ids`: those of this rank)."""
+    """Return a report of which ranks have read which samples (`sample_ids`: those of this rank).
+
+    A collective: every rank calls it. At most `MAX_NAMED_SAMPLES` samples are named.
+    """
     by_rank = all_gather([str(each) for each in sample_ids])
     readers: dict[str, set[int]] = defaultdict(set)
     for rank, ids in enumerate(by_rank):

@@ -41,7 +41,8 @@ def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> l
     """Return the part of each rank (0 to `world` - 1) in the incident.
 
     Ranks in `unlogged` have no followed log. A rank for which the timeline records that it waited is not
-    silent: it counts as a follower. What began before the cause and only continued after it makes none.
+    silent. Followers are the ranks of timeline entries that began or lasted until after the cause; an entry
+    that is only a hint must have begun after it.
     """
     followed = [
         moment

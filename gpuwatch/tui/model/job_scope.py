@@ -78,7 +78,11 @@ class JobScope:
         return self._part
 
     def _refresh_members(self, fleet: Fleet, placement: RankPlacement) -> JobMembers:
-        """Return the job's members, determined again after a node has sent a new list of processes."""
+        """Return the job's members.
+
+        They are determined again after a node has sent a list of processes, or if the fleet, the placement
+        or the reported progress is another one. Other members drop the part made for the previous ones.
+        """
         seen = (
             id(fleet),
             id(placement),

@@ -215,7 +215,8 @@ class Comparison(Struct, frozen=True):
 def compare(results: Results, baseline: Baseline | None) -> Comparison:
     """Return the comparison of every rate of this run that the baseline contains too.
 
-    Without baseline it is empty; if the baseline holds no such rate, it has only a remark that says so.
+    Without baseline, or if this run has no valid rate, it is empty; if the baseline holds no such rate, it
+    has only a remark that says so.
     """
     fresh = entries_of(results) if baseline is not None else []
     if baseline is None or not fresh:

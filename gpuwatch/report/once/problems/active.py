@@ -33,7 +33,10 @@ class Standing(Struct, frozen=True):
     incidents: tuple[Incident, ...] = ()
     """The active incidents, in the order of their causes."""
     alerts: tuple[Alert, ...] = ()
-    """The alerts from log lines and events, most severe first; those from values are conditions."""
+    """The alerts from log lines and events, and from comparisons of a job's ranks, most severe first.
+
+    Other alerts from values are conditions.
+    """
     unread: tuple[tuple[Node, LogFile], ...] = ()
     """Files that their agents have not reported as searched."""
     silent: tuple[SilentJob, ...] = ()
@@ -61,7 +64,8 @@ NOTHING_STANDS = Standing()
 def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
     """Return the current problems in the alert book. `now`: monotonic, `wall`: unix seconds.
 
-    Without what is silenced, only a remark (`info`), or older than what counts for its job.
+    Incidents that are over, and incidents and alerts older than what counts for their job, are left out; so
+    are alerts that are silenced, that are only a remark (`info`), or that a condition states.
     """
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [

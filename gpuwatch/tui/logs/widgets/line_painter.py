@@ -133,7 +133,8 @@ def text_style(severity: Severity | None, look: StyleSet) -> Style:
 def text_segments(text: str, ink: Ink, width: int) -> list[Segment]:
     """Return the text in at most `width` cells: control characters removed, prefix dim, matches highlighted.
 
-    If it does not fit, only the time of day of the prefix is kept, so that the message is visible.
+    If it does not fit, only the time of day of the prefix is kept, so that the message is visible, unless
+    `ink.whole`. With `ink.message_only` the prefix is left out.
     """
     text = clean(text)
     begin = message_at(text) if ink.first else 0
