@@ -89,12 +89,12 @@ class _Question:
 
     @property
     def streams(self) -> list[LogStream]:
-        """All requests."""
+        """All its requests, by their streams of lines."""
         return self.around if self.end is None else [*self.around, self.end]
 
     @property
     def over(self) -> bool:
-        """True if all are answered."""
+        """True if all its requests are answered."""
         return all(stream.done for stream in self.streams)
 
 

@@ -80,8 +80,8 @@ class GpuHistory:
     ) -> Series:
         """Return the last `seconds` of a series as `points` values, oldest first, in the metric's unit.
 
-        NaN where unknown. The last value ends at `now` (default: the newest sample). Ranges over 15 minutes
-        use the 2-minute buckets.
+        NaN where unknown. The last value covers the newest sample, or `now` as `Rings.series` describes.
+        Ranges over 15 minutes use the 2-minute buckets.
 
         Raises:
             ValueError: There is no such series.

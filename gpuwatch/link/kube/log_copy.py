@@ -116,7 +116,7 @@ class LogCopy:
     def _append(self, child: subprocess.Popen[bytes], file: BinaryIO) -> int:
         """Append the child's output to the file until it ends, and return the number of bytes.
 
-        `report` is called once when kubectl runs well.
+        kubectl is reported once as running well: after its first output, or after `RUNS_WELL_S` without any.
         """
         if child.stdout is None:
             return 0

@@ -110,7 +110,7 @@ class Refusals:
         self._reported_at = float("-inf")
 
     def add(self, reason: str) -> None:
-        """Count one refusal."""
+        """Count one refusal, and keep its reason for the next report."""
         self._count += 1
         self._reason = reason
 

@@ -17,7 +17,7 @@ SHOWN_FRAMES = 12
 
 
 class SeenProcess(Struct, frozen=True):
-    """A process of a node and its current location. Without a `stack`, `missing` may state why."""
+    """A process on a node with its current stack. If `stack` is None, `missing` may state why."""
 
     node: str
     pid: int

@@ -27,7 +27,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Next(Enum):
-    """What may follow in a document."""
+    """What JSON allows next at a position in a document."""
 
     VALUE = "value"
     FIRST = "first entry of a container, or its end"

@@ -96,7 +96,10 @@ def _has_wide(code: Any, argument: Any) -> bool:  # noqa: ANN401 - parse trees
 
 
 def _least_text(part: str) -> int:
-    """Return the length of the longest text that each match of a part has at least."""
+    """Return the length of a run of nearly fixed characters that every match of an expression contains.
+
+    Each is a literal or one of at most `FEW_CHARACTERS`. 0: none, or an empty expression.
+    """
     return _least(parsed(part)) if part else 0
 
 

@@ -27,7 +27,7 @@ A call costs as much as a search, so there are many; each has a time limit, so t
 
 
 class ShapeSearch:
-    """A pattern for shapes. It is searched without its leading word border first, which takes a fifth."""
+    """A pattern for shapes. It is searched without its leading word border first, in a fifth of the time."""
 
     def __init__(self, pattern: ShapePattern) -> None:
         self._text, self.folded = pattern

@@ -128,7 +128,10 @@ def _reported(test: _Test) -> list[ToolFinding]:
 
 
 def _of_several(found: ToolFinding, every: Sequence[ToolFinding]) -> ToolFinding:
-    """Return the finding of a failed test among all; heat alone explains no GPU that fails other tests."""
+    """Return the finding of a failed test; `every`: those of all tests.
+
+    A finding of heat gets the general rule `FAILED` if another test of its GPU failed for another reason.
+    """
     others = (each for each in every if each.fields.get("gpu") == found.fields.get("gpu"))
     alone = found.rule != HEAT or all(each.rule == HEAT or each.severity == "warning" for each in others)
     return found if alone else replace(found, rule=FAILED)

@@ -33,7 +33,7 @@ class FileEvidence(NamedTuple):
 
 
 class PlacedRanks(NamedTuple):
-    """Where the ranks ran, and what numbers in lines count."""
+    """Where the ranks ran, the rank of each file, and the words whose numbers are ranks."""
 
     known: RankMap
     ranks: dict[str, int | None]

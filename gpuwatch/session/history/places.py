@@ -60,7 +60,10 @@ def _keys(one: SeenIncident) -> Iterator[tuple[object, ...]]:
 
 
 def _distinct(incidents: list[SeenIncident]) -> Iterator[SeenIncident]:
-    """Yield the incidents of one place, in the order of their starts, without further records of one."""
+    """Yield the different incidents of one place, in the order of their starts.
+
+    Further records of an incident that was yielded are left out.
+    """
     causes: set[str] = set()
     timed = ended = ended_untimed = float("-inf")
     for one in incidents:

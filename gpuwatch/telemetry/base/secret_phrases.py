@@ -41,7 +41,7 @@ Each has two groups: the text before the secret, and the secret.
 
 
 def mask_phrases(text: str, mask: str) -> str:
-    """Return the text with the secrets in such phrases replaced by `mask`."""
+    """Return the text with the secrets in phrases such as `mysql -pSECRET` replaced by `mask`."""
     for phrase in _PHRASES:
         text = phrase.sub(r"\1" + mask, text)
     return text

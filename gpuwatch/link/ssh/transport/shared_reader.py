@@ -98,7 +98,10 @@ class SharedReader:
         return len(selector.get_map()) > 1
 
     def _ended(self, ours: int, theirs: int) -> bool:
-        """Return True, and let the next source start another thread, if no source has come meanwhile."""
+        """Return False if a source was adopted meanwhile, else close the pipe and return True.
+
+        After True the next adopted source starts another thread.
+        """
         with self._lock:
             if self._new:
                 return False

@@ -88,7 +88,7 @@ def _stated(stamps: Sequence[_Stamp]) -> bool | None:
 
 
 def _days(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Iterator[date]:
-    """Yield the days of the stamps whose order is known."""
+    """Yield the dates of some lines whose stamps have year, month and day in a known order."""
     for _, lines in samples:
         dated = [raw for raw in lines if _DATED.search(raw, 0, TIME_CHARS) and not _SLASHED.search(raw)]
         for raw in dated[:: max(1, len(dated) // MAX_DATED_LINES)]:

@@ -71,7 +71,7 @@ LOCAL_WORD = re.compile(
 
 @dataclass
 class NumberedWriter:
-    """The lines of one number at one place."""
+    """The log lines that have one certain number at one place of their tag."""
 
     lines: int = 0
     texts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -91,7 +91,7 @@ class NumberedWriter:
 
 @dataclass
 class NumberedPlace:
-    """All numbers at one place."""
+    """The log lines that have any number at one place of their tag, by that number."""
 
     slot: Slot
     words: str
