@@ -159,9 +159,10 @@ def refusal(results: Results) -> list[str]:
 
 
 def finish(results: Results, source: Source, outputs: Outputs) -> None:
-    """Print the results to stdout and write the requested files, as far as there are results.
+    """Print the report to stdout and write the requested files, as far as there are results.
 
-    The baseline is written only if the probe is done.
+    The report is left out if JSON or CSV goes to stdout, or if the probe was refused. The baseline is written
+    only if the probe is done.
     """
     if results.phase != "refused" and outputs.text:
         from gpuwatch.report.probe.text import print_results

@@ -140,7 +140,7 @@ class SlurmTasks:
 def jobs_of_tasks(nodes: Collection[Node]) -> frozenset[str]:
     """Return the jobs in which the rank of every running process equals its Slurm task number.
 
-    Their world size then equals SLURM_NTASKS.
+    The world size of each must also equal SLURM_NTASKS.
     """
     alike: dict[str, bool] = {}
     for node in nodes:

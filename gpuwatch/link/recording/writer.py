@@ -212,7 +212,10 @@ def opened(path: Path, plan: Plan, nodes: Mapping[str, int]) -> tuple[sqlite3.Co
 
 
 def lacks_space(error: RecordingError) -> bool:
-    """Return True if an error has the cause that the disk is full, or a quota or size limit is reached."""
+    """Return True if an error has the cause that the disk is full, or a quota or size limit is reached.
+
+    Also for SQLite's "disk I/O error", which may have another cause.
+    """
     why = error.__cause__
     if isinstance(why, OSError):
         return why.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -45,7 +45,10 @@ class LoginTurns:
 
     @contextmanager
     def turn(self, host: ResolvedHost) -> Iterator[None]:
-        """Run the `with` block as one login, once the sshd met first on the way to a host has a free slot."""
+        """Run the `with` block as one login, once the sshd met first on the way to a host has a free slot.
+
+        It runs without a slot if the logins were given up.
+        """
         with self._lock:
             turns = self._turns.setdefault(_first_met(host), _Turns(MAX_AT_ONCE, LEASE_S))
         slot = turns.take(self._given_up)

@@ -89,7 +89,10 @@ def judge(results: Results, baseline: Baseline | None = None) -> ProbeVerdict:
 
 
 def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
-    """Return the culprit with the counters of its own nodes added to its evidence."""
+    """Return the culprit with the alerts of its own nodes (`raised`) added to its evidence.
+
+    A culprit that is a rail or groups of nodes is returned unchanged.
+    """
     if attribution.part.scope in {"rail", "groups"}:
         return one
     nodes = {attribution.part.where[0]}

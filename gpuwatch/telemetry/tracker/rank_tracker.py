@@ -163,7 +163,7 @@ class RankTracker:
     def save(self, metrics: Mapping[str, Any] | None = None) -> None:
         """Write this rank's files to `output_dir`: timing statistics, and on rank 0 the metrics.
 
-        A failure is logged.
+        Nothing is written without an `output_dir`, or if this rank does not measure. A failure is logged.
         """
         if self._files is None or not self.is_collecting:
             return

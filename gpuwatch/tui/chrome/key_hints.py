@@ -199,7 +199,10 @@ class KeysLine(Widget):
         return self.screen.idle() | (NEED_A_NODE if of_logs else frozenset())
 
     def _is_idle(self, hint: KeyHint, idle: frozenset[str]) -> bool:
-        """Return True if the hint of this key is not shown: it has no effect, or is for other screens."""
+        """Return True if the hint of this key is not shown.
+
+        That is so if the key has no effect, opens the screen that is shown, or is for other screens.
+        """
         name = hint.action.partition("(")[0]
         if name == self._kind != "waiting" or (name == "waiting" and self._kind not in ASKED_FROM):
             return True

@@ -111,7 +111,7 @@ def _of_whole_jobs(
 
 
 def _some(lines: Sequence[bytes], count: int) -> list[bytes]:
-    """Return the first and last lines, `count` at most."""
+    """Return the first and last lines, `count` at most, without blank lines and those of NCCL's INFO log."""
     lines = [line for line in lines if line.strip() and b"NCCL INFO" not in line]
     return list(lines) if len(lines) <= count else [*lines[: count * 2 // 3], *lines[-(count // 3) :]]
 
