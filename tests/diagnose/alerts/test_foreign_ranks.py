@@ -65,6 +65,26 @@ def test_local_ranks_in_a_launcher_s_log_are_those_of_its_own_node(
     assert {alert.rank for alert in reported.book.alerts.values() if alert.code == "oom.cuda"} == {named}
 
 
+@pytest.mark.parametrize(("collected", "node"), [(True, None), (False, "n1")])
+def test_a_line_in_the_log_of_all_nodes_is_of_no_node(*, collected: bool, node: str | None) -> None:
+    """`mpirun` on n1 writes what its ranks on n1 and n2 print; torchrun on n2 has a log of its own."""
+    reported = Watched(2)
+    out = "/srv/jobs/im/mpi.out"
+    for name, first in (("n1", 0), ("n2", 2)):
+        ranks = [
+            rank(each, 900 + each, 4, job="7", start=WALL - 90, launcher=899, logs=[], piped=True)
+            for each in (first, first + 1)
+        ]
+        reported.run(name, *ranks)
+    reported.list_files("n1", wire.LogFile(out, pids=[899], ranks=[0, 1], job="7"))
+    if not collected:
+        reported.list_files("n2", wire.LogFile("/srv/jobs/im/n2.out", pids=[899], job="7"))
+    reported.look(2.0)
+    reported.find("n1", out, "oom.cuda", 100.0)
+    reported.look(102.0)
+    assert {alert.node for alert in reported.book.alerts.values() if alert.code == "oom.cuda"} == {node}
+
+
 def test_an_incident_without_a_job_takes_no_gpu_from_the_rank_of_another_job() -> None:
     """Torchrun on n1 failed within seconds; then a job that holds the GPUs of n1 is started there."""
     reported = Watched()

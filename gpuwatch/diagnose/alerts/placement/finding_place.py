@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gpuwatch.diagnose.alerts.placement.collected_output import node_of_output
 from gpuwatch.diagnose.alerts.placement.named_gpu import pci_address
 from gpuwatch.diagnose.alerts.placement.named_node import named_node
 from gpuwatch.diagnose.alerts.placement.named_process import (
@@ -112,7 +113,10 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
         if place.job is not None and place.node == node and _is_of_another_node(place, node, where):
             return FindingPlace(None, RankPlace(place.rank, "", place.job), known)
         return FindingPlace(place.node or node, place, known)
-    return FindingPlace(node, None, finding.rank_from)
+    unstated = host is None and at_fault is None
+    return FindingPlace(
+        node_of_output(node, finding.file, finding.job, where) if unstated else node, None, finding.rank_from
+    )
 
 
 def _is_of_another_node(rank: RankPlace, node: str | None, where: RankIndex) -> bool:
