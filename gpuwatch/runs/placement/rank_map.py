@@ -98,6 +98,8 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
             ranks[clue.rank].take(clue, host)
     give_pids(ranks, clues, addresses, nodes)
     own = own_ranks(owners, clues)
+    for own_rank in own.values():
+        ranks.setdefault(own_rank, _Rank())
     names = {**names_of_files(own), **joined.names}
     give_family(ranks, joined, names)
     give_gpus(ranks, joined, nodes)

@@ -68,8 +68,11 @@ RECORDS: Mapping[str, tuple[str, beside.Wanted | None]] = {
     "nvidia-smi": (SMI, ("gpu.xid.ecc", None, None, beside.HERE)),
     "printenv": (ENVIRONMENT, None),
     "ps": (PS, None),
-    "free": (FREE, None),
+    "free": (FREE, ("host.memory_low", None, None, None)),
     "lsof": (LSOF, None),
+    "lsof, a deleted log": (
+        LSOF.rstrip() + " (deleted)\n", ("storage.deleted_log", None, None, None)
+    ),
 }  # fmt: skip
 """Command -> its output, and the fact in it; None: no failure (an environment tells the node of its rank)."""
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.runs.model.clues import POD, Clue
 from gpuwatch.runs.placement.joins.gpu_tables import GpuTable, gpu_table
-from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in
+from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in, ranks_in
 from gpuwatch.runs.placement.learned_tags.introductions import WORD, names_of_ranks
 
 MAX_LINES = 3_000
@@ -54,18 +54,30 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
     parents: dict[str, dict[int, int]] = {}
     texts: dict[str, list[str]] = {}
     pods: list[Clue] = []
+    listed: list[dict[int, int]] = []
     gpus: dict[str, GpuTable] = {}
     for file, lines in samples:
         if any(_PROCESS_TABLE.search(raw) for raw in lines[:600]):
-            known = parents_in([raw[:1000].decode("utf-8", "replace") for raw in lines])
+            table = [raw[:1000].decode("utf-8", "replace") for raw in lines]
+            known = parents_in(table)
             if known:
                 parents[file] = known
+            listed.append(ranks_in(table))
         texts[file] = [raw[:300].decode("utf-8", "replace") for raw in _about_ranks(lines)[:share]]
         pods += nodes_of_pods(file, lines)
-        table = gpu_table(lines)
-        if table is not None:
-            gpus[file] = table
-    return Joins(parents, names_of_ranks(texts, WORD), tuple(pods), gpus)
+        of_gpus = gpu_table(lines)
+        if of_gpus is not None:
+            gpus[file] = of_gpus
+    return Joins(parents, names_of_ranks(texts, WORD) | _one_rank_each(listed), tuple(pods), gpus)
+
+
+def _one_rank_each(listed: Iterable[Mapping[int, int]]) -> dict[str, int]:
+    """Return pid -> rank as process tables show it, without the pids that two nodes give different ranks."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for ranks in listed:
+        for pid, rank in ranks.items():
+            found[pid].add(rank)
+    return {str(pid): next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
 
 
 def _about_ranks(lines: Sequence[bytes]) -> Sequence[bytes]:

@@ -1,14 +1,23 @@
-"""Reads which process started which: `ps` with PPIDs or a forest, `pstree -p`, /proc/PID/status. Pure."""
+"""Reads process trees and the ranks of processes: `ps`, `pstree -p`, /proc/PID/status, `lsof`. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
+
 MAX_ROWS = 4_096
 MAX_DEPTH = 24
 """Generations between a process and its rank."""
 _HEADING = re.compile(r"(?=.{0,200}\bPID\b)(?=.{0,200}\b(?:PPID|CMD|COMMAND|ARGS)\b)[A-Z%+_\s]{6,200}$")
+_FILES = re.compile(
+    r"COMMAND +PID +(?:TID +(?:TASKCMD +)?)?USER +FD +TYPE +DEVICE +SIZE/OFF +(?:NLINK +)?NODE +NAME *$"
+)
+"""The heading of `lsof`."""
+_WRITTEN = re.compile(r"\d{1,6}[wu]\w?$")
+_STATED = re.compile(r"\s(?:--rank[= ]|RANK=)(\d{1,6})(?=\s|$)")
+"""The global rank in a command or, as of `ps e`, in the environment behind it."""
 _NODE = re.compile(r"[\w.:{}/+-]{1,80}\((\d{2,10})\)")
 _STATUS = re.compile(r"^(?P<key>Pid|PPid):\s{1,8}(?P<pid>\d{1,10})\s*$")
 _BRANCHES = "|`\u251c\u2514+\u252c"
@@ -23,6 +32,48 @@ def parents_in(lines: Sequence[str]) -> dict[int, int]:
         if child != parent and len(found) < MAX_ROWS:
             found[child] = parent
     return found
+
+
+def ranks_in(lines: Sequence[str]) -> dict[int, int]:
+    """Return pid -> rank as tables show it, by the command of a process or the log that it writes."""
+    found: dict[int, set[int]] = {}
+    for pid, rank in (*_by_command(lines), *_by_log(lines)):
+        if len(found) < MAX_ROWS:
+            found.setdefault(pid, set()).add(rank)
+    return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
+
+
+def _by_command(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield (pid, rank) of the rows of `ps` whose command states a rank."""
+    pid_at: int | None = None
+    for line in lines[:MAX_ROWS]:
+        text = line[:1000].rstrip()
+        if "PID" in text and _HEADING.match(text.strip()):
+            pid_at = text.split().index("PID")
+            continue
+        cells = [] if pid_at is None else text.split(None, pid_at + 1)
+        if pid_at is None or len(cells) <= pid_at or not cells[pid_at].isdecimal():
+            pid_at = None
+            continue
+        stated = {int(number) for number in _STATED.findall(text)}
+        if len(stated) == 1:
+            yield int(cells[pid_at]), stated.pop()
+
+
+def _by_log(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield (pid, rank) of the rows of `lsof` for files that are written and are a rank's by their path."""
+    columns: list[str] = []
+    for line in lines[:MAX_ROWS]:
+        text = line[:1000].rstrip().removesuffix(" (deleted)")
+        if _FILES.match(text):
+            columns = text.split()
+            continue
+        cells = text.split() if columns else []
+        if len(cells) < 8 or not cells[1].isdecimal():
+            continue
+        rank = ranks_of_path(cells[-1])[0] if cells[-1].startswith("/") else None
+        if rank is not None and any(_WRITTEN.match(cell) for cell in cells[3:6]):
+            yield int(cells[1]), rank
 
 
 def ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:

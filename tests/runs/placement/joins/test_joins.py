@@ -56,6 +56,27 @@ def test_parents_are_read_from_any_table(lines: list[str], child: int, parent: i
     assert parents_in(lines)[child] == parent
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        [
+            "USER  PID %CPU %MEM   VSZ   RSS TTY STAT START  TIME COMMAND",
+            "u    4411  0.0  1.2 90000 50000 ?   D    22:10 10:05 python train.py --rank=3 --world-size 4",
+        ],
+        ["  PID TTY  STAT TIME COMMAND", " 4411 ?    Dl   10:05 python train.py LOCAL_RANK=0 RANK=3 A=b"],
+        [
+            "COMMAND  PID USER FD TYPE DEVICE SIZE/OFF NODE NAME",
+            "python  4411    u 1w   REG  259,2    81920 1234 /home/u/run7/rank3.log (deleted)",
+        ],
+    ],
+    ids=["ps", "ps e", "lsof"],
+)
+def test_a_process_table_shows_the_rank_of_a_pid(tmp_path: Path, table: list[str]) -> None:
+    """The kernel names the pid alone."""
+    files = {f"rank{number}.log": STEPS for number in range(4)}
+    assert rank_named(tmp_path, {**files, "table.txt": table, "dmesg.txt": [KILLED.format("n1")]}) == 3
+
+
 def test_a_child_of_two_ranks_with_one_pid_has_none(tmp_path: Path) -> None:
     banners = [f"rank {n} host gpu-{n} pid 1804" for n in range(2)]
     files = {"train.log": [*banners, *STEPS, *CHILD], "ps.txt": ["  PID  PPID COMMAND", " 2212  1804 python"]}
