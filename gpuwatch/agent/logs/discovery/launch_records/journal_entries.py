@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 
 from ....ranks.launcher_names import LAUNCHERS, starts_training
 from .unit_files import working_folder
@@ -25,6 +24,8 @@ _SLURM_USER = re.compile(r"\b(?:UID:|for UID )(\d{1,10})\b")
 """`launch task StepId=65.0 request from UID:1000 GID:1000 HOST:...`, `Launching batch job 65 for UID 1000`"""
 _CRON = re.compile(r"\([^()]{1,64}\) CMD \((.{1,4096})\)$", re.DOTALL)
 _CHANGE_FOLDER = re.compile(r"(?:^|[;&(]) {0,4}cd (/[^\s;&|)]{1,1024})")
+MAX_COMMAND = 8192
+"""Characters of a command that are read."""
 _UNIT = re.compile(r"[\w@:.\\-]{1,240}\.service")
 _FOLDERS_OF_PROGRAMS = frozenset(("bin", "sbin", "libexec"))
 _FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
@@ -124,8 +125,5 @@ def named_folders(words: "list[str]") -> "list[str]":
 
 
 def _words(command: str) -> "list[str]":
-    command = command[:8192]
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()
+    """Return the words of a recorded command, without quotes; a path with a blank is cut."""
+    return [word.strip("'\"") for word in command[:MAX_COMMAND].split()]
