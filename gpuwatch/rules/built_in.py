@@ -15,10 +15,13 @@ from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.own_folders import cache_folder
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.failure_class import FailureClass, Families, Kind
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes
 
 BUILT_IN = Path(__file__).parent / "packs"
+CLASSES = BUILT_IN / "classes.yaml"
+"""The file with the kinds of families and the classes of conditions."""
 LISTS = (
     "match",
     "literals",
@@ -39,6 +42,7 @@ MAX_CACHE_FILES = 2
 _CODE = (
     "built_in.py",
     "model/rule.py",
+    "model/failure_class.py",
     "model/dialect.py",
     "model/xid_codes.py",
     "../agent/kernel/xid_table.py",
@@ -53,11 +57,20 @@ class BuiltIn(msgspec.Struct, frozen=True):
     dialects: tuple[Dialect, ...]
     packs: dict[str, str]
     """Rule id -> its file."""
+    families: dict[str, tuple[Kind, ...]] = {}
+    """Family -> the kinds of all its classes; the rules have them already."""
+    conditions: dict[str, FailureClass] = {}
+    """Code -> class, for codes that no rule has: conditions that gpuwatch observes itself."""
+
+    def class_of(self, code: str) -> FailureClass:
+        """Return the class of a code that no rule has."""
+        return self.conditions.get(code, FailureClass()).with_families(code, self.families)
 
 
 def built_in_packs() -> list[Path]:
     """Return the files of the built-in packs by name without the folder: rules are tried in this order."""
-    return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
+    files = (file for file in BUILT_IN.rglob("*.yaml") if file != CLASSES)
+    return sorted(files, key=lambda file: file.name)
 
 
 @cache
@@ -86,32 +99,42 @@ def built_in_dialects() -> Mapping[str, Dialect]:
     return {each.id: each for each in built_in().dialects}
 
 
+@cache
+def built_in_rules() -> Mapping[str, Rule]:
+    """Return the built-in rules by id."""
+    return {each.id: each for each in built_in().rules}
+
+
 def read_built_in(files: list[Path]) -> BuiltIn:
-    """Return the rules and dialects in these pack files."""
+    """Return the rules and dialects in these pack files, with the classes in `CLASSES`."""
     import yaml  # noqa: PLC0415 - not needed where the cache has them
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    stated: Any = yaml.load(CLASSES.read_bytes(), Loader=loader)  # noqa: S506 - it makes texts, lists, mappings
+    families = msgspec.convert(stated["families"], dict[str, tuple[Kind, ...]])
     by_id: dict[str, Rule | Dialect] = {}
     packs: dict[str, str] = {}
     for file in files:
-        pack: Any = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - it makes texts, lists, mappings
+        pack: Any = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - as above
         for entry in pack["rules"] if isinstance(pack, dict) else pack:
-            rule = _checked_before(entry)
+            rule = _checked_before(entry, families)
             by_id[rule.id] = rule
             packs[rule.id] = str(file)
     rules = tuple(each for each in by_id.values() if isinstance(each, Rule))
-    return BuiltIn(rules, tuple(each for each in by_id.values() if isinstance(each, Dialect)), packs)
+    dialects = tuple(each for each in by_id.values() if isinstance(each, Dialect))
+    conditions = msgspec.convert(stated["conditions"], dict[str, FailureClass])
+    return BuiltIn(rules, dialects, packs, families, conditions)
 
 
 def _digest(files: list[Path]) -> str:
     stated = hashlib.sha256(__version__.encode())
-    for file in (*files, *(Path(__file__).parent / name for name in _CODE)):
+    for file in (*files, CLASSES, *(Path(__file__).parent / name for name in _CODE)):
         found = file.stat()
         stated.update(f"{file}\n{found.st_size} {found.st_mtime_ns}\n".encode(errors="surrogateescape"))
     return stated.hexdigest()[:32]
 
 
-def _checked_before(entry: dict[str, Any]) -> Rule | Dialect:
+def _checked_before(entry: dict[str, Any], families: Families) -> Rule | Dialect:
     listed: dict[str, Any] = {
         name: [value] for name, value in entry.items() if name in LISTS and isinstance(value, str)
     }
@@ -121,4 +144,4 @@ def _checked_before(entry: dict[str, Any]) -> Rule | Dialect:
     if isinstance(same, str):
         listed["recovery"] = {**entry["recovery"], "same": [same]}
     rule = msgspec.convert({**entry, **listed, "explain": entry["explain"].strip()}, Rule, strict=False)
-    return with_codes(rule)
+    return with_codes(rule.with_families(families))

@@ -12,7 +12,6 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.refutation import left_after
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import (
-    CONDITIONS,
     EXITS,
     TIMEOUTS,
     built_in,
@@ -22,6 +21,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.report.scan.report import judged
+from gpuwatch.rules.built_in import built_in as rule_packs
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.failure_class import KINDS, FailureClass, Kind
 from gpuwatch.runs.files.files import gather
@@ -96,14 +96,24 @@ def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> N
     assert not explains("oom.cuda", gone)
 
 
-@pytest.mark.parametrize(("name", "shown"), [("site.array", None), ("storage.array", 2)])
-def test_a_sites_own_rule_has_the_rights_of_the_family_in_its_name(
-    name: str, shown: int | None, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "stated", "families", "shown"),
+    [
+        ("site.array", "", "", None),
+        ("storage.array", "", "", 2),
+        ("site.array", "kinds: file_system", "", 2),
+        ("site.array", "", "families: {site: [file_system]}\nrules:\n", 2),
+        ("site.fs.array", "kinds: lasting", "families: {site.fs: file_system}\nrules:\n", 2),
+    ],
+)
+def test_the_rank_that_suffers_first_from_a_sites_own_file_system_is_named(
+    name: str, stated: str, families: str, shown: int | None, tmp_path: Path
 ) -> None:
     pack = tmp_path / "site.yaml"
-    pack.write_text(
-        rule("ringfs: volume (?P<volume>\\w+) left", name=name, extra="explains: python.exception")
+    own = rule(
+        "ringfs: volume (?P<volume>\\w+) left", name=name, extra=f"explains: python.exception\n{stated}"
     )
+    pack.write_text(families + own)
     cluster = Watched(packs=load_packs([pack]))
     cluster.find(name, severity="critical")
     for rank in (2, 3, 1):
@@ -113,7 +123,9 @@ def test_a_sites_own_rule_has_the_rights_of_the_family_in_its_name(
     assert (cluster.incident().code, cluster.incident().rank) == (name, shown)
 
 
-@pytest.mark.parametrize(("stated", "left"), [("", "info"), ("kinds: [stays_lost]", "warning")])
+@pytest.mark.parametrize(
+    ("stated", "left"), [("", "info"), ("kinds: [stays_lost]", "warning"), ("kinds: hardware", "error")]
+)
 def test_what_a_sites_own_rule_reports_as_lost_stays_a_warning(
     stated: str, left: str, tmp_path: Path
 ) -> None:
@@ -123,6 +135,17 @@ def test_what_a_sites_own_rule_reports_as_lost_stays_a_warning(
     proof = Proof("line", "ringfab: member 7 left the ring", 1.0, file="/a.log", offset=0)
     alert = Alert("a", "site.left", "error", "t", "t", (proof,), rank=3, stated=own)
     assert left_after(alert, finished=True) == left
+
+
+@pytest.mark.parametrize(
+    ("stated", "cause"), [("", ("oom.cuda", 0)), ("kinds: device_fault", ("site.board", 2))]
+)
+def test_a_fault_of_a_sites_own_device_leads_another_error_of_the_same_second(
+    stated: str, cause: tuple[str, int], tmp_path: Path
+) -> None:
+    own = rule("ringboard: board tripped", name="site.board", extra=stated)
+    found = incident(tmp_path, own, {0: {30: (NO_MEMORY,)}, 2: {30: ("ringboard: board tripped",)}})
+    assert (found.code, found.rank) == cause
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,7 +163,7 @@ def test_a_replaced_rule_keeps_its_class_unless_the_pack_states_one(tmp_path: Pa
 
 def test_the_packs_state_effects_that_exist() -> None:
     """Every effect is a code, the family of one or a kind; codes of conditions have no dot."""
-    known = built_in()
+    known, packs = built_in(), rule_packs()
     for code, facts in known.items():
         for effect in facts.explains:
             if effect.endswith(".*"):
@@ -149,7 +172,7 @@ def test_the_packs_state_effects_that_exist() -> None:
                 assert effect in known, (code, effect)
     assert not set(KINDS) & known.keys()
     assert {kind for facts in known.values() for kind in facts.kinds} == set(KINDS)
-    assert all("." not in code or code in ("rank.vanished", "job.unwatched_end") for code in CONDITIONS)
+    assert all("." not in code or code in ("rank.vanished", "job.unwatched_end") for code in packs.conditions)
 
 
 def test_classes_of_the_built_in_packs() -> None:

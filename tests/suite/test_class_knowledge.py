@@ -7,12 +7,23 @@ its kinds, so that a site's own rule can state them.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpuwatch.rules.load import load_packs
 
-DIAGNOSE = Path(__file__).parents[2] / "gpuwatch" / "diagnose"
+CODE = Path(__file__).parents[2] / "gpuwatch"
+DIAGNOSE = CODE / "diagnose"
+OTHER_NAMES = {
+    ("agent/host/system_settings.py", "net."): "settings of the kernel",
+    ("diagnose/preflight/checklist.py", "net."): "checks before a job, which have ids of their own",
+    ("diagnose/preflight/checklist.py", "env."): "as above",
+    ("diagnose/preflight/hardware.py", "gpu."): "as above",
+    ("tui/training/screen.py", "rank."): "a metric of a rank",
+}
+"""File and text -> what the text names, if it looks like a family of rules."""
+PREFIX = re.compile(r"""["']([a-z0-9_]+(?:\.[a-z0-9_]+)*\.)["'{]""")
 SPECIAL = {
     ("stated_loss/subjects.py", "data.samples_lost"): "of a row of its own table, which has no alert yet",
     ("past_jobs/logged_numbers.py", "num.grad_nan"): "compared with what the curves themselves show",
@@ -45,3 +56,27 @@ def test_the_diagnosis_compares_no_alert_with_a_rule() -> None:
         if text in rules
     }
     assert found == SPECIAL.keys()
+
+
+def families() -> set[str]:
+    """The beginnings of the ids of all rules, up to each dot."""
+    return {rule[: dot.end()] for rule in load_packs().by_id for dot in re.finditer(r"\.", rule)}
+
+
+def test_a_beginning_of_ids_is_found() -> None:
+    assert PREFIX.findall('code.startswith(("gpu.xid.", "num.")), f"slurm.{name}"') == [
+        "gpu.xid.",
+        "num.",
+        "slurm.",
+    ]
+
+
+def test_no_code_judges_by_the_beginning_of_an_id() -> None:
+    known = families()
+    found = {
+        (str(file.relative_to(CODE)), text)
+        for file in CODE.rglob("*.py")
+        for text in PREFIX.findall(file.read_text())
+        if text in known
+    }
+    assert found == OTHER_NAMES.keys()

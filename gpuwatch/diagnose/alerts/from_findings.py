@@ -23,8 +23,9 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device
 from gpuwatch.diagnose.model.failure_classes import (
-    KERNEL_RULES,
+    KERNEL_LINES,
     PRECURSORS,
+    SCHEDULER_LINES,
     UNEXPLAINED,
     RulePacks,
     stated_class,
@@ -75,8 +76,8 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
     by_driver = finding.file == KERNEL_LOG or ("tool" in finding.fields and not where.places.live)
-    kernel = by_driver or finding.rule.startswith(KERNEL_RULES)
     stated = stated_class(rule)
+    kernel = by_driver or KERNEL_LINES.has(finding.rule, stated)
     node, place, rank_from = place_of(replace(found, stated=stated), where, at, kernel=kernel)
     claim = None
     if kernel and not by_driver:
@@ -106,7 +107,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         gpu=gpu,
         rank=place.rank if place is not None else None if is_elsewhere else finding.rank,
         rank_from=rank_from,
-        job=_job(finding, place, where, by_driver=by_driver),
+        job=_job(replace(found, stated=stated), place, where, by_driver=by_driver),
         first=at,
         last=max(at, last),
         timed=timed,
@@ -229,18 +230,19 @@ def _is_raised(finding: Finding) -> bool:
     return finding.severity in ("error", "critical") and bool(raised)
 
 
-def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """Return the job that a finding names, else that of its rank, else that of a Slurm line; None: unknown.
+def _job(found: LocatedFinding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
+    """Return the job that a finding names, else that of its rank or scheduler; None: unknown.
 
     `by_driver`: the line is of kernel or driver; on live nodes such a line names no job.
     """
-    named = None if by_driver and where.places.live else finding.job
-    return named or (None if place is None else place.job) or _slurm_job(finding, where)
+    named = None if by_driver and where.places.live else found.finding.job
+    return named or (None if place is None else place.job) or _scheduled_job(found, where)
 
 
-def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
-    """Return the job that a line from Slurm names; None: it names none, or one that is not known."""
-    job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
+def _scheduled_job(found: LocatedFinding, where: RankIndex) -> str | None:
+    """Return the job that a line of the scheduler names; None: it names none, or one that is not known."""
+    finding = found.finding
+    job = finding.fields.get("job") if SCHEDULER_LINES.has(finding.rule, found.stated) else None
     return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
 
 

@@ -17,7 +17,7 @@ from gpuwatch.diagnose.alerts.placement.stated_host import stated_host
 from gpuwatch.diagnose.alerts.stated_signs import as_stated
 from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import HARMLESS, RulePacks, stated_class
+from gpuwatch.diagnose.model.failure_classes import HARMLESS, LAUNCHES_RANKS, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.timing import APART_S, Resumed
 from gpuwatch.diagnose.sources.failure_table import RankHosts
@@ -209,12 +209,13 @@ class ReportedAlerts:
         for key in new:
             found = self._findings[key] = self._untaken.pop(key)
             self._take(found, fleet.nodes[found.node])
-            self._tasks.note(found.finding)
-            self._hosts.note(found.finding)
+            stated = self._stated(found.finding)
+            self._tasks.note(found.finding, launched=LAUNCHES_RANKS.has(found.finding.rule, stated))
+            self._hosts.note(found.finding, stated)
             file, rank = (found.node, found.finding.file), found.finding.rank
             if rank is not None and found.finding.rank_from == "line" and file in self._ended_files:
                 self._prefixed.add((*file, rank))
-            host = stated_host(found.finding, self._stated(found.finding))
+            host = stated_host(found.finding, stated)
             if self._writers.note(found.node, found.finding, host, self.where):
                 self._place_again({(found.node, found.finding.file)}, fleet)
         return bool(new)

@@ -19,14 +19,15 @@ from gpuwatch.agent.logs.matching.event_form import is_continuing
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
-from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks
-from gpuwatch.diagnose.stated_loss.statement import REPORTED, SIGNED, stated_loss
+from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks, of_kinds, stated_class
+from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.runs.placement.owners import may_be_host
 from gpuwatch.wire import KERNEL_LOG, Finding
 
-OF_MACHINES = ("gpu.", "host.", "net.", "storage.")
-"""Prefixes of the classes of parts of a machine."""
-OF_STATE = (REPORTED, "ckpt.corrupt")
+OF_MACHINES = of_kinds("machine_part")
+"""Classes about parts of a machine."""
+OF_STATE = of_kinds("lost_state")
 """Classes of a state of the job that is lost for good."""
 _ON_HOST = re.compile(
     r"(?i)\b(?:on|of|at) (?:(?:node|host) )?"
@@ -45,16 +46,16 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     finding = found.finding
     if finding.rule == SIGNED:
         lost = _lost(found, packs)
-        return None if lost is None else _on_its_host(_by_level(lost))
+        return None if lost is None else _on_its_host(_by_level(lost, packs), packs)
     if SIGN not in finding.fields or _is_stated(finding):
-        return found if SIGN not in finding.fields else _on_its_host(_by_level(found))
+        return found if SIGN not in finding.fields else _on_its_host(_by_level(found, packs), packs)
     return _as_error(found, packs)
 
 
-def _by_level(found: LocatedFinding) -> LocatedFinding:
+def _by_level(found: LocatedFinding, packs: RulePacks) -> LocatedFinding:
     """Return the finding; a lost state of the job in a line of level ERROR or above gets severity `error`."""
     finding = found.finding
-    if finding.rule not in OF_STATE or own_level(finding.key_line) not in GRAVE:
+    if not OF_STATE.has(finding.rule, _stated(finding, packs)) or own_level(finding.key_line) not in GRAVE:
         return found
     return replace(found, finding=structs.replace(finding, severity="error"))
 
@@ -67,7 +68,7 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     rule = None if loss is None else packs.by_id.get(loss.code)
     if loss is None or rule is None:
         return None
-    if finding.file == KERNEL_LOG and not loss.code.startswith(OF_MACHINES):
+    if finding.file == KERNEL_LOG and not OF_MACHINES.has(loss.code, stated_class(rule)):
         return None  # the kernel knows no members, shards or weights: `RDSEED32 is broken` is about the CPU
     fields = dict(finding.fields, **{SIGN: loss.sign})
     gpu = _GPU.search(line)
@@ -77,13 +78,18 @@ def _lost(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     return replace(found, finding=lost)
 
 
-def _on_its_host(found: LocatedFinding) -> LocatedFinding:
+def _on_its_host(found: LocatedFinding, packs: RulePacks) -> LocatedFinding:
     """Return the finding; one about a part of a machine of unknown host gets the host that its line names."""
     finding = found.finding
-    named = _ON_HOST.search(finding.key_line) if finding.rule.startswith(OF_MACHINES) else None
+    of_part = OF_MACHINES.has(finding.rule, _stated(finding, packs))
+    named = _ON_HOST.search(finding.key_line) if of_part else None
     if found.node is not None or finding.host is not None or named is None or not may_be_host(named["name"]):
         return found
     return replace(found, finding=structs.replace(finding, host=named["name"]))
+
+
+def _stated(finding: Finding, packs: RulePacks) -> FailureClass | None:
+    return stated_class(packs.by_id.get(finding.rule))
 
 
 def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:

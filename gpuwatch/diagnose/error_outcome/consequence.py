@@ -7,7 +7,7 @@ log do not. The scheduler's time limit becomes a warning if a checkpoint was sav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
@@ -30,8 +30,10 @@ AFTERMATH_S = 1800.0
 It is torch's longest default timeout.
 """
 
-CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
-"""Class -> the kinds of its errors that the hardware corrects; empty: all kinds."""
+CORRECTED, CORRECTED_IF_STATED = of_kinds("corrected"), of_kinds("corrected_if_stated")
+"""Classes of errors that the hardware corrects: all of them, and those whose field `kind` states it."""
+STATES_CORRECTED = ("CE", "Corrected", "corrected")
+"""Values of the field `kind` by which an error was corrected."""
 TIME_LIMIT = of_kinds("time_limit")
 MANY_CORRECTED = 100
 """Number of corrected errors in one log from which they suggest a failing part."""
@@ -140,10 +142,10 @@ def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, 
 
 def _is_corrected(alert: Alert) -> bool:
     """Return True if the hardware corrected these errors and they are fewer than MANY_CORRECTED."""
-    kinds = CORRECTED.get(alert.code)
+    stated = alert in CORRECTED_IF_STATED and alert.fields.get("kind") in STATES_CORRECTED
     errors = alert.fields.get("errors")
     many = alert.count >= MANY_CORRECTED or (isinstance(errors, int) and errors >= MANY_CORRECTED)
-    return kinds is not None and not many and (not kinds or alert.fields.get("kind") in kinds)
+    return not many and (stated or alert in CORRECTED)
 
 
 def _is_made_up_for(alert: Alert, saves: Sequence[float]) -> bool:

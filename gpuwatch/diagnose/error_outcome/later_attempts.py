@@ -20,7 +20,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 from gpuwatch.diagnose.error_outcome.refutation import LASTING_CLASSES
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
+from gpuwatch.diagnose.model.failure_classes import FINISHED, VALUES, of_kinds
 from gpuwatch.diagnose.model.timing import attempt_of_path, run_of_path
 
 RESTARTED = of_kinds("restart_heals")
@@ -153,7 +153,7 @@ def outlived_repeats(alerts: Sequence[Alert], tracks: Iterable[StepTrack]) -> li
 
 
 def _is_repeated(alert: Alert) -> bool:
-    return may_recover(alert) and not alert.code.startswith("num.")
+    return may_recover(alert) and alert not in VALUES
 
 
 def _speaker(alert: Alert) -> object:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
-    OF_LINKS,
     TrackIndex,
     ends_process,
     files_of_namesakes,
@@ -19,6 +18,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     recovery_of,
     softened,
 )
+from gpuwatch.diagnose.error_outcome.refutation import PORTS
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes, Weight
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
@@ -41,9 +41,9 @@ def with_outcomes(
     index = TrackIndex(tracks)
     found = []
     for alert in alerts:
-        known = index.of(alert) if alert.code.startswith(OF_LINKS) or not lasts(alert) else []
+        known = index.of(alert) if alert in PORTS or not lasts(alert) else []
         own_log = any(track.file == alert.proof[0].file for track in known)
-        lasting = lasts(alert) and not (own_log and alert.code.startswith(OF_LINKS))
+        lasting = lasts(alert) and not (own_log and alert in PORTS)
         apart = files_of_namesakes(alert, known)
         own = [track for track in known if track.file not in apart]
         later = [end for end in ends if end.proof[0].file not in apart]

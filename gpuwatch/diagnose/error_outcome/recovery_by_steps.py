@@ -20,7 +20,7 @@ from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.error_outcome.refutation import left_after, refutation_of
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import OF_STEPS, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED, LAUNCHER
+from gpuwatch.diagnose.model.failure_classes import EXITS, FINISHED, LAUNCHER, VALUES
 from gpuwatch.wire import Severity
 
 PROOF_STEPS = 2
@@ -33,10 +33,6 @@ CLOCK_S = 1.0
 LEAVING_S = 10.0
 """Seconds for which a process that exits on an exception may still print."""
 TRACEBACK = "Traceback (most recent call last)"
-
-OF_LINKS = "net.nic."
-"""Prefix of failure classes of network ports. A job's own log may report a port that the job does not need.
-"""
 
 
 class Recovery(NamedTuple):
@@ -176,7 +172,7 @@ def _breaks_off(alert: Alert, track: StepTrack) -> bool:
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
     """Return True if at least PROOF_STEPS steps advance; for a numeric alert the last must be finite, too."""
-    if alert.code.startswith("num.") and not all(mark.finite for mark in later[-PROOF_STEPS:]):
+    if alert in VALUES and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 

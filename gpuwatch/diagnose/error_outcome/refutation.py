@@ -17,6 +17,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE, ORDER
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
+    FILE_SYSTEMS,
     LAUNCHER,
     NODE_FAILURES,
     PEER_CONNECTION_ERRORS,
@@ -28,14 +29,22 @@ from gpuwatch.wire import Severity
 
 SIGN = "sign"
 """Name of the field with the words that state the trouble, in findings of rules for general words."""
-HARDWARE = ("gpu.", "pcie.", "kernel.", "amd.", "intel.", "host.", "ecc")
-"""Prefixes of classes of the hardware and the kernel."""
-VERDICTS = ("job.", "train.")
-"""Prefixes of classes that rest on the steps themselves."""
+HARDWARE = of_kinds("hardware")
+"""Classes of the hardware and the kernel."""
+BY_STEPS = of_kinds("by_steps")
+"""Classes that rest on the steps themselves."""
+PORTS = of_kinds("port")
+"""Classes of network ports, for which another may stand in, and which a job that reports it may not need."""
+STAYS_WARNING = of_kinds("stays_warning")
+"""Classes of what was not saved or could not be used, which later steps do not make up for."""
 LASTING_CLASSES = of_kinds("lasting")
 """Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
 CATCHABLE = of_kinds("catchable")
-"""Classes that a program can catch, so that later steps resolve them whatever their prefix."""
+"""Classes that a program can catch: later steps resolve them, also in the hardware.
+
+After others (a dead process, a hang, a lost GPU) only a normal end of the program shows that they did no
+harm.
+"""
 _READ_ELSEWHERE = re.compile(
     r"(?i)\bread\w{0,4}\b.{0,200}\b(?:replica|mirror|other copy|another copy|instead|attempt|retry\w*)\b"
 )
@@ -78,7 +87,7 @@ def _is_stated(alert: Alert) -> bool:
 
 
 def _is_hardware(alert: Alert) -> bool:
-    return alert.code.startswith((*HARDWARE, *VERDICTS)) and alert not in CATCHABLE
+    return (alert in HARDWARE or alert in BY_STEPS) and alert not in CATCHABLE
 
 
 REFUTATIONS = (
@@ -88,7 +97,7 @@ REFUTATIONS = (
     ),
     Refutation(
         "part of the machine, in the job's own words",
-        lambda alert: _is_stated(alert) and alert.code.startswith(HARDWARE),
+        lambda alert: _is_stated(alert) and alert in HARDWARE,
         "warning", "warning", "we lost GPU 5 on this node", remains=True,
     ),
     Refutation("broken hardware, kernel, or verdict on the steps", _is_hardware, None, None, "Xid 79"),
@@ -118,8 +127,7 @@ REFUTATIONS = (
         "warning", "warning", "world size is 1 but 8 was requested", remains=True,
     ),
     Refutation(
-        "port that another one stands in for",
-        lambda alert: alert.code.startswith(("net.", "rdma.port_event")),
+        "port that another one stands in for", lambda alert: alert in PORTS,
         "warning", "info", "IB port mlx5_3 went down", by_words=True, remains=True,
     ),
     Refutation(
@@ -128,12 +136,11 @@ REFUTATIONS = (
     ),
     Refutation(
         "data that another copy or attempt gave",
-        lambda alert: alert.code.startswith("storage.") and bool(_READ_ELSEWHERE.search(alert.proof[0].text)),
+        lambda alert: alert in FILE_SYSTEMS and bool(_READ_ELSEWHERE.search(alert.proof[0].text)),
         "info", "info", "could not read shard-00881.tar (Errno 5), reading the replica instead",
     ),
     Refutation(
-        "state that was not saved",
-        lambda alert: alert.code.startswith(("storage.", "ckpt.", "oom.shm", "cuda.no_device")),
+        "state that was not saved", lambda alert: alert in STAYS_WARNING,
         "warning", "warning", "nothing has been saved since step 900", remains=True,
     ),
     Refutation(

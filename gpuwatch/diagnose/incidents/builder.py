@@ -35,7 +35,7 @@ from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, STOPS_RANKS, TIMEOUTS, RulePacks
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_LINES, STOPS_RANKS, TIMEOUTS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.last_activity import Activity, last_activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -206,7 +206,7 @@ def _playbook(
         culprit.rank,
         unconfirmed=cause is not None
         and (bool(cause.doubt) or cause.writer_unknown)
-        and code.startswith(KERNEL_RULES),
+        and cause in KERNEL_LINES,
     )
     return for_device(explain, kind), steps_for(do, kind), links
 

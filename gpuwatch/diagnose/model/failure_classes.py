@@ -1,18 +1,18 @@
-"""Failure classes: what rule packs, and the tables in this module, state beyond a rule's role.
+"""Failure classes: what rule packs state beyond a rule's role.
 
-A class is named by the code of its alerts; the tables are for conditions, which have no rule. The built-in
-packs are read once; an alert of a site's own rule carries what its pack states (`Alert.stated`).
+A class is named by the code of its alerts. The built-in packs, which also state the classes of conditions,
+are read once; an alert of a site's own rule carries what its pack states (`Alert.stated`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Protocol
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.built_in import built_in as rule_packs
 from gpuwatch.rules.model.failure_class import KINDS, PREFIX, FailureClass, Kind
 from gpuwatch.rules.model.rule import Rule
 
@@ -31,32 +31,15 @@ LAUNCHER_KILLED = "launcher_killed"
 """Code of the condition that a signal ended a launcher of ranks; its store and pipes ended with it."""
 VANISHED = "rank.vanished"
 """Code of the condition that a rank is gone while its siblings run, without an exit status."""
-CONDITIONS: Mapping[str, FailureClass] = {
-    VANISHED: FailureClass(("sudden_end",), explains=("job.hang",)),
-    "job.unwatched_end": FailureClass(("sudden_end",), explains=("job.hang",)),
-    "node_lost": FailureClass(
-        ("reported_end",),
-        explains=("ray.node_dead", "slurm.node_failure", "k8s.pod_error", "k8s.node_not_ready"),
-    ),
-    REBOOTED: FailureClass(explains=("sudden_end", "node_lost", "ray.node_dead", "slurm.node_failure")),
-    "gpu_lost": FailureClass(
-        ("gpu_gone",),
-        explains=("cuda.*", "gpu.lost", "launch.invalid_device", "nccl.cuda_error", "gpu_stuck"),
-    ),
-    "gpu_stuck": FailureClass(("gpu_gone",)),
-    LAUNCHER_KILLED: FailureClass(
-        explains=("peer_connection", "sudden_end", "elastic.*", "c10d.store_lost", "python.exception")
-    ),
-    "gpu_missing": FailureClass(("gpu_gone",)),
-}
-"""Code -> failure class, for codes that no rule has: conditions that gpuwatch observes itself."""
 NOTHING_STATED = FailureClass()
 
 
 @cache
 def built_in() -> Mapping[str, FailureClass]:
     """Return code -> class, of conditions and of the rules in the built-in packs."""
-    return {**CONDITIONS, **{name: rule.failure_class for name, rule in load_packs().by_id.items()}}
+    packs = rule_packs()
+    conditions = {code: packs.class_of(code) for code in packs.conditions}
+    return {**conditions, **{rule.id: rule.failure_class for rule in packs.rules}}
 
 
 def stated_class(rule: Rule | None) -> FailureClass | None:
@@ -69,10 +52,15 @@ def stated_class(rule: Rule | None) -> FailureClass | None:
 
 
 def class_of(one: Alert | str) -> FailureClass:
-    """Return the failure class of an alert or of a code; an unknown code has an empty class."""
+    """Return the failure class of an alert or of a code; an unknown code has the kinds of its family."""
     if isinstance(one, str):
-        return built_in().get(one, NOTHING_STATED)
+        return built_in().get(one) or _of_family(one)
     return class_of(one.code) if one.stated is None else one.stated
+
+
+@lru_cache(4096)
+def _of_family(code: str) -> FailureClass:
+    return rule_packs().class_of(code)
 
 
 @dataclass(frozen=True)
@@ -91,13 +79,15 @@ class ClassSet:
         return self.more | {code for code, facts in built_in().items() if self._is_of(facts)}
 
     def __contains__(self, one: object) -> bool:
-        if not isinstance(one, Alert):
-            return one in self.codes
-        return one.code in self.codes if one.stated is None else self.has(one.code, one.stated)
+        if isinstance(one, Alert):
+            return self.has(one.code, one.stated)
+        return isinstance(one, str) and self.has(one, None)
 
     def has(self, code: str, stated: FailureClass | None) -> bool:
         """Return True if the set contains a code. `stated`: what a site's own pack states about its class."""
-        return code in self.codes if stated is None else code in self.more or self._is_of(stated)
+        if stated is not None:
+            return code in self.more or self._is_of(stated)
+        return code in self.codes or (code not in built_in() and self._is_of(_of_family(code)))
 
     def __or__(self, other: ClassSet | Iterable[str]) -> ClassSet:
         if not isinstance(other, ClassSet):
@@ -156,17 +146,20 @@ PRECURSORS = of_kinds("precursor")
 HARMLESS = of_kinds("harmless")
 """Classes of lines that healthy jobs print at every start; for running jobs they give no alert."""
 
-KERNEL_RULES = (
-    "gpu.xid.",
-    "gpu.nvswitch.",
-    "pcie.",
-    "kernel.",
-    "amd.",
-    "intel.",
-    "net.nic.",
-    "oom.host.kernel",
-)
-"""Prefixes of rules for lines that the kernel or the driver writes."""
+KERNEL_LINES = of_kinds("kernel_line")
+"""Classes of lines that the kernel or the driver writes."""
+OF_TRAINING = of_kinds("of_training")
+"""Classes about the training of the whole job: the rank that logs the line is not at fault."""
+VALUES = of_kinds("values")
+"""Classes about values of a training, such as its loss: it recovers only with finite values."""
+FILE_SYSTEMS = of_kinds("file_system")
+"""Classes of faults of a file system."""
+SCHEDULER_LINES = of_kinds("scheduler_line")
+"""Classes of lines of the scheduler, about the job or node that they name; any log may have them."""
+RANK_ENDS = of_kinds("rank_end")
+"""Classes about the end of a rank, by its agent or its launcher."""
+LAUNCHES_RANKS = of_kinds("launches_ranks")
+"""Classes of lines that only a launcher of several ranks prints."""
 UNEXPLAINED = "rank.error_unexplained"
 """Code of an error line that no rule knows: it is a cause only if there is no other."""
 SIGNALLED = of_kinds("launcher_signalled")
@@ -185,7 +178,6 @@ QUIET_ALONE = of_kinds("ends_quietly")
 """Classes that are also seen at a normal end: alone they are no incident."""
 CANCELLED_ON = "cancelled_on"
 """Name of the field with the node whose daemon reports a cancelled step; another node may have failed."""
-LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
 NEW_ATTEMPT = of_kinds("new_attempt")
 
 

@@ -44,7 +44,7 @@ NAMES = frozenset(
 def what(code: str, title: str, fields: Fields, stated: FailureClass | None = None) -> str:
     """Return what happened as text for a headline: `Xid 79, GPU fell off the bus`."""
     xid = fields.get("xid")
-    if code.startswith("gpu.xid.") and isinstance(xid, int):
+    if isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
         return f"Xid {xid}, {lowered(known if name == code else title)}"
     if TIMEOUTS.has(code, stated):

@@ -15,13 +15,14 @@ from gpuwatch.diagnose.job_end.end_alerts.stop_alerts import stop_alerts
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import LAUNCHES_RANKS
 from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended, project_of
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.fleet.jobs.places import Places, RankPlace
-from gpuwatch.fleet.jobs.slurm_tasks import OF_LAUNCHERS, are_whole
+from gpuwatch.fleet.jobs.slurm_tasks import are_whole
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
@@ -133,7 +134,7 @@ def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]
     They are ranks if there are several, numbered from 0 without a gap, and no launcher of ranks logs there.
     """
     tasks = {task for writer in writers for task in writer.tasks}
-    launched = any(alert.code.startswith(OF_LAUNCHERS) for alert in alerts)
+    launched = any(alert in LAUNCHES_RANKS for alert in alerts)
     return tasks if are_whole(tasks) and not launched else set()
 
 

@@ -37,7 +37,7 @@ from gpuwatch.diagnose.job_end.log_tracks import (
 from gpuwatch.diagnose.job_end.planned_end import with_planned_ends
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks
+from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks, of_kinds
 from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -53,8 +53,8 @@ from gpuwatch.runs.placement.job_ranks import TASK
 from gpuwatch.runs.scan.result import LogScan, Scan
 
 UNKNOWN_END = JobEnd("unknown")
-PACE = ("train.", "slower_")
-"""Prefixes of classes that are about speed alone."""
+SPEED = of_kinds("speed")
+"""Classes that are about speed alone."""
 
 
 class Judgement(Struct, frozen=True):
@@ -189,8 +189,6 @@ def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) 
     if end.state != "finished":
         return found
     return [
-        structs.replace(each, severity="info")
-        if each.code.startswith(PACE) and "step" not in each.fields
-        else each
+        structs.replace(each, severity="info") if each in SPEED and "step" not in each.fields else each
         for each in found
     ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import mean
 
 from gpuwatch.diagnose.hang.silence.silence_snapshot import silent_jobs
+from gpuwatch.diagnose.model.failure_classes import of_kinds
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN
 from gpuwatch.diagnose.preflight.check import (
     MAX_SHOWN,
@@ -27,8 +28,8 @@ IMBALANCE_PCT = 20.0
 """Largest (max - min) / mean of the ranks' GPU memory, in percent, for a balanced load."""
 STEP_IMBALANCE_PCT = 10.0
 """Largest (max - min) / mean of the ranks' step times, in percent."""
-NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
-"""Prefixes of rules about failed communication between ranks."""
+COMMUNICATION = of_kinds("communication")
+"""Classes of failed communication between ranks."""
 RENDEZVOUS_PORT = "29500"
 """Default port of torchrun and torch.distributed."""
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
@@ -119,9 +120,7 @@ def nccl(case: PreflightData) -> Check:
     reported = [
         alert
         for alert in case.alerts
-        if alert.code.startswith(NCCL_PARTS)
-        and alert.state == "firing"
-        and alert.severity in ("error", "critical")
+        if alert in COMMUNICATION and alert.state == "firing" and alert.severity in ("error", "critical")
     ]
     if not reported:
         return passed(id_, "no error of NCCL, gloo or RDMA in the logs that are followed")

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES, VANISHED, of_kinds
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_LINES, VANISHED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.diagnose.sources.listed_processes import (
@@ -80,7 +80,7 @@ def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, Nod
     return any(
         (alert.doubt, alert.refuted) != contradiction(alert, where, reports, confirmed)
         for alert in alerts
-        if not alert.code.startswith(KERNEL_RULES)
+        if alert not in KERNEL_LINES
     )
 
 

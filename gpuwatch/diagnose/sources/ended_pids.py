@@ -14,7 +14,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    KERNEL_RULES,
+    KERNEL_LINES,
     LAUNCHER,
     LAUNCHER_KILLED,
     STOPS_RANKS,
@@ -42,7 +42,7 @@ def with_ended_pids(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _with_rank(alert: Alert, end: Alert | None) -> Alert:
-    if end is None or alert.rank is not None or not alert.code.startswith(KERNEL_RULES):
+    if end is None or alert.rank is not None or alert not in KERNEL_LINES:
         return alert
     if not end.first - SAME_END_S <= alert.last <= end.last + SAME_END_S:
         return alert

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
+from gpuwatch.diagnose.model.failure_classes import RANK_ENDS
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
 from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import LOCALHOST, Finding
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
@@ -16,12 +18,12 @@ MAX_RANKS = 4096
 """Most ranks kept of one job: a table lists the ranks of one launcher."""
 
 
-def table_entry(finding: Finding) -> tuple[int, str | None] | None:
+def table_entry(finding: Finding, stated: FailureClass | None) -> tuple[int, str | None] | None:
     """Return rank and host of an entry in torchrun's failure table, or None.
 
     Both stand above the exit code of the entry. The host is None if it names no node (localhost).
     """
-    if not finding.rule.startswith("rank."):
+    if not RANK_ENDS.has(finding.rule, stated):
         return None
     above = "\n".join(finding.lines[: finding.key + 1][-4:])
     rank = _TABLE_RANK.findall(above)
@@ -75,12 +77,12 @@ class RankHosts:
         self.of_job: OrderedDict[str, dict[int, str]] = OrderedDict()
         """Job -> rank -> host."""
 
-    def note(self, finding: Finding) -> None:
+    def note(self, finding: Finding, stated: FailureClass | None) -> None:
         """Process one finding. Live findings are ignored: running jobs' processes are the better source.
 
         So are findings without a job.
         """
-        entry = None if finding.job is None or not finding.backlog else table_entry(finding)
+        entry = None if finding.job is None or not finding.backlog else table_entry(finding, stated)
         rank, host = (0, None) if entry is None else entry
         if host is None:
             return

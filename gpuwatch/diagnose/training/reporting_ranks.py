@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, end_weight, of_kinds
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, OF_TRAINING, end_weight, of_kinds
 from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
 from gpuwatch.fleet.logs.progress import RankProgress
 
@@ -74,7 +74,7 @@ def _is_condition(alert: Alert) -> bool:
     A line that names a rank in its text ("rank 5: found NaN in local forward loss") is about that rank.
     """
     named = alert.rank is None or alert.rank_from == "field" or alert in NAMES_RANKS
-    return alert.code.startswith(("num.", "train.")) and not named
+    return alert in OF_TRAINING and not named
 
 
 def _logs_losses(writer: RankProgress) -> bool:

@@ -16,8 +16,6 @@ from gpuwatch.wire import SLURM_TASK, Finding, Process
 
 MAX_TASKS = 100_000
 MAX_JOBS = 256
-OF_LAUNCHERS = "elastic.", "launch."
-"""Rule classes of lines that only a launcher of several ranks prints."""
 
 
 def task_numbers(text: str) -> list[int]:
@@ -89,10 +87,11 @@ class SlurmTasks:
         self.version = 0
         self._jobs: OrderedDict[str, _JobTasks] = OrderedDict()
 
-    def note(self, finding: Finding) -> None:
+    def note(self, finding: Finding, *, launched: bool) -> None:
         """Add the task that a finding names to its job; findings of running jobs are ignored.
 
-        The processes of a running job are the better source.
+        The processes of a running job are the better source. `launched`: only a launcher of several ranks
+        prints such lines.
         """
         if finding.job is None or not finding.backlog:
             return
@@ -102,7 +101,7 @@ class SlurmTasks:
             tasks.update(dict.fromkeys(named, str(finding.fields["node"])))
         if finding.index is not None and finding.index_of == SLURM_TASK:
             tasks.setdefault(finding.index, None)
-        launched = finding.rule.startswith(OF_LAUNCHERS) or "local_rank" in finding.fields
+        launched = launched or "local_rank" in finding.fields
         rank = -1 if finding.rank is None or finding.rank_from == "index" else finding.rank
         if not tasks and not launched and rank < 0 and finding.job not in self._jobs:
             return

@@ -72,6 +72,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
     for name in ("exact", "fallback", "newest", "once"):
         if getattr(rule, name):
             plain[name] = True
+    if "no_rank_logs" in rule.kinds:
+        plain["no_rank_logs"] = True
     if rule.general:
         plain["general"] = {"match": list(rule.general.match), "unless": list(rule.general.unless)}
     for name, context in (("after", rule.after), ("above", rule.above)):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
-from gpuwatch.rules.model.failure_class import FailureClass, Kind
+from gpuwatch.rules.model.failure_class import FailureClass, Families, Kind
 from gpuwatch.wire import Role, Severity
 
 
@@ -92,3 +93,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def failure_class(self) -> FailureClass:
         """Return the properties of the failure class that the pack states in this rule."""
         return FailureClass(self.kinds, self.end_weight, self.explains)
+
+    def with_families(self, families: Families) -> Rule:
+        """Return the rule with the kinds of the families of its id."""
+        return replace(self, kinds=self.failure_class.with_families(self.id, families).kinds)

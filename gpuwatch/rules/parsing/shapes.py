@@ -124,6 +124,7 @@ _EFFECTS = ListOf(
     "an effect or a list of effects",
     or_single=True,
 )
+_KINDS = ListOf(Keyword(KINDS), "a kind or a list of kinds", or_single=True)
 _LINKS = ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True)
 _LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 
@@ -165,7 +166,7 @@ RULE = RuleRecord(
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
         Key("examples", _PASSAGES, "Lines that must match this rule.", required=True),
         Key("role", Keyword(("root", "first", "echo", "hint")), "Whether it is a cause or a consequence."),
-        Key("kinds", ListOf(Keyword(KINDS), "a kind or a list of kinds", or_single=True), "Its kinds."),
+        Key("kinds", _KINDS, "Its kinds."),
         Key(
             "end_weight",
             Whole(0, 3),
@@ -288,8 +289,19 @@ DIALECT = RuleRecord(
     ),
 )
 _RULES = ListOf(RuleOrDialect(), "a list of rules")
+_FAMILIES = MapOf(
+    "a mapping of families",
+    Text("a family, the id before a dot", r"[a-z0-9_]+(\.[a-z0-9_]+)*", 80),
+    _KINDS,
+)
 PACK = OneOf(
     "a list of rules, or a mapping with the key rules",
     many=_RULES,
-    mapping=Record("a pack", (Key("rules", _RULES, "The rules.", required=True),)),
+    mapping=Record(
+        "a pack",
+        (
+            Key("families", _FAMILIES, "Family -> kinds of all rules of it in this pack."),
+            Key("rules", _RULES, "The rules.", required=True),
+        ),
+    ),
 )

@@ -66,7 +66,7 @@ def whole(
         files[at].add(why)
     for file in files:
         if file.log.name not in found.writers:
-            file.add(contained(give_neighbours, rows[file.log.name], file.log, found.words)[1])
+            file.add(contained(give_neighbours, rows[file.log.name], file.log, found.words, rules)[1])
     known = with_system_logs(found.known, evidence)
     located = [each for one in evidence for each in located_findings(one, known)]
     every = [read for file in files for read in file.in_order()]

@@ -7,7 +7,7 @@ and device in one line, and in the next one of the same process the rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
@@ -15,6 +15,7 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, PEER, RANK_NAMED
 from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.runs.files.excerpts.around import Around, around
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.model.record import Row
@@ -25,8 +26,6 @@ SAME_RECORD_S = 1.0
 """Seconds between the times of two lines from which they are records of their own."""
 MAX_ROWS = 24
 """Findings of a file that are completed."""
-OF_LAUNCHERS = ("slurm.", "launch.", "elastic.", "k8s.", "job.", "mpi.", "ray.", "train.")
-"""Prefixes of classes of lines that no rank writes."""
 _LAUNCHER = re.compile(r"\b(?:srun|slurm\w{0,20}|mpirun|mpiexec|prterun|torchrun)(?:\[\d{1,10}\])?: ")
 _WRITER = ("rank", "local_rank", "index", "host", "pid", "gpu")
 _OF_ANOTHER = re.compile(
@@ -38,13 +37,16 @@ _HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d
 """What NCCL and its plugins put before their lines: host, pid, thread and device."""
 
 
-def give_neighbours(rows: Iterable[Row], log: LogPath, words: Collection[str]) -> None:
+def give_neighbours(
+    rows: Iterable[Row], log: LogPath, words: Collection[str], rules: Mapping[str, CompiledRule]
+) -> None:
     """Set the rank of errors that name no process, from the lines around them; at most `MAX_ROWS` of a file.
 
     Args:
         rows: The findings of the file.
         log: A file that is no rank's own; no ranks are set in a kernel log.
         words: The words whose numbers are ranks.
+        rules: The rules by id.
     """
     if path_places(log.inner).kernel:
         return
@@ -53,7 +55,7 @@ def give_neighbours(rows: Iterable[Row], log: LogPath, words: Collection[str]) -
         if row["severity"] not in ("error", "critical") or known >= MAX_ROWS or not row["lines"]:
             continue
         line = row["lines"][row.get("key", 0)]
-        if row["rule"].startswith(OF_LAUNCHERS) or _LAUNCHER.search(line[:600]) is not None:
+        if _has_no_rank(rules.get(row["rule"])) or _LAUNCHER.search(line[:600]) is not None:
             continue
         head = _HEAD.search(line)
         named = any(row.get(each) is not None for each in (_WRITER[:3] if head else _WRITER))
@@ -70,6 +72,10 @@ def give_neighbours(rows: Iterable[Row], log: LogPath, words: Collection[str]) -
         )
         if rank is not None:
             row.update(rank=rank, rank_from="index")
+
+
+def _has_no_rank(rule: CompiledRule | None) -> bool:
+    return rule is not None and rule.no_rank_logs
 
 
 def _of_process(process: str, lines: Around) -> int | None:

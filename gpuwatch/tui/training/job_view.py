@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.failure_classes import OF_TRAINING
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.diagnose.training.job_view.job_members import members_of
@@ -18,11 +19,10 @@ EVERY_S, STALE_AFTER_S = 1.0, 3.0
 """Interval of the computation; data older than the second value was not shown for a while."""
 RANKS_IN_TIME = 2048
 """With more ranks than this, a job is computed less often, so that the work per second is limited."""
-CODES = (
-    "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
-    "lone_gpu", "less_used_than_peers",
+PROGRESS = OF_TRAINING | (
+    "job.hang", "slower_than_peers", "spins_alone", "link_below_peers", "lone_gpu", "less_used_than_peers",
 )  # fmt: skip
-"""Codes, and beginnings of codes, of alerts about the progress of a training."""
+"""Classes of alerts about the progress of a training."""
 
 
 class TrainingView:
@@ -96,7 +96,7 @@ class TrainingView:
         return [
             alert
             for alert in self._view_state.snapshot.alerts.values()
-            if alert.code.startswith(CODES)
+            if alert in PROGRESS
             and standing(alert) in ("firing", "acknowledged")
             and (alert.job == self._chosen or (alert.job is None and members.concerns(alert.node, alert.gpu)))
         ]

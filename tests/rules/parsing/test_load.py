@@ -133,6 +133,34 @@ def test_a_pattern_that_cannot_is_taken(pattern: str) -> None:
     assert parse_pack(rule(pattern), "a")
 
 
+FAMILIES = """\
+families:
+  my: [hardware, catchable]
+rules:
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "at", "reason"),
+    [
+        ("hardware", "hardwear", "2:8", "did you mean 'hardware'?"),
+        ("  my:", "  mine:", "2:3", "no rule of this pack is of the family 'mine'"),
+        ("  my:", "  My:", "2:3", "'My' is not a family, the id before a dot"),
+        ("[hardware, catchable]", "[]", "2:7", "must be a kind or a list of kinds, not an empty list"),
+        ("families", "familys", "1:1", "did you mean 'families'?"),
+    ],
+)
+def test_a_mistake_in_families_is_reported_with_its_place(
+    wrong: str, right: str, at: str, reason: str
+) -> None:
+    ((good, _),) = parse_pack(FAMILIES + GOOD, "a")
+    assert isinstance(good, Rule)
+    assert good.kinds == ("hardware", "catchable")
+    first = problems((FAMILIES + GOOD).replace(wrong, right, 1))[0]
+    assert first.startswith(f"my.yaml:{at}:")
+    assert reason in first
+
+
 def test_patterns_of_newer_pythons_are_refused() -> None:
     """Those before 3.11 cannot read it themselves."""
     reason = "3.6" if sys.version_info >= (3, 11) else "regular expression"

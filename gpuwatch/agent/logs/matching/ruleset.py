@@ -72,7 +72,8 @@ class CompiledRule(object):
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "after_texts", "block", "exact", "fallback", "flood",
         "general", "general_unless", "id", "match",
-        "newest", "once", "programs", "raised", "recovery", "role", "same", "severity", "severity_by",
+        "newest", "no_rank_logs", "once",
+        "programs", "raised", "recovery", "role", "same", "severity", "severity_by",
         "steady", "unless", "until",
     )  # fmt: skip
 
@@ -107,6 +108,8 @@ class CompiledRule(object):
         """Searched in the line that ends a Python traceback, if no other rule explains it."""
         self.newest = bool(plain.get("newest"))
         """True: one finding per writer, always the newest match."""
+        self.no_rank_logs = bool(plain.get("no_rank_logs"))
+        """True: no rank writes its lines."""
         self.once = bool(plain.get("once"))
         """True: two matches with equal text, in lines that differ only in digits, are the same."""
         flood: Any = plain.get("flood")

@@ -17,7 +17,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alerts.deduplication.same_event import Marks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, GPU_GONE, LOST, UNEXPLAINED
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, GPU_GONE, UNEXPLAINED
 from gpuwatch.diagnose.model.text import what
 
 SAME_S = 120.0
@@ -127,7 +127,7 @@ def _states(alert: Alert) -> tuple[bool, bool, bool, int, tuple[bool, int]]:
 
     In order: its class names what was lost, it is a line, it has a rank, its number of fields, `_is_own`.
     """
-    named = alert.code not in LOST
+    named = alert not in GPU_GONE or "xid" in alert.fields
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), _is_own(alert)
 
 

@@ -18,10 +18,11 @@ from gpuwatch.diagnose.model.alert import Alert, process_group
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     GPU_GONE,
-    KERNEL_RULES,
+    KERNEL_LINES,
     MEMORY_KILLS,
     NAMES_CULPRIT,
     TOOK_PART,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.rank_index import bus_key
 from gpuwatch.diagnose.model.text import HALVES
@@ -55,7 +56,7 @@ class EventMark(Struct, frozen=True):
 
 
 def _is_kernel(alert: Alert) -> bool:
-    return alert.kernel or (alert.refuted and alert.code.startswith(KERNEL_RULES))
+    return alert.kernel or (alert.refuted and alert in KERNEL_LINES)
 
 
 def _is_kill(alert: Alert) -> bool:
@@ -99,6 +100,8 @@ def _peer(alert: Alert) -> Marks:
     return {"peer": peers[-1].partition("<")[0].rpartition("]:")[0] or peers[-1].partition(":")[0]}
 
 
+ANY_BUS = of_kinds("any_bus")
+"""Classes of errors that the port above a device reports, too, with its own PCI address."""
 SUBJECTS = (
     EventSubject("lost GPU", lambda a: a in GPU_GONE and a.node is not None, lambda a: (a.node,)),
     EventSubject("value", lambda a: a.proof[0].kind == "value", lambda a: (a.id,)),
@@ -119,8 +122,7 @@ MARKS = (
         lambda a: {"node": a.node, "rank": a.rank, "exitcode": a.fields.get("exitcode")},
     ),
     EventMark("recovery", lambda _: True, lambda a: {"recovered": a.recovered}),
-    # the port above the device reports a PCIe error, too
-    EventMark("bus", lambda a: _is_of_no_rank(a) and not a.code.startswith("pcie."), _bus),
+    EventMark("bus", lambda a: _is_of_no_rank(a) and a not in ANY_BUS, _bus),
     EventMark(
         "subject field",
         lambda a: _is_of_no_rank(a) and a not in GPU_GONE,

@@ -28,6 +28,8 @@ from gpuwatch.diagnose.model.failure_classes import (
     NODE_FAILURES,
     NODE_NAMING,
     OTHERS_ENDS,
+    SCHEDULER_LINES,
+    of_kinds,
 )
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.sources.failure_table import table_entry, table_place
@@ -35,6 +37,8 @@ from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
+POD_NAMING = of_kinds("names_pod")
+"""Classes of lines whose field `pod` names the pod at fault."""
 NODES_ENDED = OTHERS_ENDS | NODE_FAILURES
 _NCCL_DEVICE = re.compile(r"(?<![\w.:-])(?!\d{4}-|\d\d?:)[A-Za-z0-9][\w.-]{0,80}:\d+:\d+ \[(\d{1,3})\] ")
 """Matches the `host:pid:tid [device]` head of an NCCL line; the device is the rank's number on its node."""
@@ -85,10 +89,10 @@ def place_of(found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
     if finding.file == KERNEL_LOG and found.node is not None:  # the host that a finding names does not matter
         return _kernel_place(finding, found.node, where, _dated(finding, at))
     node = found.writer if found.foreign else found.node
-    named = table_entry(finding)
+    named = table_entry(finding, found.stated)
     if named is not None:
         return FindingPlace(*table_place(finding, found.node, named, node, where, at), "field")
-    host = finding.host or ray_host(finding)
+    host = finding.host or ray_host(finding, found.stated)
     if host is not None:
         node = where.node_named(host)
     if kernel and where.places.live and node is not None:
@@ -137,7 +141,7 @@ def _node_at_fault(found: LocatedFinding, where: RankIndex) -> object:
     """Return the node that a line puts at fault, by name or by a pod that was scheduled there; else None."""
     finding = found.finding
     node = finding.fields.get("node") if NODE_NAMING.has(finding.rule, found.stated) else None
-    if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
+    if node is None and "pod" in finding.fields and POD_NAMING.has(finding.rule, found.stated):
         return where.named(f"pod/{finding.fields['pod']}")
     container = _CONTAINER.search(finding.key_line[:MAX_READ_CHARACTERS]) if node is None else None
     return node if container is None else where.named(f"pod/{container[0]}")
@@ -151,7 +155,8 @@ def _of_other_node(
     `ELSEWHERE` if the line is about another place that is not known.
     """
     finding = found.finding
-    scheduler = _of_scheduler(finding)
+    of_scheduler = SCHEDULER_LINES.has(finding.rule, found.stated)
+    scheduler = of_scheduler and _of_daemon(finding)
     others = _stands_in_others_log(finding, node, where, at)
     if OTHERS_ENDS.has(finding.rule, found.stated) and at_fault is None and host is None:
         return ELSEWHERE  # a node that no longer answers cannot have written the line
@@ -163,7 +168,7 @@ def _of_other_node(
         pod = f"pod/{finding.fields['pod']}" if "pod" in finding.fields else None
         task = None if node is None else _task(finding, node, where, at)
         return FindingPlace(node, task or _of_pod(pod, where, finding.job), "field")
-    if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
+    if of_scheduler and (finding.rank is None or scheduler):
         return (
             FindingPlace(known="field") if scheduler else ELSEWHERE
         )  # the scheduler's output may be in any log
@@ -194,17 +199,14 @@ def _in_prose(
     return FindingPlace(name, place if place.node else RankPlace(place.rank, name, place.job), known)
 
 
-def _of_scheduler(finding: Finding) -> bool:
+def _of_daemon(finding: Finding) -> bool:
     """Return True if Slurm's daemon or srun wrote the line, it names a node, and only its file gives a rank.
 
     Such a line is of no rank.
     """
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
-    is_slurm = (
-        finding.rule.startswith("slurm.")
-        and _SLURM.search(finding.key_line[:MAX_READ_CHARACTERS]) is not None
-    )
+    is_slurm = _SLURM.search(finding.key_line[:MAX_READ_CHARACTERS]) is not None
     return is_slurm and names_node and by_file
 
 
@@ -281,7 +283,7 @@ def _rank_place(
     numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
     if numbered is not None:
         return numbered, "index"
-    place = by_pid(finding, node, where, job, kernel=kernel)
+    place = by_pid(found, node, where, job, kernel=kernel)
     named = named_process(finding, found.node, found.stated, where)
     if place is not None or named is not None:
         return (named, "index") if place is None else (place, "process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.alerts.placement.stated_host import ray_pid
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, RENDEZVOUS_TIMEOUTS, TIMEOUTS
@@ -10,6 +11,9 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import Finding
+
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 
 WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
 OF_OTHERS = WAITED_FOR_OTHERS | PEER_CONNECTION_ERRORS
@@ -43,9 +47,10 @@ def named_process(
 
 
 def by_pid(
-    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
+    found: LocatedFinding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
     """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
+    finding = found.finding
 
     def owner(pid: object) -> RankPlace | None:
         """Return the rank of a pid; None: unknown.
@@ -56,7 +61,12 @@ def by_pid(
         own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
         return own or where.only("pid", pid, job) or where.of_pid(node, pid, job, kernel=kernel)
 
-    for pid in (ray_pid(finding), finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
+    for pid in (
+        ray_pid(finding, found.stated),
+        finding.pid if kernel else None,
+        finding.fields.get("pid"),
+        finding.pid,
+    ):
         place = None if pid is None else owner(pid)
         if place is not None:
             return place

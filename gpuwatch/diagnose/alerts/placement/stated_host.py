@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.diagnose.model.failure_classes import NODE_NAMING
+from gpuwatch.diagnose.model.failure_classes import NODE_NAMING, of_kinds
 from gpuwatch.diagnose.sources.failure_table import table_entry
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import Finding
 
+PROCESS_BELOW = of_kinds("process_below")
+"""Classes of errors below which Ray states the address and pid of the process at fault."""
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """Matches the `ray::task()` line in a Ray driver's traceback; the last such line is the task that raised."""
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
@@ -22,29 +24,34 @@ _RAY_PID = re.compile(r"^(?:\([^()]{1,120}\) )?\s+pid: (\d{1,10})\s*$", re.MULTI
 
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
     """Return the host that a finding's lines name as their own or as at fault; None: they name none."""
-    entry = table_entry(finding)
+    entry = table_entry(finding, stated)
     at_fault = finding.fields.get("node") if NODE_NAMING.has(finding.rule, stated) else None
     return (
         (entry and entry[1])
         or finding.host
-        or ray_host(finding)
+        or ray_host(finding, stated)
         or (None if at_fault is None else str(at_fault))
     )
 
 
-def ray_pid(finding: Finding) -> int | None:
+def ray_pid(finding: Finding, stated: FailureClass | None) -> int | None:
     """Return the pid of the actor of a Ray error, which its driver logs; else None."""
-    form = {"ray.worker_died": _RAY_PID}.get(finding.rule)
-    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
-    return None if stated is None else int(stated[1])
+    pid = _RAY_PID.search(_below(finding, stated))
+    return None if pid is None else int(pid[1])
 
 
-def ray_host(finding: Finding) -> str | None:
+def ray_host(finding: Finding, stated: FailureClass | None) -> str | None:
     """Return the address that the lines of a Ray error state for the node of its task; else None."""
-    form = {"ray.worker_died": _RAY_ACTOR, "oom.ray": _RAY_NODE}.get(finding.rule)
-    stated = None if form is None else form.search("\n".join(finding.lines[finding.key :]))
-    if stated is not None:
-        return stated[1]
+    below = _below(finding, stated)
+    host = _RAY_ACTOR.search(below) or _RAY_NODE.search(below)
+    if host is not None:
+        return host[1]
     above = "\n".join(finding.lines[: finding.key + 1])
     hosts = _RAY_TASK.findall(above) if "ray::" in above else []
     return hosts[-1] if hosts else None
+
+
+def _below(finding: Finding, stated: FailureClass | None) -> str:
+    """Return the lines of a finding from its key line on, if they may state the process at fault; else ""."""
+    states = PROCESS_BELOW.has(finding.rule, stated)
+    return "\n".join(finding.lines[finding.key :]) if states else ""

@@ -19,19 +19,13 @@ from gpuwatch.diagnose.error_outcome.refutation import CATCHABLE
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED, of_kinds
 from gpuwatch.runs.files.excerpts.around import Around
 
 MAX_ERRORS = 100
 """Most errors that are examined; with more, many ranks failed, and none is examined."""
-PASSABLE = (
-    "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "peer.",
-)  # fmt: skip
-"""Families of faults that a program may catch, with the classes in `CATCHABLE`.
-
-After others (a dead process, a hang, a lost GPU) only a normal end of the program shows that they did no
-harm.
-"""
+PROVOKED = of_kinds("provoked_by_tests")
+"""Classes that a passed test below them shows to be provoked, although the steps end at them."""
 Reader: TypeAlias = Callable[[Alert], Around | None]
 """A function that returns the lines around the log line of an alert; None: unknown."""
 
@@ -122,7 +116,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
         own_file: No other rank writes to the file.
         stopped: The steps of a training end at the error: what else is printed below may be another program.
     """
-    tests = not stopped or alert.code.startswith("launch.")
+    tests = not stopped or alert in PROVOKED
     passed = regular_end.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
     if passed or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True, staged=regular_end.is_test_run(around))
@@ -193,8 +187,7 @@ def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
 
 def may_be_caught(alert: Alert) -> bool:
     """Return True if a program can survive the error; an error logged at level WARNING was caught."""
-    passable = alert.code.startswith(PASSABLE) or alert in CATCHABLE
-    return passable or level(alert.proof[0].text) == "warning"
+    return alert in CATCHABLE or level(alert.proof[0].text) == "warning"
 
 
 def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around]]:

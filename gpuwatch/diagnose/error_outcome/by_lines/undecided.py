@@ -20,7 +20,14 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, NAMES_CULPRIT, SCHEDULER, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    LAUNCHER,
+    NAMES_CULPRIT,
+    SCHEDULER,
+    TIMEOUTS,
+    of_kinds,
+)
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.runs.files.excerpts.around import Around
@@ -40,8 +47,8 @@ MAX_PERIOD_S = 2.5
 """Most seconds between two steps of a rank for its log to show in `OUTCOME_WAIT_S` that the rank goes on."""
 STEPS = 10
 """Number of newest steps from which the time between two step lines is computed."""
-LASTING = ("num.", "hang.", "gpu.", "train.")
-"""Families of faults that a rank survives."""
+SURVIVED = of_kinds("survived")
+"""Classes of faults that a rank survives."""
 
 
 def undecided(
@@ -160,7 +167,7 @@ def _may_be_its_end(end: Alert, alert: Alert) -> bool:
 def _may_be_outlived(alert: Alert) -> bool:
     is_line = bool(alert.proof) and alert.proof[0].kind == "line" and not alert.kernel and alert.timed
     own = is_line and not is_observed(alert) and (alert.rank is None or alert.rank_from in OWN_LOG)
-    other = alert in ENDS or alert in SCHEDULER or alert in NAMES_CULPRIT or alert.code.startswith(LASTING)
+    other = alert in ENDS or alert in SCHEDULER or alert in NAMES_CULPRIT or alert in SURVIVED
     return own and not other and alert.state == "firing" and alert.severity in GRAVE
 
 

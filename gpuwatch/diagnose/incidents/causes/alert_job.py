@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.diagnose.model.alert import OF_ENDED_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, MEMORY_KILLS
+from gpuwatch.diagnose.model.failure_classes import EXITS, MEMORY_KILLS, RANK_ENDS
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, lived
 from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.fleet.jobs.places import RankPlace, Reach
@@ -32,7 +32,7 @@ def own_job(alert: Alert, where: RankIndex) -> str | None:
     if OF_ENDED_JOB in alert.fields:
         return None
     if alert.job is not None:
-        weighed = line or alert.code.startswith("rank.")  # by the nodes' lists, the job runs elsewhere
+        weighed = line or alert in RANK_ENDS  # by the nodes' lists, the job runs elsewhere
         return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
     if line and _reach(alert, where) == "none":
         return None

@@ -33,8 +33,6 @@ class CausePrecedence(IntEnum):
     """An end that other failures also cause: an abort, or a signal from the launcher."""
 
 
-DEVICES = ("gpu.", "amd.", "intel.", "pcie.")
-"""Prefixes of classes that state a fault of a device; other rules state the kind."""
 DEVICE_FAULT = of_kinds("device_fault")
 
 
@@ -43,7 +41,7 @@ def layer(alert: Alert) -> int:
 
     Of two causes with equal precedence in the same second, the one with the lower layer leads.
     """
-    return 0 if alert.code.startswith(DEVICES) or alert in DEVICE_FAULT else 1 if alert.kernel else 2
+    return 0 if alert in DEVICE_FAULT else 1 if alert.kernel else 2
 
 
 def precedence(alert: Alert) -> CausePrecedence:

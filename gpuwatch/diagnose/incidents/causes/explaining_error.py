@@ -28,6 +28,8 @@ from gpuwatch.diagnose.model.failure_classes import (
     of_kinds,
 )
 
+GPU_FAULTS = of_kinds("gpu_fault")
+"""Classes of faults of a GPU."""
 SAME_MOMENT_S = 2.0
 KERNEL_S = 30.0
 """Seconds by which a kernel or scheduler line may be dated later than the end that it explains."""
@@ -277,8 +279,7 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
         and alert.severity in ("error", "critical")
         and explains(cause, alert)
     }
-    of_gpu = cause.code.startswith(("gpu.", "amd.", "intel."))
-    return structs.replace(cause, rank=effects.pop()) if of_gpu and len(effects) == 1 else cause
+    return structs.replace(cause, rank=effects.pop()) if cause in GPU_FAULTS and len(effects) == 1 else cause
 
 
 def _one_process(one: Alert, other: Alert) -> bool:

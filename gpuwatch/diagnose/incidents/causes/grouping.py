@@ -28,6 +28,7 @@ from gpuwatch.diagnose.incidents.causes.attempt_numbers import AttemptNumbers
 from gpuwatch.diagnose.incidents.causes.resumptions import went_on_at
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
+    FILE_SYSTEMS,
     PEER_CONNECTION_ERRORS,
     PRECURSORS,
     QUIET_ALONE,
@@ -58,10 +59,10 @@ MIN_LOST = 2
 """Processes that lose a peer for this to be a failure by itself."""
 ATTEMPT_BEGINS_S = 2.0
 """A process that was just started logs no failure of a training sooner (seconds)."""
+ANY_PROCESS = of_kinds("any_process")
+"""Classes about a process that, in a line of the kernel, may be of any user."""
 BLOCKED_TASK = of_kinds("blocked_task")
-DISTRIBUTED = (
-    "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
-)  # fmt: skip
+DISTRIBUTED = of_kinds("distributed")
 """Classes of lines that only a multi-process job prints."""
 RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?(?:[A-Za-z][\w.]*)?Error: ", re.IGNORECASE)
 """Matches the last line of a traceback."""
@@ -136,9 +137,7 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
             and alert.role != "hint"
             and not is_precursor(alert)
             and alert not in QUIET_ALONE
-            and not (
-                alert.kernel and alert.rank is None and alert.code.startswith("proc.")
-            )  # the process may be of any user
+            and not (alert.kernel and alert.rank is None and alert in ANY_PROCESS)
             and (
                 alert.code not in ("node_lost", REBOOTED)
                 or len(group.alerts) > 1
@@ -242,7 +241,7 @@ def _goes_on(group: AlertGroup, alert: Alert) -> bool:
     return any(
         each.node == alert.node
         and onset(alert) - each.last < OUTAGE_S
-        and each.code.startswith("storage.")
+        and each in FILE_SYSTEMS
         and (each.code == alert.code or (alert in BLOCKED_TASK and explains(each, alert)))
         for each in group.alerts
     )
@@ -295,7 +294,7 @@ def _added_to_groups(without_job: list[Alert], found: list[AlertGroup], where: R
 
 def _of_a_job(alert: Alert) -> bool:
     """Return True if only a multi-process job can have logged this: a rank, or its launcher about it."""
-    distributed = alert.code.startswith(DISTRIBUTED)
+    distributed = alert in DISTRIBUTED
     return not alert.kernel and (alert.rank is not None or distributed)
 
 

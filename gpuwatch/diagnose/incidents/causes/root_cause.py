@@ -39,6 +39,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     RENDEZVOUS_TIMEOUTS,
     TAKES_MEMBERS,
     UNEXPLAINED,
+    VALUES,
     end_weight,
     explains,
     of_kinds,
@@ -180,7 +181,7 @@ def _ranks_behind(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 def _when(alert: Alert) -> float:
     """Return when the alert did harm (unix seconds): at its first line, or at the last of a recurring one."""
-    passes = not alert.kernel and not alert.code.startswith("num.")
+    passes = not alert.kernel and alert not in VALUES
     repeated = passes and alert.rank is not None and alert.last - alert.first > ALIVE_S
     return alert.last if repeated else alert.first
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
-from gpuwatch.diagnose.model.failure_classes import RENDEZVOUS_TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import RENDEZVOUS_TIMEOUTS, of_kinds
 
-NEVER_STARTED = ("gpu.container", "k8s.unschedulable")
+NEVER_STARTED = of_kinds("never_started")
 """Classes of containers and pods that were not started."""
-POD = "k8s.pod_error"
+POD_STATE = of_kinds("pod_state")
+"""Classes of the states of a pod, some of which mean that it was never started."""
 _NOT_STARTED = re.compile(
     r"ErrImagePull|ImagePullBackOff|InvalidImageName|Failed to pull image|StartError|ContainerCannotRun"
     r"|(?:Run|Create)Container\w{0,20}Error|FailedMount|FailedAttachVolume|FailedCreatePodSandBox"
@@ -38,4 +39,4 @@ def _is_of_unstarted(alert: Alert) -> bool:
         return False
     text = alert.proof[0].text if alert.proof else ""
     stated = f"{alert.fields.get('status', '')} {text}"
-    return alert.code in NEVER_STARTED or (alert.code == POD and _NOT_STARTED.search(stated) is not None)
+    return alert in NEVER_STARTED or (alert in POD_STATE and _NOT_STARTED.search(stated) is not None)

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.incidents.culprits.suspects import Hang, is_milder
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
+    FILE_SYSTEMS,
     GENERIC_EXCEPTIONS,
     OF_NO_RANK,
     PEER_CONNECTION_ERRORS,
@@ -189,7 +190,7 @@ def first_to_suffer(
     Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank
     that alone shows the effect counts.
     """
-    storage = cause.code.startswith("storage.")
+    storage = cause in FILE_SYSTEMS
     if cause.kernel and not storage:
         return None
     suffering = [
@@ -202,9 +203,7 @@ def first_to_suffer(
         and _may_be_on(alert.rank, cause, alerts, where, job)
     ]
     if storage and cause.node is not None:
-        errors = [
-            each for each in suffering if each.code.startswith("storage.") or each in GENERIC_EXCEPTIONS
-        ]
+        errors = [each for each in suffering if each in FILE_SYSTEMS or each in GENERIC_EXCEPTIONS]
         on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
         ranks = _first_ranks(on_node)
         because = f"the first rank on {cause.node} with its own error after the storage fault"

@@ -14,8 +14,12 @@ from gpuwatch.diagnose.model.failure_classes import (
     NAMES_CULPRIT,
     SCHEDULER,
     TIMEOUTS,
+    VALUES,
+    of_kinds,
 )
 
+ADDRESS_NAMING = of_kinds("names_address")
+"""Classes of which the headline states the address in the line."""
 MAX_DETAIL = 170
 """Most characters of the detail in a sentence."""
 
@@ -90,7 +94,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
         return f"{base} ({', '.join(forms)})"
     if cause in NAMES_CULPRIT:
         return cause.text
-    find = address_of if cause.code.startswith("hub.") else message_of
+    find = address_of if cause in ADDRESS_NAMING else message_of
     message = next(filter(None, map(find, cause.proof)), "")
     return f"{base}: {message}" if message and message.lower() not in base.lower() else cause.text
 
@@ -109,7 +113,7 @@ def pci_address(cause: Alert) -> str:
 def known_forms(cause: Alert) -> Iterator[str]:
     """Yield for each group of FORMS its first form whose fields are all known, filled in."""
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
-    if cause.code.startswith("num.") and (found := EPOCH.search(cause.proof[0].text)) is not None:
+    if cause in VALUES and (found := EPOCH.search(cause.proof[0].text)) is not None:
         values.setdefault("epoch", found[1])
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, may_recover, softened
+from gpuwatch.diagnose.error_outcome.refutation import BY_STEPS
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.planned_end import CAUGHT_SIGTERM
@@ -21,11 +22,12 @@ from gpuwatch.diagnose.model.failure_classes import (
     of_kinds,
 )
 
-SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.")
-"""Prefixes of classes about starting, placing and ending processes; a scheduler retries these."""
-ACTORS = ("ray.",)
-TEARDOWN = (*ACTORS, "jax.", "c10d.", "nccl.", "gloo.", "peer.", "env.file_missing")
-"""Prefixes of classes about peers, and about files that another process has removed already."""
+SCHEDULING = of_kinds("scheduling")
+"""Classes about starting, placing and ending processes; a scheduler retries these."""
+ACTORS = of_kinds("ends_after_steps")
+"""Classes of reports that processes of a complete run ended."""
+TEARDOWN = of_kinds("ends_in_turn")
+"""Classes about peers, and about files that another process has removed already."""
 STOP_SIGNALS = of_kinds("launcher_signalled", "caught_sigterm")
 PROGRAM_FAULT = of_kinds("program_fault")
 """Classes of faults that a program causes itself on a GPU, for which the driver ends it."""
@@ -60,7 +62,7 @@ def with_passed_pressure(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
         return list(alerts)
     return [
         structs.replace(alert, severity="info")
-        if alert.severity == "warning" and alert in PRECURSORS and alert.code.startswith("train.")
+        if alert.severity == "warning" and alert in PRECURSORS and alert in BY_STEPS
         else alert
         for alert in alerts
     ]
@@ -83,7 +85,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[Step
         and (
             (_ends_with_job(alert) and _is_below(alert, ends))
             or (_is_signal(alert) and _is_below(alert, ends or steps))
-            or (alert.code.startswith(ACTORS) and _is_below(alert, steps))
+            or (alert in ACTORS and _is_below(alert, steps))
         )
         else alert
         for alert in alerts
@@ -92,7 +94,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[Step
 
 def _ends_with_job(alert: Alert) -> bool:
     """Return True if processes log the alert about each other as they end in turn, or as they clean up."""
-    return not alert.kernel and (alert in QUIET_ALONE or alert.code.startswith(TEARDOWN))
+    return not alert.kernel and (alert in QUIET_ALONE or alert in TEARDOWN)
 
 
 def _is_signal(alert: Alert) -> bool:
@@ -135,7 +137,7 @@ def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
 def _is_event(alert: Alert, stepping: set[str]) -> bool:
     file = alert.proof[0].file if alert.proof else None
     return (
-        (alert.code.startswith(SCHEDULING) or alert in CAUGHT_SIGTERM)
+        (alert in SCHEDULING or alert in CAUGHT_SIGTERM)
         and not alert.timed
         and file not in stepping
         and may_recover(alert)
