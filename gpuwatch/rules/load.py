@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.progress.key_values import canonical
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.own_folders import config_folder
-from gpuwatch.rules.built_in import built_in
+from gpuwatch.rules.built_in import built_in, built_in_rules
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import RulesError
+from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own
 
@@ -63,12 +65,24 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
         from gpuwatch.rules.parsing.parse import read_packs  # noqa: PLC0415 - the first screen waits for no checks
 
         mine, files = read_packs(extra, frozenset(entries))
+        mine = {name: with_class(each) if isinstance(each, Rule) else each for name, each in mine.items()}
         entries.update(mine)
         packs.update(files)
     by_id = {name: entry for name, entry in entries.items() if isinstance(entry, Rule)}
     dialects = [entry for entry in entries.values() if isinstance(entry, Dialect)]
     dialects.sort(key=lambda dialect: dialect.id not in mine)
     return Packs(tuple(by_id.values()), by_id, packs, tuple(dialects))
+
+
+def with_class(rule: Rule) -> Rule:
+    """Return a user's rule with the kinds of its built-in families.
+
+    One with the id of a built-in rule that states nothing about its class has the class of that rule.
+    """
+    replaced = built_in_rules().get(rule.id)
+    if replaced is not None and rule.failure_class == FailureClass():
+        rule = replace(rule, kinds=replaced.kinds, end_weight=replaced.end_weight, explains=replaced.explains)
+    return rule.with_families(built_in().families)
 
 
 def own_packs() -> list[Path]:

@@ -9,6 +9,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.wire import Event, Role
 
 
@@ -30,11 +31,11 @@ def alert_of_event(
         code, fields["xid"] = meaning(event.code, event.detail)[0], event.code
         role = "echo" if event.code in FOLLOW_UPS else "root"
     elif event.event == "sxid":
-        code = "gpu.nvswitch.sxid"
+        code = rule_ids.GPU_NVSWITCH_SXID
         if event.code is not None:
             fields["sxid"] = event.code
     elif event.event == "ecc":
-        code = "cuda.ecc"
+        code = rule_ids.CUDA_ECC
     elif event.event == "reboot":
         code = REBOOTED
     else:

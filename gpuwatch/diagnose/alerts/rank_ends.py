@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 
-from gpuwatch.diagnose.error_outcome.observed_end import LAUNCHER_ENDED, OBSERVED, TERMINATED
+from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, LAUNCHER_ENDED, OBSERVED, TERMINATED
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import LAUNCHER_KILLED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import ranks_text, what
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.wire import Event
 
 SHELL_SIGNAL = 128
@@ -16,12 +17,11 @@ SHELL_SIGNAL = 128
 _INTERRUPTED = frozenset((signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
 """Signals that a person, a closed terminal or a launcher sends."""
 _BY_SIGNAL = {
-    signal.SIGKILL: "rank.killed",
-    signal.SIGSEGV: "rank.segfault",
-    signal.SIGBUS: "rank.bus_error",
-    signal.SIGABRT: "rank.abort",
+    signal.SIGKILL: rule_ids.RANK_KILLED,
+    signal.SIGSEGV: rule_ids.RANK_SEGFAULT,
+    signal.SIGBUS: rule_ids.RANK_BUS_ERROR,
+    signal.SIGABRT: rule_ids.RANK_ABORT,
 }
-OTHER_END = "rank.exit_error"
 
 
 def alert_of_end(
@@ -94,4 +94,4 @@ def class_of(status: int) -> str:
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
         return TERMINATED
-    return next((code for each, code in _BY_SIGNAL.items() if each == number), OTHER_END)
+    return next((code for each, code in _BY_SIGNAL.items() if each == number), GENERIC_END)

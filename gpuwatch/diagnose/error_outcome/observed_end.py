@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.wire import Event
 
 RANK_ENDED, LAUNCHER_ENDED = "rank_ended", "launcher_ended"
 """Names of the events."""
 OBSERVED = f"{RANK_ENDED}:"
 """Prefix of the ids of alerts about observed ends."""
-TERMINATED = "rank.terminated"
-GENERIC_END = "rank.exit_error"
+TERMINATED = rule_ids.RANK_TERMINATED
+GENERIC_END = rule_ids.RANK_EXIT_ERROR
 ANNOUNCED_BYTES = 1024
 """A launcher's lines about one end lie within this many bytes."""
 SAME_END_S = 60.0

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.rules.built_in import built_in as rule_packs
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.rules.model.failure_class import KINDS, PREFIX, FailureClass, Kind
 from gpuwatch.rules.model.rule import Rule
 
@@ -160,7 +161,7 @@ RANK_ENDS = of_kinds("rank_end")
 """Classes about the end of a rank, by its agent or its launcher."""
 LAUNCHES_RANKS = of_kinds("launches_ranks")
 """Classes of lines that only a launcher of several ranks prints."""
-UNEXPLAINED = "rank.error_unexplained"
+UNEXPLAINED = rule_ids.RANK_ERROR_UNEXPLAINED
 """Code of an error line that no rule knows: it is a cause only if there is no other."""
 SIGNALLED = of_kinds("launcher_signalled")
 """Classes of lines in which a rank reports that its launcher stopped it; the reason may be in another log."""

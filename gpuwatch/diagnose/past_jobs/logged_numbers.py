@@ -21,6 +21,7 @@ from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
@@ -68,7 +69,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
     ends = {file.name: file.size for file in files if file.packing is None}
     return [
         structs.replace(alert, severity="error", role="root", fields={**alert.fields, "lasts": 1})
-        if alert.code == "num.grad_nan"
+        if alert.code == rule_ids.NUM_GRAD_NAN
         and alert.count >= LASTING_STEPS
         and ends.get(alert.proof[0].file or "", math.inf) - (alert.last_offset or 0) <= END_BYTES
         else alert
@@ -129,10 +130,10 @@ def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
     for sign in (*slow, *of_speed):
         if _lasted(speaker.series.points, sign):
             yield _alert(speaker, sign, of_one=False)
-    if "num.loss_spike" not in codes:
+    if rule_ids.NUM_LOSS_SPIKE not in codes:
         for at in _passed_spike(speaker.series.points):
             loss = speaker.series.points[at].loss
-            sign = Sign("num.loss_spike", "info", f"the loss was {loss:.4g} for a while", step=at)
+            sign = Sign(rule_ids.NUM_LOSS_SPIKE, "info", f"the loss was {loss:.4g} for a while", step=at)
             yield _alert(speaker, replace(sign, step=speaker.series.points[at].step))
 
 

@@ -12,11 +12,12 @@ from gpuwatch.diagnose.model.alert import OWN_LOG
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import Finding
 
-CHILD_END = "proc.child_end"
-NOT_SAVED = "ckpt.write_fail"
+CHILD_END = rule_ids.PROC_CHILD_END
+NOT_SAVED = rule_ids.CKPT_WRITE_FAIL
 MAX_READ_CHARACTERS = 2000
 """Most characters of a line that are searched."""
 

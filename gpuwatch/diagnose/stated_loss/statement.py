@@ -16,14 +16,15 @@ from gpuwatch.diagnose.last_lines.polarity import is_live
 from gpuwatch.diagnose.stated_loss.noun_places import BEFORE, BEHIND
 from gpuwatch.diagnose.stated_loss.predicates import AGED, PREDICATES, Kind
 from gpuwatch.diagnose.stated_loss.subjects import class_of
+from gpuwatch.rules.model import rule_ids
 
 MAX_LINE_CHARS = 500
 """Longest line that counts as a message (characters); a longer one is data or a command."""
 MIN_BAD_SHARE = 0.01
 """Share of damaged parts below which a program may leave them out on purpose."""
-SIGNED = "job.loss_sign"
+SIGNED = rule_ids.JOB_LOSS_SIGN
 """Id of the rule for lines that may state a loss."""
-REPORTED = "job.loss_reported"
+REPORTED = rule_ids.JOB_LOSS_REPORTED
 """Failure class of a loss of unknown subject, in an error line or stated as permanent."""
 _DISMISSED = re.compile(
     r"(?i)\bdeprecat|\bfuture (?:version|release)|\bby design\b|\bas (?:configured|requested|planned)\b"
@@ -87,7 +88,7 @@ def stated_loss(line: str) -> Loss | None:
         return None
     aged = AGED.search(line)
     if aged is not None and is_event(line, aged.start()):
-        return Loss("ckpt.write_fail", aged.group())
+        return Loss(rule_ids.CKPT_WRITE_FAIL, aged.group())
     if any(
         _is_small(found) for kind, pattern in PREDICATES if kind == "all" for found in pattern.finditer(line)
     ):
@@ -108,7 +109,7 @@ def stated_loss(line: str) -> Loss | None:
 
 def _damaged(code: str, sign: str) -> str:
     """Return `ckpt.corrupt` if the words describe a checkpoint that exists but is damaged; else `code`."""
-    return "ckpt.corrupt" if code == "ckpt.write_fail" and _WAS_THERE.search(sign) else code
+    return rule_ids.CKPT_CORRUPT if code == rule_ids.CKPT_WRITE_FAIL and _WAS_THERE.search(sign) else code
 
 
 def _before(line: str, start: int) -> str:

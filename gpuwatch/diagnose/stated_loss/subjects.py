@@ -12,8 +12,7 @@ from typing import NamedTuple
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.stated_loss.noun_places import BEFORE, distances, masked_paths, starts
 from gpuwatch.diagnose.stated_loss.predicates import Kind
-
-MEMBER = "job.members_lost"
+from gpuwatch.rules.model import rule_ids
 
 
 class LossSubject(NamedTuple):
@@ -50,10 +49,10 @@ _DEVICE_SEEN = _words(
     r"|come back|came back)\w*"
 )
 SUBJECTS: tuple[LossSubject, ...] = (
-    LossSubject("gpu.nvlink_inactive", _words(r"nv-?links?(?:[ #]?\d+)?"
+    LossSubject(rule_ids.GPU_NVLINK_INACTIVE, _words(r"nv-?links?(?:[ #]?\d+)?"
         r"|nv-?switch\w*"), _STATE, _OFF, _DEVICE_SEEN),
     LossSubject(
-        "net.reported_down",
+        rule_ids.NET_REPORTED_DOWN,
         _words(
             r"(?:ib |infiniband |roce )?ports?|nics?|hcas?|rails?|links?|pcie lanes?|switch(?:es)?"
             r"|fabric|cables?"
@@ -63,7 +62,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _STATE, _OFF, _DEVICE_SEEN,
     ),
     LossSubject(
-        "host.part_failed",
+        rule_ids.HOST_PART_FAILED,
         _words(
             r"power suppl(?:y|ies)|power feeds?|memory banks?(?: \w+)?|psu ?\d*s?|fans?|pumps?|dimms?\w*"
             r"|coolant|cooling|chassis|backplane"
@@ -74,7 +73,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _STATE, _OFF, _DEVICE_SEEN,
     ),
     LossSubject(
-        "storage.lost",
+        rule_ids.STORAGE_LOST,
         _words(
             r"disks?|drives?|ssds?|nvmes?\w*|(?:raid )?arrays?|raid\w*|volumes?|mounts?|mount points?"
             r"|file ?systems?|zpool|pool"
@@ -84,11 +83,15 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _words(r".*(?:" + _GONE_WORDS + r"|corrupt\w*|damaged|wiped|unreadable|\w+ errors? .*).*"),
         _DEVICE_SEEN,
     ),
-    LossSubject("gpu.lost", _words(r"gpus?(?:[ #:]?\d+)?(?!-\w)|cuda devices?|accelerators?|npus?|xpus?"
-        r"|tpus?|gcds?|hbm"), _STATE,
-            _GONE, _DEVICE_SEEN),
     LossSubject(
-        "ckpt.write_fail",
+        rule_ids.GPU_LOST,
+        _words(
+            r"gpus?(?:[ #:]?\d+)?(?!-\w)|cuda devices?|accelerators?|npus?|xpus?|tpus?|gcds?|hbm"
+        ),
+        _STATE, _GONE, _DEVICE_SEEN,
+    ),
+    LossSubject(
+        rule_ids.CKPT_WRITE_FAIL,
         _words(
             r"checkpoints?|ckpts?|snapshots?|optimi[sz]er states?|state[_ ]?dicts?|saves?|savers?|saving"
             r"|model (?:files?|weights)|\S{1,80}\.(?:ckpt|pt|pth|safetensors|distcp)|lora weights|ema weights"
@@ -113,7 +116,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         ),
     ),
     LossSubject(
-        "metrics.lost",
+        rule_ids.METRICS_LOST,
         _words(
             r"metrics?|evals?|evaluations?|validations?|scores?|results?|run data|telemetry|histor(?:y|ies)"
             r"|log (?:records|entries)|benchmarks?|predictions?|test sets?|validation sets?"
@@ -126,7 +129,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|includ)\w*"),
     ),
     LossSubject(
-        "data.samples_lost",
+        rule_ids.DATA_SAMPLES_LOST,
         _words(
             r"samples?|examples?|records?|documents?|shards?|tokens?|rows?(?! re-?map)|datasets?|corpus"
             r"|data ?loaders?|samplers?"
@@ -139,7 +142,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _words(r".*(?:\bread|decod|restor|resum|shuffl|found)\w*"),
     ),
     LossSubject(
-        "num.replicas_differ",
+        rule_ids.NUM_REPLICAS_DIFFER,
         _words(
             r"replicas?|parameters?|params?|weights?|experts?|gradients?|copies|copy|models?|vocab\w*"
             r"|tokenizers?"
@@ -151,7 +154,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _words(r".*(?:sync|averag|reduc|replicat|shard|wrap|broadcast|exchang)\w*"),
     ),
     LossSubject(
-        "train.no_effect",
+        rule_ids.TRAIN_NO_EFFECT,
         _words(
             r"parameters?|params?|layers?|models?|modules?|losses|loss|gradients?|lora|requires_grad|heads?"
             r"|backbone|weights?|optimi[sz]ers?|experts?|filter|examples?|samples?|tokens?"
@@ -161,7 +164,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _words(r".*(?:train|updat|learn|appl)\w*"),
     ),
     LossSubject(
-        "job.members_lost",
+        rule_ids.JOB_MEMBERS_LOST,
         _words(
             r"nodes?|hosts?|ranks?|workers?|pods?|tasks?|process(?:es)?|peers?|members?|actors?|engines?"
             r"|daemons?"
@@ -174,19 +177,19 @@ SUBJECTS: tuple[LossSubject, ...] = (
 )  # fmt: skip
 """The kinds of subjects, in order of precedence among nouns that are equally near."""
 OF_KIND: dict[Kind, str] = {
-    "nan": "num.values_nan", "differ": "num.replicas_differ", "alone": "launch.too_few",
-    "fewer": "launch.too_few", "void": "train.no_effect", "leak": "metrics.lost",
-    "same": "data.samples_lost",
+    "nan": rule_ids.NUM_VALUES_NAN, "differ": rule_ids.NUM_REPLICAS_DIFFER, "alone": rule_ids.LAUNCH_TOO_FEW,
+    "fewer": rule_ids.LAUNCH_TOO_FEW, "void": rule_ids.TRAIN_NO_EFFECT, "leak": rule_ids.METRICS_LOST,
+    "same": rule_ids.DATA_SAMPLES_LOST,
 }  # fmt: skip
 """Kind of predicate -> failure class, for kinds that alone determine the class."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
 _SAVED_STATE = re.compile(r"(?i)\b(?:optimi[sz]ers?|checkpoints?|ckpts?|moments|master weights)\b")
 BREAKING = (
-    "host.part_failed", "gpu.nvlink_inactive", "net.reported_down", "storage.lost", "gpu.lost",
-    "ckpt.write_fail",
+    rule_ids.HOST_PART_FAILED, rule_ids.GPU_NVLINK_INACTIVE, rule_ids.NET_REPORTED_DOWN,
+    rule_ids.STORAGE_LOST, rule_ids.GPU_LOST, rule_ids.CKPT_WRITE_FAIL,
 )  # fmt: skip
 """Classes of parts that stay failed once they failed; a task, a request or a read is tried again."""
-FILES = ("storage.lost", "ckpt.write_fail", "data.samples_lost", "metrics.lost")
+FILES = (rule_ids.STORAGE_LOST, rule_ids.CKPT_WRITE_FAIL, rule_ids.DATA_SAMPLES_LOST, rule_ids.METRICS_LOST)
 """Classes whose subject may be named by its path: `/mnt/data is gone`."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
@@ -220,7 +223,7 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
     if kind == "nan":
         return OF_KIND[kind] if TENSORS.search(before) else None
     if kind in ("alone", "void", "leak", "same", "differ") and not _seeded(before + behind):
-        return "cuda.no_device" if kind == "alone" and "single" not in sign.lower() else OF_KIND[kind]
+        return rule_ids.CUDA_NO_DEVICE if kind == "alone" and "single" not in sign.lower() else OF_KIND[kind]
     left, right = _nouns_of(before), _nouns_of(sign + behind)
     near = [
         (far, row)
@@ -229,7 +232,7 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
             row.nouns,
             left[row.code in FILES],
             anywhere=kind in ("few", "all") or "error" in sign,
-            names_far=row.code == MEMBER,
+            names_far=row.code == rule_ids.JOB_MEMBERS_LOST,
         )
     ]
     if kind not in ("state", "ended") or _LOSING.match(sign):
@@ -254,11 +257,11 @@ def _of_state(code: str, sign: str, before: str) -> str:
 
     `ckpt.write_fail` if shards are written, `ckpt.corrupt` if a saved state is named before.
     """
-    if code != "data.samples_lost":
+    if code != rule_ids.DATA_SAMPLES_LOST:
         return code
     if _WRITES.match(sign):
-        return "ckpt.write_fail"
-    return "ckpt.corrupt" if _SAVED_STATE.search(before) else code
+        return rule_ids.CKPT_WRITE_FAIL
+    return rule_ids.CKPT_CORRUPT if _SAVED_STATE.search(before) else code
 
 
 def _seeded(text: str) -> bool:
@@ -277,6 +280,6 @@ def _fits(row: LossSubject, kind: Kind, sign: str) -> bool:
         if _FAILED.search(sign) and row.code not in BREAKING:
             return False
         return row.states is None or row.states.search(sign) is not None
-    if kind == "omitted" and row.code == "data.samples_lost" and _ATTEMPT.match(sign):
+    if kind == "omitted" and row.code == rule_ids.DATA_SAMPLES_LOST and _ATTEMPT.match(sign):
         return False
     return kind != "omitted" or row.omits is None or row.omits.search(sign) is not None

@@ -10,8 +10,9 @@ from msgspec import Struct
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.rules.model import rule_ids
 
-NAN_LOSS = "num.nan_loss"
+NAN_LOSS = rule_ids.NUM_NAN_LOSS
 IN_A_ROW = 3
 
 

@@ -14,6 +14,7 @@ from statistics import median
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.telemetry.training.gradients import EXPLOSION_FACTOR, VANISHED_GRADIENT
 
 WINDOW_STEPS = 64
@@ -91,7 +92,7 @@ def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
         return
     lasts = len(nan) >= LASTING_STEPS
     text = f"the gradient norm is {nan[0].grad_norm} for {len(nan) if lasts else IN_A_ROW} logged steps"
-    yield Sign("num.grad_nan", "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
+    yield Sign(rule_ids.NUM_GRAD_NAN, "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
 
 
 def _is_nan(step: LoggedStep) -> bool:
@@ -115,7 +116,9 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
         return
     rises = sum(earlier <= limit < later for earlier, later in pairwise(losses))
     if rises <= COMES_AND_GOES:
-        yield Sign("num.loss_spike", "warning", f"the loss is {losses[-1]:.4g}; it was usually {usual:.4g}")
+        yield Sign(
+            rule_ids.NUM_LOSS_SPIKE, "warning", f"the loss is {losses[-1]:.4g}; it was usually {usual:.4g}"
+        )
 
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
@@ -139,7 +142,10 @@ def scale(writer: RankProgress) -> Iterator[Sign]:
     was_higher = writer.highest_scale is not None and writer.highest_scale > SCALE_FLOOR  # bf16 has always 1
     if value is not None and value <= SCALE_FLOOR and skips and (was_higher or skips >= IN_A_ROW):
         yield Sign(
-            "num.scale_min", "critical", f"the loss scale is down to {value:g}, steps are skipped", 30.0
+            rule_ids.NUM_SCALE_MIN,
+            "critical",
+            f"the loss scale is down to {value:g}, steps are skipped",
+            30.0,
         )
 
 

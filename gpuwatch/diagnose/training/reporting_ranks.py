@@ -16,10 +16,10 @@ from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
 from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, OF_TRAINING, end_weight, of_kinds
 from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
 from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.rules.model import rule_ids
 
 NAMES_RANKS = of_kinds("compares_replicas")
 """Classes of conditions that compare ranks, and thus name the odd one."""
-NAN_GRADIENT = "num.grad_nan"
 FOLLOWS = 2
 """`end_weight` from which the end of a rank usually follows from another failure."""
 
@@ -63,7 +63,7 @@ def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
 
     `begun`: the jobs in which the rank of the first NaN loss is known.
     """
-    if alert.code != NAN_GRADIENT or alert.job not in begun or alert.rank_from == "field":
+    if alert.code != rule_ids.NUM_GRAD_NAN or alert.job not in begun or alert.rank_from == "field":
         return alert
     return structs.replace(alert, severity="info", role="hint")
 

@@ -11,6 +11,7 @@ from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.step_timers import COMMUNICATION, LOADING, longest_timer
+from gpuwatch.rules.model import rule_ids
 
 RECENT_STEPS, PAST_STEPS = 20, 200
 MIN_PAST_STEPS = 40
@@ -39,7 +40,7 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
     yield from waits(writer)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
         text = f"the median utilization of the job's {len(busy_pct)} GPUs is {median(busy_pct):.0f} %"
-        yield Sign("train.low_utilisation", "info", text, 300.0)
+        yield Sign(rule_ids.TRAIN_LOW_UTILISATION, "info", text, 300.0)
 
 
 def slower(times: Sequence[float]) -> Iterator[Sign]:
@@ -50,7 +51,7 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
     usual, now = step_s(past), step_s(times[-RECENT_STEPS:])
     if usual > 0 and now >= SLOWER_FACTOR * usual:
         text = f"a step takes {now:.3g} s, before {usual:.3g} s (+{100 * (now / usual - 1):.0f} %)"
-        yield Sign("train.slow", "warning", text, LASTS_S)
+        yield Sign(rule_ids.TRAIN_SLOW, "warning", text, LASTS_S)
 
 
 def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
@@ -65,7 +66,7 @@ def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
     if now is not None and now > slow_step_s:
         lasted = logged is not None and logged > slow_step_s
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
-        yield Sign("train.slow", "warning", text, 0.0 if lasted else LASTS_S)
+        yield Sign(rule_ids.TRAIN_SLOW, "warning", text, 0.0 if lasted else LASTS_S)
 
 
 def _logged_step_s(writer: RankProgress) -> float | None:
@@ -91,7 +92,7 @@ def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
         text = f"a step takes {now:.3g} s, before {usual:.3g} s (x{now / usual:.1f})"
-        yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+        yield Sign(rule_ids.TRAIN_SLOW, "warning", text, LASTS_S, step=step)
 
 
 def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
@@ -104,7 +105,7 @@ def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
         found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
         for step, now, usual in found:
             text = f"{1 / now:,.0f} {unit}/s, before {1 / usual:,.0f} (x{usual / now:.2f})"
-            yield Sign("train.slow", "warning", text, LASTS_S, step=step)
+            yield Sign(rule_ids.TRAIN_SLOW, "warning", text, LASTS_S, step=step)
             return
 
 
@@ -154,7 +155,7 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
     reported = {name: [value.value for value in values] for name, values in writer.timings.items()}
     phases = {name: median(seconds) for name, seconds in reported.items() if len(seconds) >= MIN_TIMINGS}
     for code, words, what in (
-        ("train.communication_bound", COMMUNICATION, "communication"),
+        (rule_ids.TRAIN_COMMUNICATION_BOUND, COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),
     ):
         share = longest_timer(phases, words) / whole_s

@@ -22,6 +22,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.session_logs import joined_sessions
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.rules.model import rule_ids
 
 T = TypeVar("T")
 
@@ -31,30 +32,30 @@ PEERS_EVERY_S = 10.0
 STEPPED_S = 600.0
 """Seconds without a step after which a run has ended or hangs, and its metrics are stale."""
 TITLES = {
-    "num.nan_loss": "Loss is NaN or Inf",
-    "num.grad_nan": "Gradient is NaN or Inf",
-    "num.loss_spike": "Loss spike",
+    rule_ids.NUM_NAN_LOSS: "Loss is NaN or Inf",
+    rule_ids.NUM_GRAD_NAN: "Gradient is NaN or Inf",
+    rule_ids.NUM_LOSS_SPIKE: "Loss spike",
     "num.loss_rising": "Loss rises",
     "num.grad_explodes": "Gradient norm explodes",
     "num.grad_vanishes": "Gradient norm vanishes",
-    "num.scale_min": "Loss scale at its floor",
+    rule_ids.NUM_SCALE_MIN: "Loss scale at its floor",
     "num.plateau": "Loss stands still",
     "num.steps_skipped": "Many steps are skipped",
-    "train.slow": "Training is slow",
+    rule_ids.TRAIN_SLOW: "Training is slow",
     "train.restarted": "Steps went back",
-    "train.low_utilisation": "Low GPU utilization",
-    "train.communication_bound": "Training waits for communication",
+    rule_ids.TRAIN_LOW_UTILISATION: "Low GPU utilization",
+    rule_ids.TRAIN_COMMUNICATION_BOUND: "Training waits for communication",
     "train.data_bound": "Training waits for data",
 }
 
 
 MAX_JOBS = 64
 """Most jobs that step on one node at a time and are judged; eight GPUs have at most 56 MIG instances."""
-OF_A_CURVE = frozenset(("num.loss_rising", "num.loss_spike"))
+OF_A_CURVE = frozenset(("num.loss_rising", rule_ids.NUM_LOSS_SPIKE))
 """Codes that name a rank if only its loss shows them: averaged losses are alike on all ranks."""
 MAX_PEERS = 64
 """Most ranks whose losses are compared."""
-ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
+ENDS_RUNS = frozenset((rule_ids.NUM_NAN_LOSS, rule_ids.NUM_SCALE_MIN))
 """Codes of rules after which a run no longer learns, as in the packs."""
 
 

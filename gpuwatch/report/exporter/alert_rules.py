@@ -12,6 +12,7 @@ from gpuwatch.diagnose.health.node_checks import CLOCK_S
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS, WORKING_PCT
 from gpuwatch.diagnose.training.job_view.facts import IMBALANCE
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.wire import Severity
 
 DOWN_S = 60.0
@@ -210,12 +211,12 @@ def _jobs(limits: Thresholds) -> Iterator[AlertRule]:
         f"{job}: no rank has written a line for {{{{ $value }}}} s", limits.hang_s,
     )  # fmt: skip
     yield AlertRule(
-        "GpuwatchJobImbalance", "train.imbalance", "warning",
+        "GpuwatchJobImbalance", rule_ids.TRAIN_IMBALANCE, "warning",
         f'gpuwatch_job_imbalance_ratio{{column="step_s"}} > {IMBALANCE:g}',
         f"{job}: step times of the ranks differ by {{{{ $value | humanizePercentage }}}}", 300.0,
     )  # fmt: skip
     yield AlertRule(
-        "GpuwatchLossNotFinite", "num.nan_loss", "critical",
+        "GpuwatchLossNotFinite", rule_ids.NUM_NAN_LOSS, "critical",
         "gpuwatch_job_loss != gpuwatch_job_loss or abs(gpuwatch_job_loss) == Inf",
         f"{job}: the loss is not finite",
     )  # fmt: skip
@@ -226,7 +227,7 @@ def _jobs(limits: Thresholds) -> Iterator[AlertRule]:
     )  # fmt: skip
     if limits.slow_step_s:
         yield AlertRule(
-            "GpuwatchStepSlow", "train.slow", "warning",
+            "GpuwatchStepSlow", rule_ids.TRAIN_SLOW, "warning",
             f'gpuwatch_job_step_percentile_seconds{{percentile="50"}} > {limits.slow_step_s:g}',
             f"{job}: a step takes {{{{ $value }}}} s", limits.hold_s,
         )  # fmt: skip

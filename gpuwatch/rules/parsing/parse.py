@@ -8,18 +8,14 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.hosts.validation.document import compose
 from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, did_you_mean, escaped
 from gpuwatch.hosts.validation.structures import ReadMapping
 from gpuwatch.number_text import limit_text
-from gpuwatch.rules.built_in import built_in, built_in_rules
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
-from gpuwatch.rules.model.failure_class import FailureClass, Families
 from gpuwatch.rules.model.rule import Context, Flood, GeneralPatterns, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of
 from gpuwatch.rules.parsing.shapes import PACK, PackProblems
@@ -50,7 +46,7 @@ def parse_pack(
             _check_family(name, entries, read.places["families"], problems)
     known = known | {entry.values.get("id", "") for entry in entries}
     found = [
-        (rule if isinstance(rule, Dialect) else with_class(rule, families), entry.place)
+        (rule if isinstance(rule, Dialect) else rule.with_families(families), entry.place)
         for entry in entries
         if (rule := _any(entry, known, problems)) is not None
     ]
@@ -67,17 +63,6 @@ def _check_family(name: str, entries: Sequence[ReadMapping], at: TextPosition, p
     if not any(each.startswith(f"{name}.") for each in ids):
         known = dict.fromkeys(each[: end.start()] for each in ids for end in _DOT.finditer(each))
         problems.add(at, f"no rule of this pack is of the family {name!r}{did_you_mean(name, known)}")
-
-
-def with_class(rule: Rule, families: Families) -> Rule:
-    """Return the rule with the kinds of its families, those of its pack and the built-in ones.
-
-    One with the id of a built-in rule that states nothing about its class has the class of that rule.
-    """
-    replaced = built_in_rules().get(rule.id)
-    if replaced is not None and rule.failure_class == FailureClass():
-        rule = replace(rule, kinds=replaced.kinds, end_weight=replaced.end_weight, explains=replaced.explains)
-    return rule.with_families(families).with_families(built_in().families)
 
 
 def read_packs(

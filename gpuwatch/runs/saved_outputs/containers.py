@@ -8,6 +8,7 @@ from calendar import timegm
 
 from msgspec.structs import replace
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.model.pod_rank import KUBEFLOW, PodFacts
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
 from gpuwatch.whole_number import whole_number
@@ -69,7 +70,9 @@ class PodDescription:
         not_ready = _NOT_READY.match(text)
         if not_ready is not None:
             at = _pod_time(not_ready["since"])
-            self._found.append(ToolFinding("k8s.node_not_ready", "error", line, {"node": self._name}, at=at))
+            self._found.append(
+                ToolFinding(rule_ids.K8S_NODE_NOT_READY, "error", line, {"node": self._name}, at=at)
+            )
         found = _KEY.match(text)
         if found is not None:
             if not found["indent"] and found["key"] in ("Reason", "Message"):
@@ -98,11 +101,11 @@ class PodDescription:
         fields: Fields
         if key == "Reason" and _POD_ENDED.fullmatch(value):
             fields = {"status": value, "pod": self._name}
-            self._evicted = ToolFinding("k8s.pod_error", "error", line, fields)
+            self._evicted = ToolFinding(rule_ids.K8S_POD_ERROR, "error", line, fields)
         elif key == "Message" and self._evicted is not None:
             low = _LOW_ON.search(value)
             more: Fields = {} if low is None else {"resource": low[1].rstrip(".")}
-            rule = "k8s.storage_eviction" if _LOCAL_STORAGE.search(value) else self._evicted.rule
+            rule = rule_ids.K8S_STORAGE_EVICTION if _LOCAL_STORAGE.search(value) else self._evicted.rule
             fields = {**self._evicted.fields, **more}
             self._evicted = replace(self._evicted, rule=rule, line=line, fields=fields)
 
@@ -127,7 +130,7 @@ class PodDescription:
             return
         reason, line = state.get("Reason") or state["Exit Code"]
         code = state.get("Exit Code", ("", line))[0]
-        rule = "oom.host.cgroup" if reason == "OOMKilled" else of_exit_code(code)
+        rule = rule_ids.OOM_HOST_CGROUP if reason == "OOMKilled" else of_exit_code(code)
         if rule is not None:
             at = _pod_time(state["Finished"][0]) if "Finished" in state else None
             self._found.append(ToolFinding(rule, "error", line, {"exit_code": code}, at=at))
@@ -167,7 +170,7 @@ class ContainerInspection:
         killed = values.get("OOMKilled")
         rule = of_exit_code(code)
         if killed is not None and killed[0] == "true":
-            rule, line = "oom.host.cgroup", killed[1]
+            rule, line = rule_ids.OOM_HOST_CGROUP, killed[1]
         if rule is None:
             return
         host = values["Hostname"][0] if "Hostname" in values else None

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from gpuwatch.agent.kernel.xid_table import meaning
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
 from gpuwatch.wire import Severity
 
 MARKS = ("| Diagnostic  ", "| Health Monitor Report")
 HEADING = re.compile(r"\| Diagnostic\s{2,40}\| Result|\| Health Monitor Report")
 SUMMARY = "Overall Health"
-HEAT, FAILED = "gpu.throttled", "gpu.diag_failed"
+HEAT, FAILED = rule_ids.GPU_THROTTLED, rule_ids.GPU_DIAG_FAILED
 MAX_TEXT = 600
 _FAILED = re.compile(
     r"(?:GPUs?:? ?(?P<before>\d{1,6}): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})"
@@ -30,11 +31,11 @@ _GPU = re.compile(r"\bGPU:? ?(\d{1,6})\b")
 _NOTES = ("warning", "error", "info", "->errors", "-> errors")
 _XID = re.compile(r"\bX[Ii][Dd] (\d{1,6})\b")
 _CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
-    (r"remap\w* (?:has )?fail", "gpu.remap_pending", "critical", {"failure": "Yes"}),
-    (r"remap|page retirement|pages? (?:is |are )?pending", "gpu.remap_pending", "error", {}),
-    (r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", "gpu.xid.ecc", "critical", {}),
-    (r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", "gpu.lost", "critical", {}),
-    (r"nvlink|nvswitch", "gpu.xid.nvlink", "error", {}),
+    (r"remap\w* (?:has )?fail", rule_ids.GPU_REMAP_PENDING, "critical", {"failure": "Yes"}),
+    (r"remap|page retirement|pages? (?:is |are )?pending", rule_ids.GPU_REMAP_PENDING, "error", {}),
+    (r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", rule_ids.GPU_XID_ECC, "critical", {}),
+    (r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", rule_ids.GPU_LOST, "critical", {}),
+    (r"nvlink|nvswitch", rule_ids.GPU_XID_NVLINK, "error", {}),
     (r"thermal|throttl|slowdown|power brake|temperature", HEAT, "error", {}),
 )
 """Rows of (pattern, class, severity, fields). The first match decides.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine
 
 DF_MARK = "Mounted on"
@@ -38,7 +39,7 @@ class Df:
             return DF_HEADING.match(line.text) is not None
         image = _ALWAYS_FULL.search(row["device"]) or _ALWAYS_FULL.search(row["mount"])
         if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == SHARED_MEMORY):
-            rule = "oom.shm" if row["mount"] == SHARED_MEMORY else "storage.full"
+            rule = rule_ids.OOM_SHM if row["mount"] == SHARED_MEMORY else rule_ids.STORAGE_FULL
             self._found.append(ToolFinding(rule, "error", line, {"path": row["mount"]}, by_driver=False))
         return True
 
@@ -79,7 +80,9 @@ class Ibstat:
         elif state in ("Down", "Initializing", "Armed"):
             above = (f"CA '{self._device}'", f"Port {self._port}:")
             fields: dict[str, str | int | float] = {"device": self._device, "port": self._port}
-            self._down.append(ToolFinding("net.nic.link", "warning", line, fields, above, by_driver=False))
+            self._down.append(
+                ToolFinding(rule_ids.NET_NIC_LINK, "warning", line, fields, above, by_driver=False)
+            )
 
 
 class IbStatus(Ibstat):

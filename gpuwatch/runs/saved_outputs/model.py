@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.wire import Severity
 
 Fields = dict[str, str | int | float]
@@ -82,12 +83,12 @@ def date_in(text: str) -> float | None:
 
 
 BY_SIGNAL = {
-    6: "proc.abort",
-    7: "proc.bus_error",
-    4: "proc.illegal_instr",
-    9: "proc.sigkill",
-    11: "proc.segfault",
-    15: "proc.sigterm",
+    6: rule_ids.PROC_ABORT,
+    7: rule_ids.PROC_BUS_ERROR,
+    4: rule_ids.PROC_ILLEGAL_INSTR,
+    9: rule_ids.PROC_SIGKILL,
+    11: rule_ids.PROC_SEGFAULT,
+    15: rule_ids.PROC_SIGTERM,
 }
 
 

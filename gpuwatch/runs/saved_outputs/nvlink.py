@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine
 
 MARK = "(UUID: GPU-"
 HEADING = re.compile(r"^GPU \d{1,3}: .{1,120} \(UUID: GPU-")
-RULE = "gpu.nvlink_inactive"
+RULE = rule_ids.GPU_NVLINK_INACTIVE
 
 _GPU = re.compile(r"^GPU (?P<gpu>\d{1,3}): ")
 _LINK = re.compile(

@@ -6,6 +6,7 @@ import re
 import time
 from calendar import timegm
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.model.pod_rank import PodFacts, ranks_by_index
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, of_exit_code
 
@@ -100,9 +101,9 @@ class PodManifest:
         if self._facts.index is not None:
             fields["index"] = self._facts.index
         if reason == "OOMKilled":
-            rule: str | None = "oom.host.cgroup"
+            rule: str | None = rule_ids.OOM_HOST_CGROUP
         elif reason in ("Evicted", "DeadlineExceeded", "NodeLost"):
-            rule, fields["status"] = "k8s.pod_error", reason
+            rule, fields["status"] = rule_ids.K8S_POD_ERROR, reason
         else:
             rule = of_exit_code(code)
         if rule is None:

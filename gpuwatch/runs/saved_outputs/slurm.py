@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import BY_SIGNAL, Fields, ToolFinding, ToolLine
 from gpuwatch.whole_number import whole_number
 from gpuwatch.wire import Severity
@@ -16,13 +17,13 @@ JOB_HEADING = re.compile(r"^\s*JobId=\d{1,12} (?:ArrayJobId=|JobName=)")
 NODE_HEADING = re.compile(r"^\s*NodeName=[\w.-]{1,64} Arch=")
 
 STATES = (
-    ("OUT_OF_ME", "oom.host.cgroup"),
-    ("NODE_FAIL", "slurm.node_failure"),
-    ("BOOT_FAIL", "slurm.node_failure"),
-    ("TIMEOUT", "slurm.time_limit"),
-    ("DEADLINE", "slurm.time_limit"),
-    ("PREEMPTED", "slurm.preempted"),
-    ("CANCELLED", "slurm.cancelled"),
+    ("OUT_OF_ME", rule_ids.OOM_HOST_CGROUP),
+    ("NODE_FAIL", rule_ids.SLURM_NODE_FAILURE),
+    ("BOOT_FAIL", rule_ids.SLURM_NODE_FAILURE),
+    ("TIMEOUT", rule_ids.SLURM_TIME_LIMIT),
+    ("DEADLINE", rule_ids.SLURM_TIME_LIMIT),
+    ("PREEMPTED", rule_ids.SLURM_PREEMPTED),
+    ("CANCELLED", rule_ids.SLURM_CANCELLED),
 )
 """Pairs: prefix of a job state (sacct truncates states), and failure class."""
 REASONS_MARK = "NODELIST"
@@ -126,7 +127,9 @@ class Scontrol:
                     fields["reason"], at, line = reason
                 node = pairs["NodeName"][0]
                 self._found.append(
-                    ToolFinding("slurm.node_failure", "error", line, fields, (), at, node, by_driver=False)
+                    ToolFinding(
+                        rule_ids.SLURM_NODE_FAILURE, "error", line, fields, (), at, node, by_driver=False
+                    )
                 )
 
     def _job(self, pairs: dict[str, tuple[str, ToolLine]]) -> None:
@@ -134,7 +137,7 @@ class Scontrol:
         reason = pairs.get("Reason", ("None", line))[0]
         if state == "PENDING" and reason not in _ORDINARY_WAITS:
             self._found.append(
-                ToolFinding("batch.job_waits", "warning", line, {"reason": reason}, by_driver=False)
+                ToolFinding(rule_ids.BATCH_JOB_WAITS, "warning", line, {"reason": reason}, by_driver=False)
             )
         rule = class_of(state, pairs.get("ExitCode", ("", line))[0])
         if rule is None:
@@ -165,7 +168,14 @@ class NodeReasons:
             fields: Fields = {"reason": row["reason"], "node": row["nodes"]}
             self._found.append(
                 ToolFinding(
-                    "slurm.node_failure", "warning", line, fields, (), at, row["nodes"], by_driver=False
+                    rule_ids.SLURM_NODE_FAILURE,
+                    "warning",
+                    line,
+                    fields,
+                    (),
+                    at,
+                    row["nodes"],
+                    by_driver=False,
                 )
             )
         return True
@@ -189,7 +199,7 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 def severity_of(rule: str) -> Severity:
     """Return the severity of a job's end: a cancellation was requested, so it is a warning, else an error."""
-    return "warning" if rule == "slurm.cancelled" else "error"
+    return "warning" if rule == rule_ids.SLURM_CANCELLED else "error"
 
 
 def local_time(text: str) -> float | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, date_in
 from gpuwatch.whole_number import whole_number
 from gpuwatch.wire import Severity
@@ -133,9 +134,9 @@ Kind = tuple[str, str, Severity, Fields]
 
 def _lost(name: str, value: str) -> Kind | None:
     if _LOST.match(value):
-        return "lost", "gpu.lost", "critical", {"answer": value.strip("[]")}
+        return "lost", rule_ids.GPU_LOST, "critical", {"answer": value.strip("[]")}
     if name == "Reset Required" and value == "Yes":
-        return "lost", "gpu.lost", "critical", {"answer": "GPU requires reset"}
+        return "lost", rule_ids.GPU_LOST, "critical", {"answer": "GPU requires reset"}
     return None
 
 
@@ -146,7 +147,7 @@ def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
     over the GPU's life.
     """
     if name == "SRAM Threshold Exceeded" and value == "Yes":
-        return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}
+        return "threshold", rule_ids.GPU_XID_ECC, "error", {"counter": "SRAM threshold exceeded"}
     errors = whole_number(value)
     if not errors:
         return None
@@ -155,30 +156,30 @@ def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
         return None
     fields: Fields = {"errors": errors, "counter": "double bit" if double_bit else name}
     if "Volatile" in sections:
-        return "volatile", "gpu.xid.ecc", "critical", fields
+        return "volatile", rule_ids.GPU_XID_ECC, "critical", fields
     if "Aggregate" in sections:
-        return "aggregate", "gpu.ecc_history", "info", fields
+        return "aggregate", rule_ids.GPU_ECC_HISTORY, "info", fields
     return None
 
 
 def _state(name: str, value: str, sections: set[str]) -> Kind | None:
     if value == "Yes":
         if name == "Remapping Failure Occurred":
-            return "remap_failed", "gpu.remap_pending", "critical", {"failure": "Yes"}
+            return "remap_failed", rule_ids.GPU_REMAP_PENDING, "critical", {"failure": "Yes"}
         if name in _PENDING or (name == "Pending" and "Remapped Rows" in sections):
-            return "remap_pending", "gpu.remap_pending", "warning", {}
+            return "remap_pending", rule_ids.GPU_REMAP_PENDING, "warning", {}
         if name == "Drain and Reset Recommended":
-            return "recovery", "gpu.xid.recovery", "critical", {"action": "Drain and Reset"}
+            return "recovery", rule_ids.GPU_XID_RECOVERY, "critical", {"action": "Drain and Reset"}
     if name in _SLOWED and value == "Active":
         severity: Severity = "warning" if name.startswith("SW") else "error"
         return (
             "slowed" if name.startswith("HW") else "sw_slowed",
-            "gpu.throttled",
+            rule_ids.GPU_THROTTLED,
             severity,
             {"slowdown": name},
         )
     if name in ("GPU Recovery Action", "Recovery Action") and value.lower() not in _NO_ACTION:
-        return "recovery", "gpu.xid.recovery", "critical", {"action": value}
+        return "recovery", rule_ids.GPU_XID_RECOVERY, "critical", {"action": value}
     return None
 
 

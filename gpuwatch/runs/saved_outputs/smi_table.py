@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
 from gpuwatch.whole_number import whole_number
 
@@ -66,10 +67,12 @@ class SmiTable:
         if row and len(cells) > ECC_CELL and _ADDRESS.match(cells[ECC_CELL - 1]):
             errors = whole_number(cells[ECC_CELL])
             if errors:
-                self._add(ToolFinding("gpu.xid.ecc", "critical", line, {**self._own, "errors": errors}))
+                self._add(
+                    ToolFinding(rule_ids.GPU_XID_ECC, "critical", line, {**self._own, "errors": errors})
+                )
         lost = _LOST.search(text)
         if lost:
-            self._add(ToolFinding("gpu.lost", "critical", line, {**self._own, "answer": lost[0]}))
+            self._add(ToolFinding(rule_ids.GPU_LOST, "critical", line, {**self._own, "answer": lost[0]}))
 
     def _add(self, found: ToolFinding) -> None:
         self._found.setdefault((found.rule, str(found.fields["gpu"])), found)

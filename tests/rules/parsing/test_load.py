@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.rules.built_in import built_in_packs
-from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.load import load_packs, with_class
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes
@@ -170,7 +170,9 @@ def test_patterns_of_newer_pythons_are_refused() -> None:
 def test_built_in_packs_are_without_mistakes_and_read_the_fast_way_as_the_checked_one() -> None:
     by_id, files = read_packs(built_in_packs())
     packs = load_packs()
-    checked = {name: with_codes(each) if isinstance(each, Rule) else each for name, each in by_id.items()}
+    checked = {
+        name: with_codes(with_class(each)) if isinstance(each, Rule) else each for name, each in by_id.items()
+    }
     assert {each.id: each for each in packs.all} == checked
     assert packs.packs == files
 

@@ -71,10 +71,8 @@ class CompiledRule(object):
 
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "after_texts", "block", "exact", "fallback", "flood",
-        "general", "general_unless", "id", "match",
-        "newest", "no_rank_logs", "once",
-        "programs", "raised", "recovery", "role", "same", "severity", "severity_by",
-        "steady", "unless", "until",
+        "general", "general_unless", "id", "match", "newest", "no_rank_logs", "once", "programs", "raised",
+        "recovery", "role", "same", "severity", "severity_by", "steady", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain: "dict[str, Any]") -> None:

@@ -1,7 +1,7 @@
 """Decides which alerts can report one event: those with one subject whose marks do not differ.
 
-Example: rank 3's out-of-memory line and the launcher's copy of it have the subject ("rank", "oom.cuda", 3,
-"run7"). The copy has no mark "gpu", so nothing separates the two. A second out-of-memory line of the rank on
+Example: rank 3's out-of-memory line and the launcher's copy of it have the subject (rank, oom.cuda, 3,
+run7). The copy has no mark "gpu", so nothing separates the two. A second out-of-memory line of the rank on
 another GPU has another mark "gpu" and is an event of its own.
 
 A further kind of subject or mark is one more row, with its example as a test.

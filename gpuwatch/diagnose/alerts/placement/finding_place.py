@@ -22,7 +22,7 @@ from gpuwatch.diagnose.alerts.placement.named_process import (
     by_pid,
     named_process,
 )
-from gpuwatch.diagnose.alerts.placement.stated_host import ray_host
+from gpuwatch.diagnose.alerts.placement.stated_host import ray_host, ray_pid
 from gpuwatch.diagnose.model.failure_classes import (
     CANCELLED_ON,
     NODE_FAILURES,
@@ -283,7 +283,8 @@ def _rank_place(
     numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
     if numbered is not None:
         return numbered, "index"
-    place = by_pid(found, node, where, job, kernel=kernel)
+    below = ray_pid(finding, found.stated)
+    place = by_pid(finding, node, where, job, below=below, kernel=kernel)
     named = named_process(finding, found.node, found.stated, where)
     if place is not None or named is not None:
         return (named, "index") if place is None else (place, "process")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from gpuwatch.diagnose.alerts.placement.stated_host import ray_pid
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, RENDEZVOUS_TIMEOUTS, TIMEOUTS
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.rules.model.failure_class import FailureClass
 from gpuwatch.wire import Finding
-
-if TYPE_CHECKING:
-    from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 
 WAITED_FOR_OTHERS = TIMEOUTS | RENDEZVOUS_TIMEOUTS
 OF_OTHERS = WAITED_FOR_OTHERS | PEER_CONNECTION_ERRORS
@@ -47,10 +42,12 @@ def named_process(
 
 
 def by_pid(
-    found: LocatedFinding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
+    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, below: int | None, kernel: bool
 ) -> RankPlace | None:
-    """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None."""
-    finding = found.finding
+    """Return the rank whose pid a rule captured, else the only one whose pid the key line has, or None.
+
+    `below`: the pid that the lines below the key line state.
+    """
 
     def owner(pid: object) -> RankPlace | None:
         """Return the rank of a pid; None: unknown.
@@ -61,12 +58,7 @@ def by_pid(
         own = inner or where.by(node, "pid", pid, job) or where.by(node, "child", pid, job)
         return own or where.only("pid", pid, job) or where.of_pid(node, pid, job, kernel=kernel)
 
-    for pid in (
-        ray_pid(finding, found.stated),
-        finding.pid if kernel else None,
-        finding.fields.get("pid"),
-        finding.pid,
-    ):
+    for pid in (below, finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
         place = None if pid is None else owner(pid)
         if place is not None:
             return place

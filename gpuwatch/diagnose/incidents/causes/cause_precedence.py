@@ -34,6 +34,7 @@ class CausePrecedence(IntEnum):
 
 
 DEVICE_FAULT = of_kinds("device_fault")
+GPU_FAULTS = of_kinds("gpu_fault")
 
 
 def layer(alert: Alert) -> int:

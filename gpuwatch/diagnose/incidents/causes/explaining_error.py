@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 
 from msgspec import Struct, structs
 
-from gpuwatch.diagnose.incidents.causes.cause_precedence import precedence
+from gpuwatch.diagnose.incidents.causes.cause_precedence import GPU_FAULTS, precedence
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -28,8 +28,6 @@ from gpuwatch.diagnose.model.failure_classes import (
     of_kinds,
 )
 
-GPU_FAULTS = of_kinds("gpu_fault")
-"""Classes of faults of a GPU."""
 SAME_MOMENT_S = 2.0
 KERNEL_S = 30.0
 """Seconds by which a kernel or scheduler line may be dated later than the end that it explains."""

@@ -11,6 +11,7 @@ import msgspec
 
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import plain
+from gpuwatch.rules.model import rule_ids
 from gpuwatch.telemetry.training.steps import steady_rate
 
 VERSION = 1
@@ -236,7 +237,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     @property
     def has_non_finite_loss(self) -> bool:
         """True if the loss is NaN or Inf until the end."""
-        named = any(each.class_id == "num.nan_loss" for each in self.warnings or ())
+        named = any(each.class_id == rule_ids.NUM_NAN_LOSS for each in self.warnings or ())
         return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
     @property
