@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.hysteresis import key, proof_of
+from gpuwatch.diagnose.alerts.held_conditions import key, proof_of
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.rank_index import RankIndex

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.hysteresis import Hysteresis, eased
+from gpuwatch.diagnose.alerts.held_conditions import HeldConditions, eased
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.counter_growth import Growth
 from gpuwatch.diagnose.health.idle_gpus import idle_conditions
@@ -31,7 +31,7 @@ class HealthSweep:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds, self._eased = thresholds, eased(thresholds)
-        self.holding = Hysteresis(thresholds)
+        self.holding = HeldConditions(thresholds)
         self._cursor = 0.0
         self._at: float | None = None
         self._seen: dict[str, tuple[int, NodeState]] = {}

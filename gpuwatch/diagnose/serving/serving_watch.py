@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Literal
 
-from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
+from gpuwatch.diagnose.alerts.hysteresis import SymptomWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.serving.server_facts import WINDOW_S, ServerFacts, server_facts
 from gpuwatch.fleet.fleet import Fleet

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
+from gpuwatch.diagnose.alerts.hysteresis import Hysteresis
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.check_interval import CheckInterval, UnbrokenTimes
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
@@ -44,7 +44,7 @@ class StragglerWatch:
         self._window_s = max(EVERY_S, min(MAX_WINDOW_S, thresholds.hold_s))
         """Seconds over which means are taken: long enough that no single moment within a step decides."""
         self._interval = CheckInterval(EVERY_S)
-        self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
+        self._lasting = Hysteresis(thresholds.clear_s, SKIPPED_S)
         self._stepping = UnbrokenTimes[str]()
         """The jobs that step without a pause."""
         self._reading: Loads | None = None

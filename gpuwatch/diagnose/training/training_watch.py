@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.duration_tracker import SymptomWatch
+from gpuwatch.diagnose.alerts.hysteresis import SymptomWatch
 from gpuwatch.diagnose.model.alert import OF_STEPS, Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex, as_alert
-from gpuwatch.diagnose.alerts.hysteresis import key
+from gpuwatch.diagnose.alerts.held_conditions import key
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.text import clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.alerts.hysteresis import Hysteresis
+from gpuwatch.diagnose.alerts.held_conditions import HeldConditions
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.hosts.plan import Thresholds
@@ -14,7 +14,7 @@ from gpuwatch.hosts.plan import Thresholds
 @pytest.mark.parametrize("node", ["gpu-001", "fd00::1", "fe80::1%eth0", "a@b"])
 def test_an_alert_of_any_node_ends(node: str) -> None:
     limits = Thresholds()
-    book = Hysteresis(limits)
+    book = HeldConditions(limits)
     hot = Condition("temperature", "warning", "hot", Evidence("temperature", 90.0, " C"), 3)
     for at in (0.0, limits.hold_s + 1):
         book.see(node, [hot], at, at)
@@ -28,7 +28,7 @@ def test_an_alert_of_any_node_ends(node: str) -> None:
 
 def test_a_lost_node_is_over_soon_after_it_answers() -> None:
     limits = Thresholds()
-    book = Hysteresis(limits)
+    book = HeldConditions(limits)
     lost = Condition("node_lost", "critical", "lost", Evidence("last frame", 20.0, " s"))
     for at in (0.0, limits.hold_s + 1):
         book.see("n4", [lost], at, at)
@@ -41,7 +41,7 @@ def test_a_lost_node_is_over_soon_after_it_answers() -> None:
 
 def test_the_evidence_of_an_alert_has_one_age() -> None:
     limits = Thresholds()
-    book = Hysteresis(limits)
+    book = HeldConditions(limits)
     at = limits.hold_s + 1
     for now in (0.0, at):
         lost = Condition("gpu_lost", "critical", "lost", Evidence("last values", age_s=2.0 + now), 3)
@@ -53,7 +53,7 @@ def test_the_evidence_of_an_alert_has_one_age() -> None:
 
 def test_an_alert_keeps_the_reading_of_the_time_at_which_it_began() -> None:
     limits = Thresholds()
-    book = Hysteresis(limits)
+    book = HeldConditions(limits)
     for now, degrees in ((0.0, 74.0), (5.0, 86.0), (limits.hold_s + 1, 73.0)):
         text = f"{degrees:.0f} C"
         hot = Condition("temperature", "warning", text, Evidence("temperature", degrees, age_s=0.0), 3)
@@ -67,7 +67,7 @@ def test_an_alert_keeps_the_reading_of_the_time_at_which_it_began() -> None:
 
 def test_an_entry_for_several_ranks_has_no_clause_that_holds_for_one() -> None:
     limits = Thresholds()
-    book = Hysteresis(limits)
+    book = HeldConditions(limits)
     for gpu in (1, 2):
         lost = Condition("gpu_lost", "critical", f"lost; {gpu} left", Evidence("-"), gpu)
         book.see(f"n{gpu}", [lost], 0, 0)
