@@ -4,8 +4,10 @@ from __future__ import annotations
 
 MAX_DIGITS = 9
 """Maximum digits; a longer number is ignored."""
+RANK_DIGITS = 6
+"""Maximum digits of a rank or a number of ranks."""
 
 
-def whole_number(text: str) -> int | None:
-    """Return the value of a text of at most nine decimal digits, else None (also with a sign or a space)."""
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
+def whole_number(text: str, digits: int = MAX_DIGITS) -> int | None:
+    """Return the value of a text of at most `digits` decimal digits, else None (also with a sign)."""
+    return int(text) if text.isdecimal() and len(text) <= digits else None

@@ -101,11 +101,14 @@ def _page(blocks: Sequence[Block]) -> Iterator[str]:
 def _block(block: Block) -> str:
     match block:
         case Heading():
-            return f"<h{block.level}>{escape(block.text)}</h{block.level}>"
+            anchor = f' id="{escape(block.anchor)}"' if block.anchor else ""
+            return f"<h{block.level}{anchor}>{escape(block.text)}</h{block.level}>"
         case Line():
             return f'<p class="{block.style}">{escape(block.text)}</p>'
         case Item():
-            return f'<p class="{"note" if block.sign == "warning" else "figures"}">{escape(block.text)}</p>'
+            text = escape(block.text)
+            text = f'<a href="#{escape(block.target)}">{text}</a>' if block.target else text
+            return f'<p class="{"note" if block.sign == "warning" else "figures"}">{text}</p>'
         case Table():
             return "\n".join(_table(block))
         case Plot():

@@ -59,6 +59,8 @@ def _lines(block: Block, trusted: Trusted) -> Iterator[str]:
         case Line():
             yield code(block.text) if block.style == "code" else _text(block.text, trusted == "all")
         case Heading():
+            if block.anchor:
+                yield f'<a id="{block.anchor}"></a>'
             yield f"{'#' * block.level} {escaped(block.text)}"
         case Property():
             text = code(block.text) if block.style == "code" else escaped(block.text)
@@ -66,7 +68,8 @@ def _lines(block: Block, trusted: Trusted) -> Iterator[str]:
         case Item():
             mark = f"{block.number}." if block.number else ">" if _is_note(block) else "-"
             own = trusted == "all" or (trusted == "steps" and block.number > 0)
-            yield f"{mark} {_text(block.text, own)}"
+            text = _text(block.text, own)
+            yield f"{mark} [{text}](#{block.target})" if block.target else f"{mark} {text}"
         case Quote():
             offset = "" if block.offset is None else f" +{block.offset}"
             others = f", and {block.more} more of this kind" if block.more else ""

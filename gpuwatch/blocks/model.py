@@ -46,6 +46,8 @@ class Heading(Struct, frozen=True):
     text: str
     level: int = 3
     """1: of the whole report, 2: of a part, 3: of a section."""
+    anchor: str = ""
+    """Its id in a page, in the characters of a URL's fragment."""
 
 
 class Property(Struct, frozen=True):
@@ -70,6 +72,8 @@ class Item(Struct, frozen=True):
     below_style: Style = "muted"
     copy: str = ""
     """The text to copy; empty: the whole text."""
+    target: str = ""
+    """The anchor of the heading of the same page that it is a link to."""
     about: object = None
     """What a screen opens."""
 

@@ -5,7 +5,7 @@ import re
 import time
 
 from ..base.procfs import names, read_int, read_text
-from .net import rate
+from ..base.rates import rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

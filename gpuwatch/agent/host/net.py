@@ -5,7 +5,7 @@ import re
 import time
 
 from ..base.procfs import names, read_int, read_text
-from ..base.rates import short
+from ..base.rates import rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,16 +116,6 @@ class NicReader(object):
             known = (now, state, megabits * 1e6 / 8 if megabits is not None and megabits > 0 else None)
             self._speeds[name] = known
         return known[2]
-
-
-def rate(before: "int | None", after: "int | None", seconds: float) -> "float | None":
-    """Return the rate per second between two counter values, with three significant digits.
-
-    None if the counter was reset or is unknown.
-    """
-    if before is None or after is None or after < before or seconds <= 0:
-        return None
-    return short((after - before) / seconds)
 
 
 def _total(*counts: "int | None") -> "int | None":

@@ -3,8 +3,9 @@
 import importlib
 import os
 
+from ..base.rates import rate
 from .disks import usage
-from .net import MAX_NICS, rate
+from .net import MAX_NICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
-from gpuwatch.diagnose.model.last_activity import shortened
+from gpuwatch.diagnose.model.last_activity import without_bar
 from gpuwatch.diagnose.model.verdict import Verdict
 
 MAX_LINES = 20
@@ -37,7 +37,7 @@ def pausing_line(lines: Sequence[str]) -> str | None:
         if _ENDS.search(line) is not None:
             return None
         if _BEGINS.search(line) is not None:
-            return shortened(line)
+            return without_bar(line)
         if _STEPS.search(line) is not None:
             return None
     return None

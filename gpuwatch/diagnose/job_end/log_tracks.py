@@ -13,7 +13,7 @@ from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
-from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
+from gpuwatch.diagnose.model.last_activity import Activity, last_line, without_bar
 from gpuwatch.runs.files.excerpts.around import Around
 from gpuwatch.runs.flight.stack_dumps import stack_of
 from gpuwatch.runs.scan.result import LogScan
@@ -41,7 +41,7 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
     for file in sorted(files, key=lambda each: each.last_time or each.mtime):
         text = last_line(file.last_lines)
         if file.rank is not None and text is not None and not file.kernel:
-            found[file.rank] = Activity(shortened(text), file.rank, file.name, text)
+            found[file.rank] = Activity(without_bar(text), file.rank, file.name, text)
     return found
 
 
@@ -67,7 +67,7 @@ def shared_last_lines(
         for text, by in messages(line.encode())[0]:
             rank = by.task if by.rank is None and tasks_are_ranks else by.rank
             if rank is not None and rank not in found and last_line([text]) is not None:
-                found[rank] = Activity(shortened(text), rank, first.proof[0].file, line)
+                found[rank] = Activity(without_bar(text), rank, first.proof[0].file, line)
     return found
 
 

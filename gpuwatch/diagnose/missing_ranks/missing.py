@@ -12,6 +12,7 @@ from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Member, Ru
 from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, stepped_since
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.whole_number import RANK_DIGITS, whole_number
 from gpuwatch.wire import LogFile, Process
 
 MAX_LOCAL_RANKS = 1024
@@ -163,8 +164,9 @@ def _block(process: Process, world: int) -> tuple[int, int] | None:
     if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):
         return None
     size = process.variables.get("LOCAL_WORLD_SIZE", "")
-    if size.isdecimal() and len(size) < 7 and local < int(size) <= world:
-        return _range(rank - local, rank - local + int(size))
+    several = whole_number(size, RANK_DIGITS)
+    if several is not None and local < several <= world:
+        return _range(rank - local, rank - local + several)
     return _range(0, world) if not size and process.on_loopback else None
 
 

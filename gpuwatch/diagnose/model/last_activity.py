@@ -9,6 +9,7 @@ import msgspec
 
 from gpuwatch.agent.patterns.module_pattern import pattern_of
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.text import shortened
 
 MAX_TEXT = 120
 _BAR = pattern_of("\\|[ #=>.\u2580-\u259f-]{1,200}\\|")
@@ -48,7 +49,7 @@ def last_activity(
         proof = alert.proof[0]
         for line in reversed(proof.lines[: proof.key]):
             if _NO_ACTIVITY.search(line) is None and _RANK.search(line) is None:
-                return Activity(shortened(line), None, proof.file, line)
+                return Activity(without_bar(line), None, proof.file, line)
     return None
 
 
@@ -57,8 +58,7 @@ def last_line(lines: Sequence[str]) -> str | None:
     return next((line for line in reversed(lines) if _NO_ACTIVITY.search(line) is None), None)
 
 
-def shortened(line: str) -> str:
+def without_bar(line: str) -> str:
     """Return the line without a drawn progress bar, shortened to MAX_TEXT characters."""
     text = _BAR.sub("", line)
-    text = re.sub(r"\s+", " ", text).strip()
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+    return shortened(re.sub(r"\s+", " ", text).strip(), MAX_TEXT)

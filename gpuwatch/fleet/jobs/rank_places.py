@@ -21,6 +21,7 @@ from gpuwatch.fleet.jobs.job_files import is_of_others, outputs
 from gpuwatch.fleet.jobs.places import KEPT_CHILDREN, Places, RankPlace, Reach
 from gpuwatch.fleet.jobs.slurm_tasks import jobs_of_tasks
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.whole_number import RANK_DIGITS, whole_number
 from gpuwatch.wire import LOCALHOST, Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
@@ -274,7 +275,7 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         launcher=process.launcher,
         children=tuple(process.children),
         local_rank=process.local_rank,
-        local_size=int(size) if size.isdecimal() and len(size) < 7 else None,
+        local_size=whole_number(size, RANK_DIGITS),
         world_size=process.world_size,
         logs=tuple(process.logs),
         since=started,

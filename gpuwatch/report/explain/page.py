@@ -9,40 +9,51 @@ import sys
 from collections.abc import Iterator
 
 from gpuwatch.blocks.markdown import code, markdown
-from gpuwatch.blocks.model import Block, Heading, Line, Table
+from gpuwatch.blocks.model import Block, Heading, Item, Line, Table
 from gpuwatch.diagnose.explanations.explanation import of_topic
 from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
 
-HEAD = """\
-# Playbook
-
-What fails or is slow in distributed training, what to do, and where gpuwatch shows it.
-
-    gpuwatch explain hang            a topic
-    gpuwatch explain oom.cuda        a rule of the logs (`gpuwatch rules list` lists them)
-    gpuwatch explain smclk           a metric
-    gpuwatch explain "link down"     a search over all of them
-
-On the screens `i` explains the alert, metric or column under the cursor. This page is generated (`make docs`)
-from `gpuwatch/diagnose/playbook/data/`.
-"""
+HEAD = (
+    Heading("Playbook", 1),
+    Line("What fails or is slow in distributed training, what to do, and where gpuwatch shows it."),
+    Table(
+        ("command", "what it explains"),
+        (
+            ("`gpuwatch explain hang`", "a topic"),
+            ("`gpuwatch explain oom.cuda`", "a rule of the logs (`gpuwatch rules list` lists them)"),
+            ("`gpuwatch explain smclk`", "a metric"),
+            ('`gpuwatch explain "link down"`', "a search over all of them"),
+        ),
+    ),
+    Line(
+        "On the screens `i` explains the alert, metric or column under the cursor. This page is generated "
+        "(`make docs`) from `gpuwatch/diagnose/playbook/data/`."
+    ),
+)
 GROUPS = {"gpu": "Metrics of a GPU", "node": "Metrics of a node", "rank": "Columns of a rank (screen 6)"}
 
 
 def playbook_page() -> str:
     """Return the whole page as Markdown."""
-    parts = [HEAD, "## Topics\n", *(f"- [{each.title}](#{each.id})" for each in topics()), ""]
-    parts += map(topic_text, topics())
-    return "\n".join([*parts, markdown(_metrics(), "all")])
+    return markdown(_page(), "all")
 
 
-def topic_text(topic: Topic) -> str:
-    """Return one topic as Markdown: the text that `gpuwatch explain` shows, below an anchor."""
-    explanation = of_topic(topic, {})
-    rules = [Line("Rules: " + ", ".join(f"`{each}`" for each in topic.rules))] if topic.rules else []
-    blocks = [Heading(topic.title, 2), Line(f"`gpuwatch explain {topic.id}`"), *explanation.blocks, *rules]
-    return f'<a id="{topic.id}"></a>\n' + markdown(blocks, "all")
+def _page() -> Iterator[Block]:
+    yield from HEAD
+    yield Heading("Topics", 2)
+    yield from (Item(each.title, target=each.id) for each in topics())
+    for each in topics():
+        yield from _topic(each)
+    yield from _metrics()
+
+
+def _topic(topic: Topic) -> Iterator[Block]:
+    """Yield one topic: what `gpuwatch explain` shows."""
+    yield from (Heading(topic.title, 2, topic.id), Line(f"`gpuwatch explain {topic.id}`"))
+    yield from of_topic(topic, {}).blocks
+    if topic.rules:
+        yield Line("Rules: " + ", ".join(f"`{each}`" for each in topic.rules))
 
 
 def _metrics() -> Iterator[Block]:

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
+from gpuwatch.diagnose.model.last_activity import Activity, last_line, without_bar
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.runs.files.excerpts.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LINE_CHARS, Around
@@ -123,7 +123,7 @@ class AnsweredLines:
             for file in place.logs if place.job == job else ():
                 line = last_line(self._ends.get((place.node, file), ()))
                 if line is not None:
-                    found[place.rank] = Activity(shortened(line), place.rank, file, line)
+                    found[place.rank] = Activity(without_bar(line), place.rank, file, line)
         return found
 
     def goes_on(self, alert: Alert) -> bool:

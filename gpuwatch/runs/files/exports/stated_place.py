@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gpuwatch.runs.files.exports import status_words as words
 from gpuwatch.runs.model.pod_rank import PodFacts
+from gpuwatch.whole_number import RANK_DIGITS, whole_number
 
 MAX_TIME = 40
 _ONE_NODE = re.compile(r"[A-Za-z0-9][\w.-]{1,120}")
@@ -123,7 +124,7 @@ def _take_facts(facts: PodFacts, holder: Mapping[str, Any]) -> None:
 
 def _whole(value: Any) -> int | None:  # noqa: ANN401 - of JSON
     text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
-    return int(text) if text.isdecimal() and len(text) < 7 else None
+    return whole_number(text, RANK_DIGITS)
 
 
 def _variables(value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
