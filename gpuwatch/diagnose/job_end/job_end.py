@@ -175,9 +175,6 @@ def job_end(
     behind = _left_behind(main, ranks, closings)
     complete = furthest is not None and epoch is None
     complete = complete and (reached(furthest or 0, total) or states_whole(main, total, closings))
-    run = _is_run(main, closings, settled=settled, whole=whole)
-    stopped = furthest is not None and bool(behind or ((total or epoch) is not None and run))
-    stopped = stopped or (not main and epoch is not None and settled and not ends_on_purpose(closings))
     early = ended_by_rule(main, closings) and not any(is_failure(alert) for alert in alerts)
     short = () if early else ranks_cut_short(main, total, closings)
     lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
@@ -192,7 +189,7 @@ def job_end(
         state, behind = "stopped", short
     elif complete or early or any(_is_last(each, main) for each in alerts if each in FINISHED):
         state = "finished"
-    elif stopped:
+    elif behind or _stops(main, total or epoch, closings, settled=settled, whole=whole):
         state = "stopped"
     elif not failed and ended_by is None and ends_well(main, closings):
         state = "finished"
@@ -217,6 +214,15 @@ def _is_run(main: Sequence[StepTrack], closings: Mapping[str, LogEnd], *, settle
     """Return True if the tracks are those of a training, not an excerpt of one."""
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
     return run or (whole and settled and begins_at_start(main))
+
+
+def _stops(
+    main: Sequence[StepTrack], planned: object, closings: Mapping[str, LogEnd], *, settled: bool, whole: bool
+) -> bool:
+    """Return True if a run stops below its planned end, a step or an epoch (None: no plan is known)."""
+    if main:
+        return planned is not None and _is_run(main, closings, settled=settled, whole=whole)
+    return planned is not None and settled and not ends_on_purpose(closings)
 
 
 def _ended_by(

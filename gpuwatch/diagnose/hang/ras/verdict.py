@@ -59,23 +59,14 @@ def judge_ras(
         for charge in _charges(each)
     ]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
-    if not answers:
-        return Verdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
-    world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
     if not charges:
         lost = list(dict.fromkeys(peer for ras in answers for peer in ras.dead))
-        if lost:
-            reporters = {ras.node for ras in answers if not set(lost[:1]).isdisjoint(ras.dead)}
-            confirmed = _is_confirmed(lost[:1], reporters, names)
-            return _lost(lost, locate, names, evidence, running, confirmed=confirmed)
-        if not any(ras.counted for ras in answers):
-            sentence = (
-                "NCCL's RAS reports no collective counts for any rank, so it cannot show which rank is behind"
-            )
-            return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
-        sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
-        settle = ("a stuck kernel or network looks the same: " + LAUNCHES,)
-        return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
+        if not lost:
+            return _none_behind(answers, evidence)
+        reporters = {ras.node for ras in answers if not set(lost[:1]).isdisjoint(ras.dead)}
+        confirmed = _is_confirmed(lost[:1], reporters, names)
+        return _lost(lost, locate, names, evidence, running, confirmed=confirmed)
+    world = max((each.size or 0 for ras in answers for each in ras.communicators), default=0)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
@@ -97,6 +88,20 @@ def judge_ras(
         evidence=tuple(dict.fromkeys([*reported, *evidence])),
         settle=(LAUNCHES,) if first.weight > 2 else ("the log and the node of that rank",),
     )
+
+
+def _none_behind(answers: Sequence[Ras], evidence: Sequence[str]) -> Verdict:
+    """Return the verdict on answers that name neither a dead rank nor one that is behind."""
+    if not answers:
+        return Verdict("ras", wrong=False, sentence="NCCL's RAS did not answer")
+    if not any(ras.counted for ras in answers):
+        sentence = (
+            "NCCL's RAS reports no collective counts for any rank, so it cannot show which rank is behind"
+        )
+        return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
+    sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
+    settle = ("a stuck kernel or network looks the same: " + LAUNCHES,)
+    return Verdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
 
 
 def _charges(each: Communicator) -> list[_Charge]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, isfinite
 
@@ -116,51 +117,71 @@ def silent_jobs(
         progress: The steps that the ranks logged; None: unknown.
     """
     usual = {} if progress is None else _usual_gaps(progress)
-    ranks: dict[str | None, int] = {}
-    places: dict[str | None, dict[str, None]] = {}
-    ages: dict[str | None, list[float]] = {}
-    stopped: dict[str | None, list[str]] = {}
-    blocked: dict[str | None, list[str]] = {}
-    still: dict[str | None, list[float]] = {}
-    begun: set[str | None] = set()
+    found = [_silent_job(name, job, usual.get(name), hang_s) for name, job in _jobs(nodes, wall).items()]
+    return [job for job in found if job is not None]
+
+
+@dataclass
+class _JobRanks:
+    """What the processes of a job's ranks do, and for how long their logs are silent."""
+
+    ranks: int = 0
+    nodes: dict[str, None] = field(default_factory=dict)
+    silences: list[float] = field(default_factory=list)
+    """Seconds since the last line, of each log of each rank."""
+    stopped: list[str] = field(default_factory=list)
+    """The places of the stopped ranks."""
+    stopped_silences: list[float] = field(default_factory=list)
+    blocked: list[str] = field(default_factory=list)
+    """The places of the ranks that wait in the kernel."""
+    begun: bool = False
+    """True if a rank works or has written."""
+
+
+def _jobs(nodes: Iterable[Node], wall: float) -> dict[str | None, _JobRanks]:
+    """Return the jobs with ranks on the nodes."""
+    jobs: dict[str | None, _JobRanks] = {}
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
         for process in node.processes:
             if process.rank is None:
                 continue
-            ranks[process.job] = ranks.get(process.job, 0) + 1
-            places.setdefault(process.job, {})[node.name] = None
-            if process.state in STOPPED:
-                stopped.setdefault(process.job, []).append(place(process.rank, node.name, None))
-            if process.state == BLOCKED:
-                blocked.setdefault(process.job, []).append(place(process.rank, node.name, None))
+            job = jobs.setdefault(process.job, _JobRanks())
+            job.ranks += 1
+            job.nodes[node.name] = None
             silences = list(_silences(node, process, grown, wall))
-            ages.setdefault(process.job, []).extend(silences)
+            job.silences += silences
             if process.state in STOPPED:
-                still.setdefault(process.job, []).extend(silences)
-            if not sleeps(process) or _has_written(node, process, wall):
-                begun.add(process.job)
-    return [
-        SilentJob(
-            job,
-            count,
-            tuple(places[job]),
-            seconds,
-            usual.get(job),
-            seconds <= SILENT_WINDOWS * hang_s,
-            tuple(stopped.get(job, ())[:MAX_NAMED]) if len(stopped.get(job, ())) < count else (),
-            tuple(blocked.get(job, ())[:MAX_NAMED]) if len(blocked.get(job, ())) < count else (),
-            len(stopped.get(job, ())) == count,
-            job not in begun and job not in usual,
-            others_write=seconds > min(ages[job]) + STOPPED_S,
-        )
-        for job, count in ranks.items()
-        if count > 1 and ages[job]
-        for seconds in (min(still.get(job) or ages[job]),)
-        if seconds > SILENT_WINDOWS * hang_s
-        or (job in usual and seconds > max(hang_s, LONG_GAPS * usual[job]))
-        or (0 < len(stopped.get(job, ())) < count and seconds > STOPPED_S)
-    ]
+                job.stopped.append(place(process.rank, node.name, None))
+                job.stopped_silences += silences
+            if process.state == BLOCKED:
+                job.blocked.append(place(process.rank, node.name, None))
+            job.begun |= not sleeps(process) or _has_written(node, process, wall)
+    return jobs
+
+
+def _silent_job(name: str | None, job: _JobRanks, usual: float | None, hang_s: float) -> SilentJob | None:
+    """Return a job that is silent by the limits of `silent_jobs`, else None; `usual`: its usual gap."""
+    if job.ranks < 2 or not job.silences:
+        return None
+    seconds = min(job.stopped_silences or job.silences)
+    is_long = seconds > SILENT_WINDOWS * hang_s
+    is_unusual = usual is not None and seconds > max(hang_s, LONG_GAPS * usual)
+    if not (is_long or is_unusual or (0 < len(job.stopped) < job.ranks and seconds > STOPPED_S)):
+        return None
+    return SilentJob(
+        name,
+        job.ranks,
+        tuple(job.nodes),
+        seconds,
+        usual,
+        not is_long,
+        tuple(job.stopped[:MAX_NAMED]) if len(job.stopped) < job.ranks else (),
+        tuple(job.blocked[:MAX_NAMED]) if len(job.blocked) < job.ranks else (),
+        len(job.stopped) == job.ranks,
+        not job.begun and usual is None,
+        others_write=seconds > min(job.silences) + STOPPED_S,
+    )
 
 
 def _silences(
