@@ -58,6 +58,11 @@ def _number(
     return NodeColumn(*heading, cell, sort, falling)
 
 
+def _text(heading: _Heading, cell: Callable[[NodeView, float], Cell]) -> NodeColumn:
+    """Return a column of texts, which is sorted by them and shown when the user selects it."""
+    return NodeColumn(*heading, cell, lambda v, n: cell(v, n)[0], falling=False, right=False, optional=True)
+
+
 def _gpus(view: NodeView, _now: float) -> Cell:
     if not view.gpus and not view.expected:
         return (UNKNOWN if view.node.hello is None else "0"), None
@@ -162,31 +167,9 @@ COLUMNS: tuple[NodeColumn, ...] = (
     _number(_Heading("hostmem", "RAM", 5, 50), q.PERCENT, lambda v: v.host_memory_pct),
     _number(_Heading("net", "net B/s", 7, 60), q.RATE, lambda v: v.network_bps),
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
-    NodeColumn(
-        "job", "job", 12, 65, _jobs, lambda v, n: _jobs(v, n)[0], falling=False, right=False, optional=True
-    ),
-    NodeColumn(
-        "scheduler",
-        "scheduler",
-        14,
-        63,
-        _standing,
-        lambda v, n: _standing(v, n)[0],
-        falling=False,
-        right=False,
-        optional=True,
-    ),
-    NodeColumn(
-        "user",
-        "user",
-        10,
-        64,
-        _users,
-        lambda v, n: _users(v, n)[0],
-        falling=False,
-        right=False,
-        optional=True,
-    ),
+    _text(_Heading("job", "job", 12, 65), _jobs),
+    _text(_Heading("scheduler", "scheduler", 14, 63), _standing),
+    _text(_Heading("user", "user", 10, 64), _users),
     NodeColumn(
         "ranks",
         "ranks",
