@@ -110,11 +110,19 @@ class SecretText(Text):
 class Keyword(Shape):
     """The shape of a value that is one of a few words; an old name of a word is read as the new one."""
 
-    def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
-        """Create the shape of the given words; `renamed` maps old words to the new ones."""
+    def __init__(
+        self, words: Sequence[str], renamed: Mapping[str, str] | None = None, what: str | None = None
+    ) -> None:
+        """Create the shape of the given words.
+
+        Args:
+            words: The words.
+            renamed: Old word -> new word.
+            what: Describes the words in messages, if they are too many to be listed.
+        """
         self.words = tuple(words)
         self._renamed = renamed or {}
-        self.what = " or ".join(words)
+        self.what = " or ".join(words) if what is None else what
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
         text = scalar(node)

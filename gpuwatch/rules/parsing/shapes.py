@@ -124,7 +124,8 @@ _EFFECTS = ListOf(
     "an effect or a list of effects",
     or_single=True,
 )
-_KINDS = ListOf(Keyword(KINDS), "a kind or a list of kinds", or_single=True)
+_KIND = Keyword(KINDS, what="a kind that docs/rules.md lists")
+_KINDS = ListOf(_KIND, "a kind or a list of kinds", or_single=True)
 _LINKS = ListOf(Text("a link", r"https?://\S+", 500), "a link or a list of links", or_single=True)
 _LITERALS = ListOf(Text("a word"), "a word or a list of words", or_single=True)
 
