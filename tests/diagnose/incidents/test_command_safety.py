@@ -185,8 +185,9 @@ def test_a_shell_takes_every_line_apart_as_it_was_put_together() -> None:
 
 def test_only_one_place_makes_command_lines() -> None:
     package = Path(gpuwatch.__file__).parent
-    # the commands of a pager, an editor and a job's user, which are read and not made
-    split = ("tui/logs/pager.py", "cli/config/settings.py", "hosts/slurm/reports.py")
+    # the commands of a pager, an editor, a job's user and the journal, which are read and not made
+    journal = "agent/logs/discovery/launch_records/journal_entries.py"
+    split = ("tui/logs/pager.py", "cli/config/settings.py", "hosts/slurm/reports.py", journal)
     own = {package / "shell_command.py", *(package / each for each in split)}
     for path in package.rglob("*.py"):
         if path in own or "launcher" in path.parts:
