@@ -44,6 +44,8 @@ _WEBHOOK = pattern_of(
 _KEY_LINE = pattern_of(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64
 """Characters per line of a PEM file (RFC 7468); OpenSSH uses 70, MIME 76, Azure's keys 88."""
+_FINGERPRINT = pattern_of(r"(SHA256:[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/=]))")
+"""A public key's fingerprint as ssh prints it, which a person compares."""
 _LONG_WORD = pattern_of(r"[\w-]{24,4096}")
 _RUN = pattern_of(r"[A-Za-z0-9]{24,4096}")
 _CLASSES = pattern_of(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
@@ -67,7 +69,11 @@ def without_key_line(text: str) -> str:
 
 def without_random(text: str) -> str:
     """Return the text with random words masked, as tokens of unknown issuers are; not mangled C++ names."""
-    return _LONG_WORD.sub(_long_word, text)
+    if "SHA256:" not in text:
+        return _LONG_WORD.sub(_long_word, text)
+    parts = _FINGERPRINT.split(text)  # every second one is a fingerprint
+    parts[::2] = [_LONG_WORD.sub(_long_word, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _long_word(found: "Match[str]") -> str:

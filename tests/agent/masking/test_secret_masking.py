@@ -248,6 +248,17 @@ def test_other_text_stays(text: str) -> None:
     assert masked(text) == text
 
 
+def test_the_fingerprints_of_a_changed_host_key_stay_whole_and_nothing_longer_does() -> None:
+    """The person compares them with the node's."""
+    chance = random.Random(28)
+    for _ in range(100):
+        one, other = (base64.b64encode(chance.randbytes(32)).decode().rstrip("=") for _ in range(2))
+        text = f"the key of gpu-001 CHANGED: shows ED25519 SHA256:{one}, file:3 has RSA SHA256:{other}."
+        assert masked(text) == text
+        assert MASK in masked(f"SHA256:{one}x{RANDOM}")
+        assert RANDOM not in masked(f"{text} {RANDOM}")
+
+
 @pytest.mark.parametrize("secret", ["$" + MIXED, "<" + MIXED, "*" + MIXED, MIXED])
 @pytest.mark.parametrize(
     "place",
