@@ -50,6 +50,9 @@ NO_EVENTS = [
     "mca: libuct.so.0: cannot open shared object file: No such file or directory (ignored)",
     "Exception ignored in: <function Bar.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     "AttributeError: 'Bar' object has no attribute 'disp'",
+    "Exception ignored in: <function BaseEventLoop.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    '  File "/w/x.py", line 3, in __del__\n    f()\nRuntimeError: Event loop is closed',
+    f"Exception ignored in: <function Bar.__del__ at 0x7f>\nRuntimeError: {OOM}\nstep 12 loss 2.1",
     "Exception ignored in: <function Reader.__del__ at 0x7f>\n"
     "AttributeError: 'NoneType' object has no attribute 'close'",
     f"[eval sample 4] >>> RuntimeError: {OOM}",
@@ -78,6 +81,8 @@ EVENTS = [
     f'{{"prompt": "x", "error": "{OOM}"}}',
     f"Generated: the cat sat on the mat\nTraceback (most recent call last):\n  ...\nRuntimeError: {OOM}",
     f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}",  # the last words: it may have cut the sample
+    f"Exception ignored in: <function Bar.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    f'  File "/w/x.py", line 3, in __del__\n    f()\nRuntimeError: {OOM}',  # likewise: its end
     f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
     "Apr  9 21:05:38.106121 leaf-4 INFO kernel: [10601.214044] igb 0000:00:14.0 eth0: NIC Link is Down",
     f"cn4.1> RuntimeError: {OOM}",
@@ -126,3 +131,10 @@ def test_an_exception_that_ends_a_traceback_is_an_event_whatever_its_words(raise
     frames = 'Traceback (most recent call last):\n  File "/w/train.py", line 1, in <module>\n    main()\n'
     found = scan_excerpt(built_in_rules(), (frames + raised).split("\n"))
     assert [each for each in found if each["severity"] in ALARMING]
+
+
+def test_pythons_heading_of_one_rank_names_it_for_no_traceback_without_a_tag() -> None:
+    frames = 'Traceback (most recent call last):\n  File "/w/train.py", line 1, in <module>\n    main()\n'
+    for heading, rank in (("[rank1]: Exception ignored in: <x>\n", None), ("[rank1]: ERROR it failed\n", 1)):
+        (found,) = scan_excerpt(built_in_rules(), f"{heading}{frames}RuntimeError: {OOM}".split("\n"))[-1:]
+        assert found.get("rank") == rank

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ...patterns.module_pattern import pattern_of
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import line_text
-from .text_form import MAX_NEAR, is_in_text, is_tagged, is_text, is_turn
+from .text_form import IGNORED, MAX_NEAR, is_in_text, is_of_python, is_tagged, is_text, is_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -273,11 +273,13 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
     return _is_in_sample(chunk, start, lines) or _is_part(chunk, start, text, lines, advice)
 
 
-def is_left_open(chunk: "Chunk", start: int, end: int) -> bool:
-    """Return True if the line is the last one so far, below a heading: then it may have cut a text."""
+def is_left_open(chunk: "Chunk", start: int, end: int, named: "str | None") -> bool:
+    """Return True for a last line below a heading, or a rule's error (`named`) that Python ignored."""
     if chunk.below(end, 1):
         return False
-    above = (_as_above(line)[0] for line in _untagged(chunk.above(start, MAX_SAMPLE)))
+    above = [_as_above(line)[0] for line in _untagged(chunk.above(start, MAX_SAMPLE))]
+    if named is not None and not is_of_python(named) and any(each.startswith(IGNORED) for each in above):
+        return True
     return any(is_turn(each) or (_SAMPLE_HEADING.search(each) and "Traceback" not in each) for each in above)
 
 
@@ -295,8 +297,8 @@ def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice
         above, is_record = _as_above(line)
         if raised:
             sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
-            return sample or above.startswith("Exception ignored in") or is_turn(above)
-        if number == 0 and above.startswith("Exception ignored in"):
+            return sample or above.startswith(IGNORED) or is_turn(above)
+        if number == 0 and above.startswith(IGNORED):
             return True
         raised = "Traceback (most recent" in above and not fences
         if raised and is_text(above, above.index("Traceback")):

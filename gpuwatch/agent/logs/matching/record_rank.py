@@ -8,6 +8,7 @@ from ..lines.line_ranks import line_ranks, record_ranks
 from ..lines.normalise import last_message, messages
 from ..lines.prefixes import differ
 from ..lines.splitter import line_text
+from .text_form import IGNORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,14 +101,16 @@ def _of_record(lines: "list[bytes]", raw: bytes, by: "Speaker") -> "LineRanks | 
 def _of_traceback(lines: "Iterator[tuple[str, Speaker]]", by: "Speaker", depth: int) -> "LineRanks | None":
     """Return the ranks of the process that began the traceback which these lines end with; None: unknown.
 
-    They are in its first line or in the logger's line above.
+    They are in its first line or in the logger's line above. Python itself writes the heading of an ignored
+    exception, with every line below it: one with a tag is not above a traceback without.
     """
     begun = False
     for text, who in lines:
         if differ(who, by):
             continue
         if begun:
-            return _with_tag(text, who) if _LOGGED.search(text) is not None else None
+            logged = _LOGGED.search(text) is not None and not text.startswith(IGNORED)
+            return _with_tag(text, who) if logged else None
         if _BEGIN.search(text) is not None:
             reading = _with_tag(text, who)
             if not reading.empty:

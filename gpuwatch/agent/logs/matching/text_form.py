@@ -7,8 +7,12 @@ before and after it.
 Example: `  echo "training crashed"` is code; `7 Segmentation fault` below `6 Bus error` is a row.
 """
 
+import builtins
+
 from ...patterns.module_pattern import pattern_of
 
+IGNORED = "Exception ignored in"
+"""How Python begins its report of an exception that it ignores, above a traceback or the exception alone."""
 MAX_NEAR = 3
 """Lines above and below that are compared with a line."""
 MIN_WORDS = 6
@@ -125,6 +129,12 @@ def is_in_text(text: str, above: "list[str]", below: "list[str]") -> bool:
 def is_turn(line: str) -> bool:
     """Return True if a line is the heading above the output that a tool returned to a language model."""
     return _TURN.match(line) is not None
+
+
+def is_of_python(text: str) -> bool:
+    """Return True if a text begins with an exception of Python's own, but for those that libraries raise."""
+    name = text.partition(":")[0].strip()
+    return hasattr(builtins, name) and name not in ("RuntimeError", "MemoryError", "SystemError")
 
 
 def is_tagged(line: str) -> bool:

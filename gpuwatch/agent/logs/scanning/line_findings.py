@@ -203,7 +203,7 @@ class LineFindings(object):
             if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
                 if not is_quoted(chunk, line.start, text, line.text, advice=rule.exact):
                     self._found(rule, chunk, line, (text, by), fields, out)
-                elif is_left_open(chunk, line.start, line.end):
+                elif is_left_open(chunk, line.start, line.end, text if rule.raised is None else None):
                     self._left_open = (rule, chunk, line, (text, by), fields)
                 return True
         return False
@@ -221,7 +221,7 @@ class LineFindings(object):
             if fields is not None:
                 if not is_quoted(chunk, line.start, raised, line.text):
                     self._found(rule, chunk, line, (raised, by), fields, out)
-                elif is_left_open(chunk, line.start, line.end):
+                elif is_left_open(chunk, line.start, line.end, None):
                     self._left_open = (rule, chunk, line, (raised, by), fields)
                 return True
         return False
