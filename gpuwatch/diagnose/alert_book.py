@@ -41,7 +41,7 @@ from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.past_jobs.last_words import with_last_words
 from gpuwatch.diagnose.serving.serving_watch import ServingWatch
-from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
+from gpuwatch.diagnose.sources.contradictions import Contradictions
 from gpuwatch.diagnose.sources.ended_pids import with_ended_pids
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
@@ -94,7 +94,7 @@ class AlertBook:
         ranks = (self.sampled, VanishedWatch(), MissingWatch(), WaitingWatch(), UnwatchedEndsWatch())
         self._watches = (self.hangs, silent, *jobs, *ranks, self.probed)
         self._end_order, self._idle_ranks = EndOrderWatch(), IdleRanks()
-        self._checkpoints_version = 0
+        self._checkpoints_version, self._doubts = 0, Contradictions()
         self._ended, self._earlier = EndedJobsWatch(), EarlierJobsWatch()
         self._marks, self._lasting_ids = OperatorMarks(), LastingIds()
         self._annotations, self._offset, self._dirty = Annotations(), SteadyOffset(), False
@@ -175,7 +175,7 @@ class AlertBook:
         if self._outcomes_interval.is_due(now):
             self._dirty |= self._outcomes.update(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
-            self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
+            self._dirty |= self._doubts.changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, self.places, now, wall)
         self._dirty |= self._earlier.go(fleet, self.ended_jobs, now, wall)
         if self._settle_interval.is_due(now):
@@ -317,7 +317,7 @@ class AlertBook:
                 if alert.state == "firing" or name not in self._rounds.holding.alerts:
                     self._joiner.put(alert)
         where = self._reported.where
-        known = with_contradictions(self._joiner.joined(), where, self._node_reports)
+        known = self._doubts.applied(self._joiner.joined(), where, self._node_reports)
         known = with_mounts(known, disks_of(fleet.nodes.values(), wall - now))
         known = self._idle_ranks.applied(known, where, fleet, now, wall)
         known = with_last_words(known, {job.name: job.last_words for job in self.ended_jobs})

@@ -9,7 +9,7 @@ culprit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
@@ -26,6 +26,7 @@ from gpuwatch.diagnose.sources.listed_processes import (
     still_runs,
 )
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
+from gpuwatch.diagnose.sources.unconfirmed import kernel_facts, kernel_witness
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NODE_FAILURES = of_kinds("node_failure")
@@ -48,40 +49,59 @@ class Doubt(NamedTuple):
 UNDISPUTED = Doubt("")
 
 
-def with_contradictions(
-    alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
-) -> list[Alert]:
-    """Return the alerts; those that the node of their rank contradicts or does not confirm have a doubt.
+class Contradictions:
+    """Marks alerts that the nodes contradict, with what the kernels reported when the alerts were judged."""
 
-    The refuted end of a rank that still runs becomes `info`, if it is in the rank's own log.
-    """
-    found, alerts = [], list(alerts)
-    confirmed = own_errors(alerts)
-    for alert in alerts:
-        doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports, confirmed)
-        if doubt.text:
-            text = f"{alert.text}; {doubt.text}"
-            severity = "info" if doubt.refuted and _is_outlived(alert, where, reports) else alert.severity
-            found.append(
-                structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text, severity=severity)
-            )
-        else:
-            found.append(alert)
-    return found
+    def __init__(self) -> None:
+        self._facts: tuple[Alert, ...] = ()
+        """What the kernels report, as `kernel_facts`."""
 
+    def applied(
+        self, alerts: Sequence[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
+    ) -> list[Alert]:
+        """Return the alerts; those that the node of their rank contradicts or does not confirm have a doubt.
 
-def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Return True if the marks of an alert (`doubt`, `refuted`) no longer agree with what the nodes report.
+        The refuted end of a rank that still runs becomes `info`, if it is in the rank's own log.
+        """
+        found = []
+        confirmed, self._facts = own_errors(alerts), kernel_facts(alerts)
+        for alert in alerts:
+            doubt = UNDISPUTED if alert.refuted else self._doubt(alert, where, reports, confirmed)
+            if doubt.text:
+                text = f"{alert.text}; {doubt.text}"
+                outlived = doubt.refuted and _is_outlived(alert, where, reports)
+                severity = "info" if outlived else alert.severity
+                found.append(
+                    structs.replace(
+                        alert, doubt=doubt.text, refuted=doubt.refuted, text=text, severity=severity
+                    )
+                )
+            else:
+                found.append(alert)
+        return found
 
-    Alerts of kernel rules are not compared.
-    """
-    alerts = list(alerts)
-    confirmed = own_errors(alerts)
-    return any(
-        (alert.doubt, alert.refuted) != contradiction(alert, where, reports, confirmed)
-        for alert in alerts
-        if alert not in KERNEL_LINES
-    )
+    def changed(self, alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
+        """Return True if an alert's marks (`doubt`, `refuted`) no longer agree with what the nodes report.
+
+        Alerts of kernel rules are not compared.
+        """
+        alerts = list(alerts)
+        confirmed = own_errors(alerts)
+        return any(
+            (alert.doubt, alert.refuted) != self._doubt(alert, where, reports, confirmed)
+            for alert in alerts
+            if alert not in KERNEL_LINES
+        )
+
+    def _doubt(
+        self, alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport], confirmed: OwnErrors
+    ) -> Doubt:
+        doubt = contradiction(alert, where, reports, confirmed)
+        fact = None if doubt.refuted else kernel_witness(alert, self._facts, where, reports)
+        if fact is None:
+            return doubt
+        sender = min(proof.node for proof in alert.proof if proof.node is not None)
+        return Doubt(f"only {sender} reports it, and the kernel of {fact.node} another fault", refuted=True)
 
 
 def own_errors(alerts: Iterable[Alert]) -> OwnErrors:

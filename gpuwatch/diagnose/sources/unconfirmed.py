@@ -1,8 +1,13 @@
-"""Lowers the confidence of verdicts on a node that responds, if only one other node's lines name it."""
+"""Lowers the weight of what only another node's lines say of a node that responds.
+
+`with_unconfirmed_node` lowers the confidence of a verdict. `kernel_witness` finds a better reason: gpu-003
+sends `gpu-001: ssh: connect to host gpu-001 port 22: Connection timed out`, and in the same minute the kernel
+of gpu-002, which runs ranks of the job, reports that a GPU has fallen off the bus.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
@@ -16,6 +21,8 @@ from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
 AGREEING_NODES = 2
 """Number of nodes whose equal reports about another node are believed: one hostile node cannot forge that."""
+SAME_STOP_S = 120.0
+"""Most seconds between a kernel's report and lines about the stop that it explains; time-outs come later."""
 
 
 def with_unconfirmed_node(
@@ -97,3 +104,56 @@ def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> b
         (place.until is not None and ended_first(place, where)) or started_anew(place, cause.first)
         for place in named
     )
+
+
+def kernel_facts(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+    """Return the critical faults that the kernel or driver of a node reports."""
+    return tuple(
+        alert
+        for alert in alerts
+        if alert.kernel
+        and alert.severity == "critical"
+        and alert.role == "root"
+        and not (alert.doubt or alert.writer_unknown)
+    )
+
+
+def kernel_witness(
+    alert: Alert, facts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
+) -> Alert | None:
+    """Return the fact that explains the stop of which a line of another node gives another cause.
+
+    None: there is none, the line is about the node that sends it, or the fact's node sees the line too.
+
+    Args:
+        alert: The alert of the line.
+        facts: As `kernel_facts`.
+        where: Where the ranks run.
+        reports: Node -> its report.
+    """
+    senders = {proof.node for proof in alert.proof} - {None}
+    if not senders or alert.kernel or any(proof.kind != "line" for proof in alert.proof):
+        return None
+    if not _is_about_others(alert, senders, where):
+        return None
+    seen = shared_files(alert, reports)
+    for fact in facts:
+        node = fact.node or ""
+        own = reports.get(node, NodeReport())
+        near = abs(fact.first - alert.first) <= SAME_STOP_S + fact.error_s + alert.error_s
+        if near and node not in senders and own.is_live and not seen & set(own.shared.values()):
+            jobs = {place.job for place in where.on(node)}
+            if any(place.job in jobs for sender in senders for place in where.on(sender)):
+                return fact
+    return None
+
+
+def _is_about_others(alert: Alert, senders: set[str | None], where: RankIndex) -> bool:
+    """Return True if a line names a rank or node apart from those that send it, or a job alone."""
+    peer = alert.fields.get("peer_rank")
+    ranks = absent_ranks(alert) or ((peer,) if isinstance(peer, int) else ())
+    ranks = ranks if alert.rank is None else (*ranks, alert.rank)
+    places = [where.of(rank, alert.job) for rank in ranks]
+    if any(place is not None and place.node not in senders for place in places):
+        return True
+    return alert.node not in senders and not any(places)

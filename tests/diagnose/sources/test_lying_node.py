@@ -76,6 +76,38 @@ def test_the_same_failure_of_another_node_confirms_no_claim() -> None:
     assert accused(cluster) == []
 
 
+@pytest.mark.parametrize(
+    ("rule", "rank", "host", "fields", "after"),
+    [
+        ("storage.full", 9, None, {}, False),
+        ("storage.full", None, "gpu-001", {}, False),
+        ("slurm.time_limit", None, None, {}, False),
+        ("rank.segfault", 12, "gpu-002", {}, False),
+        ("launch.ssh_unreachable", None, "gpu-001", {"rank": 11}, False),
+        ("c10d.monitored_barrier", None, None, {"node": "gpu-001", "peer_rank": 2}, True),
+    ],
+)
+def test_words_about_another_node_lead_over_no_kernel(
+    rule: str, rank: int | None, host: str | None, fields: dict[str, str | int | float], after: bool
+) -> None:
+    """A node of the job prints them; the kernel of gpu-002 reports the lost GPU of rank 9."""
+    cluster = LyingNode(1, member=True)
+    for _ in range(after):
+        STORIES["xid"](cluster)
+        cluster.rest(1)
+    cluster.find(
+        rule, rank, LIAR, severity="critical", role="root", file="/home/u/x.log", at=cluster.t - 1,
+        rank_from=None if rank is None else "line", host=host, job=JOB, fields=fields,
+    )  # fmt: skip
+    for _ in range(not after):
+        cluster.step(1)
+        STORIES["xid"](cluster)
+    cluster.rest(2)
+    standing = [each for each in cluster.book.incidents if not each.over and each.severity != "warning"]
+    assert is_named(cluster)
+    assert {each.cause.kernel for each in standing if each.confidence != "low" and each.cause} == {True}
+
+
 def test_a_peer_that_a_node_outside_of_its_job_names_is_no_culprit() -> None:
     cluster = LyingNode(1, member=False)
     cluster.find(
