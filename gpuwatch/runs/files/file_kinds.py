@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuwatch.agent.logs.discovery.walk import SAVED_SCREEN_NAME
+from gpuwatch.agent.logs.lines.levels import has_stamp, own_level
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_prefilter import is_table_name
 from gpuwatch.runs.files.byte_samples import is_text, is_utf8, looked_into
@@ -27,9 +29,20 @@ KINDS: dict[str, str] = {
     "lock sh sbatch slurm proto",
 }
 """Kind -> name suffixes of files that are skipped in a folder; a file named directly is read anyway."""
-BINARY = {"picture", "checkpoint or weights", "program"}
-TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
-"""Suffixes in KINDS whose files are text but no logs."""
+BINARY = {"picture", "checkpoint or weights", "program", "data", "archive", "trace or profile"}
+TEXT_BEGINS = {
+    ".svg": rb"\s{0,80}<",
+    ".pdf": rb"%PDF",
+    ".ptx": rb"\s{0,80}(?://|\.)",
+    ".prof": rb"\S",
+    ".cpuprofile": rb"\s{0,80}\{",
+    ".json": rb"",
+}
+"""Suffixes of files of BINARY kinds that are text -> how such a file begins; a log begins otherwise."""
+TABLES = {".csv": b",", ".tsv": b"\t", ".idx": b"\0", ".tok": b"\0"}
+"""Suffixes of data that is text, and what separates its columns; NUL: nothing."""
+MIN_LOGGED_SHARE, MAX_LINES_TRIED = 0.5, 50
+"""Share of the first lines that have a time or level of their own, from which on a table is a log."""
 SAVED_SCREEN = "saved screen"
 PASTED_INTO = {"data", "source or settings"}
 """Kinds of files into which people paste tool output."""
@@ -51,6 +64,7 @@ DATED_RECORDS = re.compile(
 TROUBLE = re.compile(rb'"(?:ERROR|CRITICAL|FATAL|error|critical|fatal)"|\b[A-Z]\w{0,60}(?:Error|Exception): ')
 """Matches a grave level or an exception, by which dated JSON objects count as a log."""
 RECORD_BYTES = 16_384
+TAR_BLOCK = 512
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
 """Matches a character that no row of numbers (NaN and infinity included) contains."""
 SETTINGS_TEXT = re.compile(
@@ -98,7 +112,7 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
         return b"\0" not in head and is_text(head)
     if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
         return True
-    if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
+    if kind in BINARY and is_plain_text(head) and not _begins_as_named(path, head):
         return True  # such files are binary: a text file's writer only chose the name
     dated = DATED_RECORDS.match(head) is not None and TROUBLE.search(head) is not None
     records = dated or RECORDS.match(head) is not None or holds_records(head, columns)
@@ -107,6 +121,64 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
         or begins_with_tool_output(head[:BEGIN_BYTES])
         or export_packing(head, beginning(path)) is not None
     )
+
+
+def _begins_as_named(path: Path, head: bytes) -> bool:
+    """Return True if a text begins as its name's suffix says: as a drawing, a document, a table."""
+    ending = os.path.splitext(unpacked_name(path.name))[1]  # noqa: PTH122  as in `kind_of_name`
+    if ending in TABLES:
+        return not _is_logged(head, TABLES[ending])
+    return ending in TEXT_BEGINS and re.match(TEXT_BEGINS[ending], head) is not None
+
+
+def _is_logged(head: bytes, separator: bytes) -> bool:
+    """Return True if most lines have a time or level of their own, and not the columns of the first one."""
+    lines = [line for line in head[: head.rfind(b"\n")].splitlines() if line.strip()][:MAX_LINES_TRIED]
+    columns = lines[0].count(separator) if lines else 0
+    alike = sum(line.count(separator) == columns for line in lines) if columns else 0
+    texts = [line_text(line) for line in lines]
+    logged = sum(has_stamp(text) or own_level(text) is not None for text in texts)
+    least = MIN_LOGGED_SHARE * len(lines)
+    return bool(lines) and alike <= least <= logged
+
+
+def names_logs(path: Path) -> bool:
+    """Return True if an archive (tar or zip, packed or not) begins with a file that has the name of a log."""
+    try:
+        _, head = looked_into(path, 0)
+    except OSError:
+        return False
+    return _is_log_name(_first_in_zip(head) or _first_in_tar(head))
+
+
+def _first_in_zip(head: bytes) -> bytes:
+    """Return the name of the first file of a zip archive, b"" if the beginning shows none."""
+    at = 0
+    while head[at : at + 4] == b"PK\3\4":
+        size, extra = (int.from_bytes(head[at + each : at + each + 2], "little") for each in (26, 28))
+        name = head[at + 30 : at + 30 + size]
+        if not name.endswith(b"/"):
+            return name
+        at += 30 + size + extra
+    return b""
+
+
+def _first_in_tar(head: bytes) -> bytes:
+    """Return the name of the first file of a tar archive, b"" if the beginning shows none."""
+    at = 0
+    while head[at + 257 : at + 262] == b"ustar":
+        if head[at + 156] in b"0\0":
+            return head[at : at + 100].partition(b"\0")[0]
+        size = head[at + 124 : at + 135].strip(b" \0")
+        if not size or size.strip(b"01234567"):
+            break
+        at += TAR_BLOCK * (1 - -int(size, 8) // TAR_BLOCK)
+    return b""
+
+
+def _is_log_name(name: bytes) -> bool:
+    plain = name.decode("utf-8", "replace")
+    return unpacked_name(plain).endswith((*LOG_SUFFIXES, ".txt"))
 
 
 def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:

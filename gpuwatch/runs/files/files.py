@@ -31,6 +31,7 @@ from gpuwatch.runs.files.file_kinds import (
     is_table_of_numbers,
     kind_of_name,
     may_be_log,
+    names_logs,
     unpacked_name,
 )
 from gpuwatch.runs.files.json_documents import (
@@ -250,7 +251,8 @@ def _take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
     if kind is not None and not _is_read_anyway(path, kind, gathered.columns):
-        gathered.skipped.append(Skipped(name, kind))
+        logs = kind == "archive" and names_logs(path)
+        gathered.skipped.append(Skipped(name, "an archive of logs" if logs else kind, unreadable=logs))
         return
     try:
         status = path.stat()

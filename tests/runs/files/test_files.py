@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import random
+import shutil
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -332,6 +333,50 @@ def test_a_log_that_begins_like_a_dump_is_read(tmp_path: Path) -> None:
     (tmp_path / "rank_2.log").write_bytes(TEXT[:4000])
     ran = CliRunner().invoke(scan, [str(tmp_path), "--json"])
     assert [each["unreadable"] for each in json.loads(ran.stdout)["skipped"]] == [True]
+
+
+LOGGED = "2026-11-20 10:00:01 INFO step 1, loss 2.5\nTraceback (most recent call last):\n" + "".join(
+    f"2026-11-20 10:00:0{second} INFO step {second}\n" for second in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["r.tar", "r.zip", "r.svg", "r.pdf", "r.npy", "r.db", "r.csv", "r.tsv", "events.out.tfevents.1.h"]
+)
+def test_a_log_under_the_name_of_something_else_is_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(LOGGED)
+    assert [each.path.name for each in gather([tmp_path]).files] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.svg", "<svg>\n</svg>\n"),
+        ("a.pdf", "%PDF-1.4\n1 0 obj\n"),
+        ("a.csv", "time,loss\n2026-11-20 10:00:01,2.5\n2026-11-20 10:00:02,2.4\n"),
+        ("a.csv", "id,text\n1,the model said\n2,it ran out of memory\n"),
+        ("trace.json", '{"traceEvents": []}\n'),
+        ("a.tok", "the\nof\nand\n"),
+    ],
+)
+def test_what_its_name_says_is_no_log(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    found = gather([tmp_path])
+    assert (found.files, [each.unreadable for each in found.skipped]) == ([], [False])
+
+
+@pytest.mark.parametrize("form", ["zip", "tar", "gztar"])
+@pytest.mark.parametrize(("inner", "unreadable"), [("rank_0.log", True), ("image_0001.jpg", False)])
+def test_an_archive_of_logs_counts_as_not_looked_at(
+    form: str, inner: str, unreadable: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "run").mkdir(parents=True)
+    (tmp_path / "in" / "run" / inner).write_text(LOGGED)
+    (tmp_path / "out").mkdir()
+    made = Path(shutil.make_archive(str(tmp_path / "a"), form, tmp_path / "in"))
+    made.rename(tmp_path / "out" / ("a.tgz" if form == "gztar" else made.name))
+    (skipped,) = gather([tmp_path / "out"]).skipped
+    assert skipped.unreadable == unreadable
 
 
 @pytest.mark.parametrize("name", ["out.bin", "x.pt", "x.png", "x.so", "x.ckpt"])
