@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -174,14 +175,16 @@ class _UnreadAir(_DeadAir):
         return self.unread
 
 
-def test_silence_is_not_held_against_a_node_whose_bytes_wait_to_be_read() -> None:
+@pytest.mark.parametrize(("unread", "later_s"), [(False, 80.0), (True, 95.0)], ids=["read", "without-end"])
+def test_bytes_that_wait_to_be_read_excuse_a_silence_for_a_while(unread: bool, later_s: float) -> None:
+    """A server that floods packets without data keeps them waiting for ever."""
     thread_pool, carrier = DaemonThreadPool("test crew"), _UnreadAir()
     call = Call(carrier, FrameStream("x"), lambda _: None, thread_pool, CallTiming(start_s=30.0))
     now = time.monotonic()
-    call.watch(now + 300.0, overslept_s=0.0)
+    call.watch(now + 80.0, overslept_s=0.0)
     assert not carrier.closed.wait(0.05)
-    carrier.unread = False
-    call.watch(now + 300.0, overslept_s=0.0)
+    carrier.unread = unread
+    call.watch(now + later_s, overslept_s=0.0)
     assert carrier.closed.wait(30)
     thread_pool.close(30.0)
 

@@ -23,6 +23,8 @@ from gpuwatch.wire import AnyRequest, Bye, Ping, Reply, encode_request
 READ_BYTES = 64 * 1024
 OUTBOX_LIMIT = 64
 PINGS_KEPT = 16
+UNREAD_PATIENCE = 3
+"""Bytes that wait to be read excuse a silence of this many limits: they may hold no message."""
 
 
 class CallTiming(Struct, frozen=True):
@@ -113,18 +115,19 @@ class Call:
         Args:
             now: Monotonic seconds.
             overslept_s: How late this call of `watch` is. If this process was stopped, the silence is our
-                own, as it is while received bytes wait to be read.
+                own, as it is for a while with received bytes that wait to be read.
         """
         self._received_at = min(now, self._received_at + overslept_s)
         silent_s = now - self._received_at
         if self._verdict is not None:
             return
         started = self._stream.started
-        if silent_s > (self._timing.silence_s if started else self._timing.start_s) and not self._unread():
+        limit_s = self._timing.silence_s if started else self._timing.start_s
+        if silent_s > UNREAD_PATIENCE * limit_s or (silent_s > limit_s and not self._unread()):
             self.hang_up(
                 failure_reasons.silent_for(silent_s)
                 if started
-                else failure_reasons.not_started_in(self._timing.start_s, self._stream.noise)
+                else failure_reasons.not_started_in(limit_s, self._stream.noise)
             )
         elif started and now >= self._ping_due:
             self._ping_due = now + self._timing.ping_every_s
