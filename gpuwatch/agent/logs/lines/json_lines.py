@@ -9,6 +9,7 @@ import re
 from ...patterns.module_pattern import pattern_of
 from ..records.byte_lists import text_of_bytes
 from ..records.wanted_lines import MAX_LINES
+from .levels import GRAVE, LEVELS
 from .programs import program_of
 
 TYPE_CHECKING = False
@@ -130,11 +131,17 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
 
 def _with_level(record: "dict[str, Any]") -> "str | None":
-    """Return the field `text` of a record with a level, or a list of lines; without a level they are data."""
-    if not any(name in record for name in _LEVEL_NAMES):
+    """Return the field `text` of a record with a level, or a list of lines; without a level they are data.
+
+    An error may have its lines under any name.
+    """
+    levels = [record[name] for name in _LEVEL_NAMES if name in record]
+    if not levels:
         return None
     text = record.get("text")
-    listed = (_text(record[name]) for name in _LISTED_FIELDS if isinstance(record.get(name), list))
+    is_grave = any(LEVELS.get(str(level).lower()) in GRAVE for level in levels)
+    names = (*_LISTED_FIELDS, *record) if is_grave else _LISTED_FIELDS
+    listed = (_text(record[name]) for name in names if isinstance(record.get(name), list))
     return text if isinstance(text, str) else next(filter(None, listed), None)
 
 

@@ -80,7 +80,7 @@ def test_a_line_in_the_midst_of_many_short_ones_is_read(as_list: bool) -> None:
     assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
 
 
-@pytest.mark.parametrize("name", ["stderr", "text", "data", "message", "@message"])
+@pytest.mark.parametrize("name", ["stderr", "text", "data", "message", "@message", "exc", "error.message"])
 def test_a_list_of_lines_is_the_message_of_a_record_with_a_level(name: str) -> None:
     record = {"level": "ERROR", "time": "2026-03-04T00:00:00Z", name: ["first", OUT_OF_MEMORY]}
     assert "oom.cuda" in rules_in(f"{json.dumps(record)}\n", 1 << 19)
