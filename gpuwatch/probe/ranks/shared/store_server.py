@@ -66,8 +66,8 @@ class StoreServer:
         self._unknown[writer] = None
         try:
             await self._converse(reader, writer)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, asyncio.TimeoutError):
-            pass  # nothing is known of who that was
+        except Exception:  # noqa: S110 - whatever it sent, it costs its own connection alone
+            pass
         finally:
             self._unknown.pop(writer, None)
             writer.close()
