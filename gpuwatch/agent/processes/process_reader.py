@@ -236,7 +236,8 @@ class ProcessReader(object):
     ) -> "Iterator[tuple[int, dict[str, object]]]":
         """Yield (pid, job facts and `paths`) of the launchers that write log files.
 
-        A process that started ranks which write into pipes is one, whatever its name.
+        A process that started ranks which write into pipes is one, whatever its name, but not sshd: what it
+        reads goes to the other machine, and its log is its own.
 
         `above`: rank -> its starter.
         """
@@ -246,6 +247,8 @@ class ProcessReader(object):
         for pid in wanted:
             one = self._known.get(pid)
             if one is None or one.details is None or not (is_launcher(one.name) or pid in piped):
+                continue
+            if one.name.startswith("sshd"):
                 continue
             paths = written(one.details, self._ends)
             if paths:

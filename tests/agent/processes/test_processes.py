@@ -174,6 +174,31 @@ sys.exit(subprocess.Popen([sys.executable, "-c", {SAY_READY!r}], env=rank).wait(
         shell.wait()
 
 
+@pytest.mark.parametrize(
+    ("name", "is_launcher"), [("starter", True), ("sshd", False), ("sshd-session", False)]
+)
+def test_the_log_of_sshd_is_not_what_the_rank_behind_it_prints(
+    tmp_path: Path, name: str, *, is_launcher: bool
+) -> None:
+    (tmp_path / name).symlink_to("/bin/sh")
+    (tmp_path / "rank.py").write_text(SAY_READY)
+    told = tmp_path / "ready"
+    command = (
+        f"RANK=77 LOCAL_RANK=0 WORLD_SIZE=80 {sys.executable} {tmp_path}/rank.py 2>&1 | tee {told} >/dev/null"
+    )
+    with (tmp_path / "own.log").open("wb") as own:
+        argv = [str(tmp_path / name), "-c", f"{command}; true"]
+        program = subprocess.Popen(argv, stdout=own, stderr=own, start_new_session=True)
+    try:
+        assert wait_until(lambda: told.exists() and b"ready" in told.read_bytes(), time.sleep)
+        reader = ProcessReader()
+        assert 77 in {row.rank for row in rows(reader).values()}
+        assert (program.pid in reader.launchers) is is_launcher
+    finally:
+        os.killpg(program.pid, 9)
+        program.wait()
+
+
 @pytest.mark.parametrize("suffix", ["log", "jsonl", "ndjson", "json", "csv", "csv.1"])
 def test_a_metrics_file_that_a_rank_holds_open_is_one_of_its_logs(job: Job, suffix: str) -> None:
     path = job.folder / f"metrics.{suffix}"
