@@ -100,17 +100,24 @@ def _least_text(part: str) -> int:
 
     Each is a literal or one of at most `FEW_CHARACTERS`. 0: none, or an empty expression.
     """
-    return _least(parsed(part)) if part else 0
+    return _least(parsed(part))[0] if part else 0
 
 
-def _least(tree: Any) -> int:  # noqa: ANN401 - a parse tree
+def _least(tree: Any) -> tuple[int, int | None]:  # noqa: ANN401 - a parse tree
+    """Return the least length of the longest text in a match, and of the match itself (None: no text)."""
     best = length = 0
+    is_text = True
     for code, argument in tree:
+        if code is op.AT:
+            continue
         if code is op.LITERAL or (code is op.IN and len(characters_of(code, argument)) <= FEW_CHARACTERS):
             length += 1
-            best = max(best, length)
-        elif code is not op.AT:
-            length = 0
-            inner = () if code in REPEATS and not argument[0] else inner_parts(code, argument)
-            best = max(best, min(map(_least, inner), default=0))
-    return best
+            continue
+        inner = [] if code in REPEATS and not argument[0] else list(map(_least, inner_parts(code, argument)))
+        sizes = [size for _, size in inner if size is not None]
+        if inner and code not in REPEATS and len(sizes) == len(inner):
+            length += min(sizes)
+        else:
+            best = max(best, length, min((most for most, _ in inner), default=0))
+            length, is_text = 0, False
+    return max(best, length), length if is_text else None

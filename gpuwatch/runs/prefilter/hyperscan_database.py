@@ -17,7 +17,7 @@ from typing import Any
 from gpuwatch.own_folders import cache_folder, make_own
 from gpuwatch.rules.compiling.sealed_files import read_sealed, write_sealed
 
-MAX_CACHE_FILES = 12
+MAX_CACHE_FILES = 24
 """Most files in the cache folder: the databases of about three sets of rules."""
 
 

@@ -7,7 +7,7 @@ prefixes of two ranks, and JSON records whose message is made of several fields.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpuwatch.agent.logs.lines.json_lines import EXCEPTION, OUTCOMES
 from gpuwatch.rules.compiling.shape_patterns import OTHER_DIGIT_OR_SPACE, has_other_digits
@@ -25,18 +25,22 @@ _EXCEPTION = re.compile(
     f'"{EXCEPTION.pattern.removeprefix("(?i)").removesuffix("$")}"'.lower().encode() + rb"\s*:\s*\{"
 )
 """Matches an exception in parts, which are joined (see `json_lines.texts_of`)."""
-_SIGNS = (
-    (b"kernel", re.compile(rb"kernel")),
-    (b"]<std", re.compile(rb"\]<std")),
-    (b"<>", re.compile(rb"(?m)^<>")),
-    (b"rank", re.compile(rb"rank[^\"a-z\n].*rank[^\"a-z\n]")),
-    (b"[", _KERNEL_TIME),
-    (b",,,", _COLUMNS),
-    (b"default", _DEFAULTS),
-    (b'"', _OUTCOME),
-    (b'"', _EXCEPTION),
+_SPACES = rb"\s*"
+SIGNS = (
+    rb"kernel",
+    rb"\]<std",
+    rb"(?:^|\n)<>",
+    rb"rank[^\"a-z\n].*rank[^\"a-z\n]",
+    _KERNEL_TIME.pattern,
+    _COLUMNS.pattern,
+    _DEFAULTS.pattern,
+    _OUTCOME.pattern,
+    _EXCEPTION.pattern.replace(_SPACES, rb"[^\S\n]*"),
 )
-"""Texts and patterns of which each refused shape of ordinary length in ASCII has one, in lower case."""
+"""Expressions of which each refused shape of ordinary length in ASCII matches one, whatever its case.
+
+Each is searched in many lines together, of which a match may begin with the end of the line before.
+"""
 
 
 def is_tried(shape: bytes, lowered: bytes) -> bool:
@@ -56,32 +60,11 @@ def is_tried(shape: bytes, lowered: bytes) -> bool:
     return (shape.count(b"{") < 2 or not _EXCEPTION.search(lowered)) and not has_other_digits(shape)
 
 
-def untried(shapes: Sequence[bytes]) -> set[bytes]:
-    """Return the shapes on which no pattern can be tried, as `is_tried` does for each, in a few searches."""
+def refused_by_bytes(shapes: Sequence[bytes], text: bytes) -> set[bytes]:
+    """Return the shapes that are too long to be tried, or have other digits; `text`: all shapes as lines."""
     refused: set[bytes] = set()
-    if any(map(MAX_TRIED.__lt__, map(len, shapes))):
+    if max(map(len, shapes), default=0) > MAX_TRIED:
         refused.update(shape for shape in shapes if len(shape) > MAX_TRIED)
-        shapes = list(set(shapes) - refused)
-    text = b"\n".join(shapes)
-    lowered = text.lower()
-    searches = [(lowered, pattern) for sign, pattern in _SIGNS if sign in lowered]
-    if not text.isascii():
-        searches.append((text, OTHER_DIGIT_OR_SPACE))
-    for searched, pattern in searches:
-        for begin, end in _lines_with(pattern, searched):
-            shape = text[begin:end]
-            if not is_tried(shape, lowered[begin:end]):
-                refused.add(shape)
+    if not text.isascii() and OTHER_DIGIT_OR_SPACE.search(text) is not None:
+        refused.update(filter(has_other_digits, shapes))
     return refused
-
-
-def _lines_with(pattern: re.Pattern[bytes], text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line in which a match of the pattern begins."""
-    found = pattern.search(text)
-    while found is not None:
-        begin = text.rfind(b"\n", 0, found.start()) + 1
-        end = text.find(b"\n", found.start())
-        if end < 0:
-            end = len(text)
-        yield begin, end
-        found = pattern.search(text, end)

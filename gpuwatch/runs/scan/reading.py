@@ -36,7 +36,7 @@ from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import MARKS, ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
-from gpuwatch.runs.scan.cut_lines.partial_lines import joined_partials
+from gpuwatch.runs.scan.cut_lines.partial_lines import PARTIAL_MARKS, joined_partials
 from gpuwatch.runs.scan.cut_lines.split_records import without_split_words
 from gpuwatch.runs.scan.file_parts import FilePart
 from gpuwatch.runs.scan.workers import Dial
@@ -83,6 +83,18 @@ class PartRead:
     """PCI address as of `bus_key` -> GPU index, as tool outputs in the part list them."""
 
 
+@dataclass
+class PieceReaders:
+    """The readers of a part's pieces; the first two pass on the text to search."""
+
+    sections: ToolSections
+    joined: Callable[[bytes], bytes]
+    """Joins the lines or words which the writer of the log cut."""
+    scan: BoundedScan
+    recorder: Recorder
+    steps: StepRecorder
+
+
 def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, Dial], PartRead]:
     """Return the function with which a worker reads each part."""
     holds_mark = prefilter.finder_of(MARKS)
@@ -117,7 +129,8 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
         scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, ScanOutputs(recorder, steps))
         sections = ToolSections(holds_mark)
         bounded = BoundedScan(scanner, ruleset, name, prefilter.prepare)
-        result = read_part(part, bounded, recorder, steps, sections, dial)
+        joined = joiner_of(part.log, prefilter)
+        result = read_part(part, PieceReaders(sections, joined, bounded, recorder, steps), dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
         return result
@@ -128,6 +141,13 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
 def census_of(part: FilePart) -> Census:
     """Return the census of a file's sample lines."""
     return census([(part.log.name, sample_of(part.log, part.files))])
+
+
+def joiner_of(log: LogPath, prefilter: PiecePrefilter) -> Callable[[bytes], bytes]:
+    """Return the function that joins the lines or words which the writer of a log cut."""
+    if path_places(log.inner).kernel:
+        return without_split_words
+    return lambda text: text if prefilter.surely_lacks(text, PARTIAL_MARKS) else joined_partials(text)
 
 
 def progress_of(
@@ -163,30 +183,23 @@ def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
     return lambda: speaker
 
 
-def read_part(
-    part: FilePart,
-    scan: BoundedScan,
-    recorder: Recorder,
-    steps: StepRecorder,
-    sections: ToolSections,
-    dial: Dial,
-) -> PartRead:
+def read_part(part: FilePart, readers: PieceReaders, dial: Dial) -> PartRead:
     """Read a part and return its matches, steps, times and last lines.
 
     A read error is stated in the result, and what was read before the error counts.
     """
+    sections, scan = readers.sections, readers.scan
+    recorder, steps = readers.recorder, readers.steps
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
     foreign: int | None = None
-    is_kernel_log = path_places(part.log.inner).kernel
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
             steps.own = recorder.own
             text, at = sections.feed(data, offset)
-            lines = without_split_words(text) if is_kernel_log else joined_partials(text)
-            scan.feed(lines, at, part.log.until)
+            scan.feed(readers.joined(text), at, part.log.until)
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)

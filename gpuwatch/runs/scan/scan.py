@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.matching.traceback_ends import MARKS as TRACEBACK_MARKS
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
@@ -23,7 +24,9 @@ from gpuwatch.runs.model.containment import contained, from_sound
 from gpuwatch.runs.placement.learned_tags.learn import learned_tags
 from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
+from gpuwatch.runs.saved_outputs.sections import MARKS
 from gpuwatch.runs.scan.assembly import whole, with_folders
+from gpuwatch.runs.scan.cut_lines.partial_lines import PARTIAL_MARKS
 from gpuwatch.runs.scan.file_parts import FilePart, parts_of
 from gpuwatch.runs.scan.reading import PartRead, reader
 from gpuwatch.runs.scan.result import Engine, Scan
@@ -201,7 +204,8 @@ class Begin:
     def prefilter(self) -> PiecePrefilter:
         """The engine's prefilter, made once per process."""
         if self.engine == "hyperscan":
-            return hyperscan_prefilter.HyperscanPrefilter(self.ruleset)
+            marks = (MARKS, PARTIAL_MARKS, TRACEBACK_MARKS)
+            return hyperscan_prefilter.HyperscanPrefilter(self.ruleset, marks)
         return PiecePrefilter(self.ruleset)
 
     @cached_property

@@ -11,10 +11,10 @@ from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter, whole_lines
+from gpuwatch.runs.prefilter import hyperscan_database, hyperscan_prefilter, shape_finder
 from gpuwatch.runs.prefilter.hyperscan_prefilter import HyperscanPrefilter
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
-from gpuwatch.runs.prefilter.whole_lines import is_tried, untried
+from gpuwatch.runs.prefilter.whole_lines import is_tried
 from tests.bench.log_reading.rank_logs import rank_log
 from tests.corpus.score import CORPUS
 
@@ -30,6 +30,9 @@ PARTS = [
 ]  # fmt: skip
 
 
+TEXTS = (b"| NVIDIA-SMI ", b"Node:   ", b"JobID")
+
+
 def random_lines(seed: int, count: int) -> bytes:
     chance = random.Random(seed)
     lines = [b"".join(chance.choices(PARTS, k=chance.randrange(1, 9))) for _ in range(count)]
@@ -41,13 +44,17 @@ def corpus(every: int) -> bytes:
     return b"\n".join(file.read_bytes()[:20_000] for file in files)
 
 
+@pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_shapes_that_are_not_tried_are_those_of_each_line_alone(seed: int) -> None:
+def test_the_shapes_that_are_not_tried_are_those_of_each_line_alone(
+    seed: int, fast: HyperscanPrefilter
+) -> None:
     prefilter = Prefilter(RuleSet([]))
     shapes = list(prefilter.distinct(prefilter.unbroken(random_lines(seed, 3000) + b"\n" + corpus(30))))
     refused = {shape for shape in shapes if not is_tried(shape, shape.lower())}
     assert 100 < len(refused) < len(shapes)
-    assert untried(shapes) == refused
+    assert fast._search is not None
+    assert fast._search.found_in(shapes).refused == refused
 
 
 def led_to(prefilter: Prefilter, data: bytes) -> set[tuple[int, str]]:
@@ -62,7 +69,7 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> HyperscanPrefilter:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patched.setattr(hyperscan_prefilter, "MANY_BYTES", 0)
         patched.setattr(hyperscan_prefilter, "WORTH_BYTES", 0)
-        prefilter = HyperscanPrefilter(RuleSet(compiled(load_packs().all[::12])))
+        prefilter = HyperscanPrefilter(RuleSet(compiled(load_packs().all[::12])), (TEXTS,))
         prefilter.prepare()
     return prefilter
 
@@ -88,7 +95,7 @@ def test_few_lines_are_looked_at_one_by_one_with_hyperscan(
         looked.append(shape)
         return is_tried(shape, lowered)
 
-    monkeypatch.setattr(whole_lines, "is_tried", counted)
+    monkeypatch.setattr(shape_finder, "is_tried", counted)
     fast.hits(data)
     assert len(set(fast.shapes(data))) > 2000
     assert len(looked) < 100
@@ -96,15 +103,30 @@ def test_few_lines_are_looked_at_one_by_one_with_hyperscan(
 
 @pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
 def test_marks_are_found_with_and_without_a_database(fast: HyperscanPrefilter) -> None:
-    texts = [b"| NVIDIA-SMI ", b"Node:   ", b"JobID"]
-    by_shapes = PiecePrefilter(fast._ruleset).finder_of(texts)
-    by_database = fast.finder_of(texts)
+    by_shapes = PiecePrefilter(fast._ruleset).finder_of(TEXTS)
+    by_database = fast.finder_of(TEXTS)
     for data in (
         b"step 1\nJobId=3\n",
         b"a JobID 7\n",
         b"Node:  x\n",
         b"\rNode:   x\n",
         b"| NVIDIA-SMI 550",
+        b'{"log": "\\tNode:   x"}\n',
         b"",
     ):
-        assert by_shapes(data) == by_database(data) == any(text in data for text in texts)
+        for _ in range(2):  # its shapes are new, and known
+            held = any(text in data for text in TEXTS)
+            assert by_shapes(data) == by_database(data) == held
+            assert not (held and fast.surely_lacks(data, TEXTS))
+            fast.hits(data)
+    assert fast.surely_lacks(b"a JobI 7\nNode 3", TEXTS)
+
+
+@pytest.mark.skipif(not hyperscan_database.installed(), reason="the extra hyperscan is not installed")
+def test_marks_are_found_again_after_the_shapes_were_forgotten(fast: HyperscanPrefilter) -> None:
+    data = b"step 1\nJobID 3\n"
+    for _ in range(2):
+        assert not fast.surely_lacks(data, TEXTS)
+        fast.hits(data)
+        fast._forget()
+        fast.hits(data)

@@ -208,7 +208,7 @@ def _outcome(parts: "list[dict[str, Any]]") -> str:
 
 def has_escapes(data: bytes) -> bool:
     """Return True if the data may contain JSON lines with escapes, which `unescaped` resolves."""
-    return b'{"' in data and b"\\" in data
+    return b"\\" in data and b'{"' in data
 
 
 def unescaped(data: bytes) -> bytes:

@@ -11,6 +11,8 @@ after the first line all of them are skipped. `rank 3: NCCL timeout` is a new sh
 there.
 """
 
+from itertools import compress
+
 from ...patterns.quick_checks import has_one
 from ..lines.json_lines import has_escapes, unescaped
 
@@ -101,7 +103,7 @@ class Prefilter(object):
             return found
         lines = lines if lines and raw is data else data.split(b"\n")
         same = self._same(searched_shapes) if known and raw is data else set()
-        fresh = [index for index, shape in enumerate(shapes) if shape in searched_shapes]
+        fresh = list(compress(range(len(shapes)), map(searched_shapes.__contains__, shapes)))
         if known and same:
             fresh = [each for each in fresh if shapes[each] not in same or form_of(lines[each]) not in known]
         at = before = 0
@@ -111,6 +113,10 @@ class Prefilter(object):
             _find(lines[index], searched_shapes[shapes[index]], at, found)
         found.sort(key=_where)
         return found
+
+    def surely_lacks(self, data: bytes, texts: "Sequence[bytes]") -> bool:  # noqa: ARG002 - for subclasses
+        """Return True if it is known that none of the texts occurs in the data; False: unknown."""
+        return False
 
     def unbroken(self, data: bytes) -> bytes:
         """Return the data with a line feed for each carriage return, which also ends a line."""
@@ -220,10 +226,13 @@ class Prefilter(object):
         """Forget all shapes if there are too many; never while lines are searched, which would be lost."""
         count = len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes)
         if self._bytes > MAX_BYTES or count > MAX_SHAPES:
-            self._plain_shapes.clear()
-            self._rule_shapes.clear()
-            self._progress_shapes.clear()
-            self._bytes = 0
+            self._forget()
+
+    def _forget(self) -> None:
+        self._plain_shapes.clear()
+        self._rule_shapes.clear()
+        self._progress_shapes.clear()
+        self._bytes = 0
 
     def _remember_plain(self, shapes: "set[bytes] | frozenset[bytes]") -> None:
         """Remember that these shapes (lines without digits) contain no phrase of any rule; not long ones."""

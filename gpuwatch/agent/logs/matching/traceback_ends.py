@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HEAD = b"Traceback (most recent call last)"
 FRAME = b'  File "'
+MARKS = (HEAD, FRAME)
+"""Texts of which data with a traceback contains at least one."""
 MAX_BELOW = 400
 """Lines (of all processes) below the head that are searched for the exception."""
 MAX_BELOW_FRAMES = 40

@@ -5,6 +5,7 @@ from ..lines.splitter import MAX_LINE, scrubbed
 from ..matching.chunk import Chunk
 from ..matching.matcher import LineMatcher
 from ..matching.prefilter import SHAPELESS, Prefilter
+from ..matching.traceback_ends import MARKS as TRACEBACK_MARKS
 from ..matching.traceback_ends import TracebackEnds
 from ..records.byte_lists import ends_in_byte_list
 from .dedup import MAX_OPEN, Gatherer
@@ -209,7 +210,8 @@ class Scanner(object):
         if not chunk.clean.isspace():
             self._lines.go_on()
         self._blocks.fill(chunk, out)
-        raised = self._tracebacks.find(chunk)
+        has_none = not self._tracebacks.open and self._prefilter.surely_lacks(chunk.clean, TRACEBACK_MARKS)
+        raised = {} if has_none else self._tracebacks.find(chunk)
         known = None if raised else self._lines.known
         data = chunk.clean if self._opened is None else chunk.clean + RECORD_MARK
         if self._progress is None:

@@ -5,7 +5,7 @@ from ..progress.metrics_table import COMMON, ENDINGS, table_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
     from ..matching.ruleset import RuleSet
     from ..progress.metrics_table import MetricsTable
@@ -54,6 +54,10 @@ class TablePrefilter(object):
             shapes = [line.translate(None, SHAPELESS) for line in lines]
             newest.take(lines, shapes, dict.fromkeys(filter(None, shapes), [table]), len(data))
         return self._prefilter.hits(data, None, known)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
+
+    def surely_lacks(self, data: bytes, texts: "Sequence[bytes]") -> bool:
+        """Return True if it is known that none of the texts occurs in the data; False: unknown."""
+        return self._prefilter.surely_lacks(data, texts)  # type: ignore[no-any-return]  # the prefilter is the agent's or hyperscan's
 
     def no_progress(self, shape: bytes) -> None:
         """Do nothing: a row may have any shape."""

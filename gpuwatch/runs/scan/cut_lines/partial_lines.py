@@ -12,6 +12,8 @@ _PART = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT\S{1,40} std(?:err|out) P ")
 _LINE = re.compile(
     rb"(?P<head>\d{4}-\d\d-\d\dT\S{1,40} (?P<stream>std(?:err|out)) (?P<tag>[PF]) )(?P<text>[^\r\n]*)"
 )
+PARTIAL_MARKS = (b"stdout P ", b"stderr P ")
+"""Texts of which data with pieces of a cut line contains at least one."""
 MAX_JOINED = 1 << 16
 """Longest line in bytes that is joined; further pieces stay lines of their own."""
 
