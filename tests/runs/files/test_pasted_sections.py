@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuwatch.runs.files import pasted_sections
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.pasted_sections import place_in
 from tests.cli.running import alone
@@ -59,6 +61,19 @@ def test_the_banners_of_a_program_that_runs_part_nothing(tmp_path: Path) -> None
     (tmp_path / "short.log").write_text("".join(f"=== rank {rank} ===\n" for rank in range(8)) + OOM)
     (tmp_path / "rank0.log").write_text("=== rank 0 ===\nhello\nhello\n=== rank 1 ===\nhello\nhello\n" + OOM)
     assert len(gather([tmp_path]).files) == 3
+
+
+@pytest.mark.parametrize("piece", [4, 5, 7, 64])
+def test_headings_are_found_where_pieces_of_a_large_file_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(pasted_sections, "PIECE_BYTES", piece)
+    for lines in range(1, 5):
+        text = f"{'x' * lines}\n==> rank_3.log <==\n{steps(2)}\n==> rank_0.log <==\n{steps(2)}"
+        (tmp_path / f"{lines}.txt").write_text(text)
+    (tmp_path / "none.txt").write_text("= one\n-\n=\n" * 40)
+    logs = Counter(log.path.name for log in gather([tmp_path]).files)
+    assert logs == {"none.txt": 1, **{f"{lines}.txt": 3 for lines in range(1, 5)}}
 
 
 @pytest.mark.parametrize(
