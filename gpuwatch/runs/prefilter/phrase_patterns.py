@@ -15,6 +15,8 @@ Literals = tuple[LiteralKey, ...]
 DIGITS = b"0123456789"
 _ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
 """Pattern parts for any level in `FIELD`: as a word, or as a number."""
+_LETTERS, _FEW_LETTERS, _MILD_LETTERS = "[FEWICD]", "[FEWI]", "WID"
+"""Pattern parts for any level in `LETTER`, and the letters of levels below an error."""
 _BRACKETED = r"(?i)[\[|<]\s{0,8}(?:%s)\s{0,8}[\]|>]"
 
 
@@ -95,8 +97,19 @@ def unexplained_patterns() -> Iterator[str]:
     yield "|".join(name.upper() for name in grave)
     yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
     yield _BRACKETED % "|".join(grave)
-    yield from (grave_field(grave), LETTER.pattern, GAVE_UP.pattern)
+    yield from (grave_field(grave), grave_letter(), GAVE_UP.pattern)
     yield from (form.pattern for level, form in FORMS if level in GRAVE)
+
+
+def grave_letter() -> str:
+    """Return a regular expression that each line matches whose level is an error by its letter (`[E`).
+
+    What follows the letter is matched, not only looked at, so that it stays in patterns for shapes.
+    """
+    letters = LETTER.pattern
+    for stated in (_LETTERS, _FEW_LETTERS):
+        letters = letters.replace(stated, "".join(each for each in stated if each not in _MILD_LETTERS))
+    return letters.replace("(?=", "(?:")
 
 
 def grave_field(words: Sequence[str]) -> str:
