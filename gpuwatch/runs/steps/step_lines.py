@@ -7,8 +7,10 @@ not matter.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -105,18 +107,17 @@ class LineChoice:
         wanted: int,
     ) -> set[int]:
         """Return the indexes of about `wanted` lines: the last of each kind and rank, and new kinds."""
+        possible = list(compress(range(len(shapes)), map(paced.__contains__, shapes)))
         if wanted >= len(lines):
-            return {index for index, shape in enumerate(shapes) if shape in paced}
-        count = len(shapes)
-        first = dict(zip(reversed(shapes), range(count - 1, -1, -1), strict=True))
+            return set(possible)
+        first = {shapes[index]: index for index in reversed(possible)}
         kinds: dict[bytes, bytes] = {}
         firsts: dict[bytes, int] = {}
         lasts: dict[bytes, int] = {}
-        for shape, index in dict(zip(shapes, range(count), strict=True)).items():
-            if shape in paced:
-                kind = kinds[shape] = shape.translate(None, HEX_LETTERS)
-                lasts[kind] = max(index, lasts.get(kind, index))
-                firsts[kind] = min(first[shape], firsts.get(kind, count))
+        for shape, index in {shapes[index]: index for index in possible}.items():
+            kind = kinds[shape] = shape.translate(None, HEX_LETTERS)
+            lasts[kind] = max(index, lasts.get(kind, index))
+            firsts[kind] = min(first[shape], firsts.get(kind, index))
         newest = max(lasts.values(), default=-1)
         known = sorted(
             index for kind, index in lasts.items() if kind in self._seen and not ODD.search(shapes[index])
@@ -140,7 +141,7 @@ class LineChoice:
             if kinds[shape] not in self._seen or ODD.search(shape):
                 chosen.add(firsts[kinds[shape]])
             if _MAY_HOLD_RANK.search(shape):
-                last = last_of_ranks(lines, shapes, kinds, index)
+                last = last_of_ranks(lines, shapes, possible, kinds, index)
                 of_ranks.update(((kinds[shape], rank), at) for rank, at in last.items())
         chosen.update(self._of_turn(of_ranks))
         if len(self._seen) > MAX_SHAPES:
@@ -169,14 +170,21 @@ class LineChoice:
 
 
 def last_of_ranks(
-    lines: Sequence[bytes], shapes: Sequence[bytes], kinds: Mapping[bytes, bytes], last: int
+    lines: Sequence[bytes],
+    shapes: Sequence[bytes],
+    possible: Sequence[int],
+    kinds: Mapping[bytes, bytes],
+    last: int,
 ) -> dict[bytes, int]:
-    """Return rank prefix -> index of its last line, among `RANK_LINES` lines of one kind up to `last`."""
+    """Return rank prefix -> index of its last line, among the last `RANK_LINES` lines up to `last`.
+
+    Only lines of the same kind as the one at `last` count. `possible`: the indexes of the lines with kinds.
+    """
     found: dict[bytes, int] = {}
     kind = kinds[shapes[last]]
     alike = {shape for shape, each in kinds.items() if each == kind}
-    begin = max(0, last + 1 - RANK_LINES)
-    own = [index for index, shape in enumerate(shapes[begin : last + 1], begin) if shape in alike]
+    near = possible[bisect_left(possible, last + 1 - RANK_LINES) : bisect_right(possible, last)]
+    own = [index for index in near if shapes[index] in alike]
     if own and (prefix := _RANK_PREFIX.search(lines[own[-1]], 0, 200)) is not None:
         place = itemgetter(slice(*prefix.span()))
         if set(map(place, map(lines.__getitem__, own))) == {prefix.group()}:

@@ -49,6 +49,9 @@ def _time_of(line: bytes, arrived: float) -> "float | None":
     return time_of(unmasked_text(line[:MAX_LINE]), arrived) if may_have_time(line) else None
 
 
+_local_day = lru_cache(maxsize=CACHED_LINES)(local_day)
+
+
 class Chunk(object):
     """Complete lines of a file as bytes, in which lines are found without splitting all of them.
 
@@ -278,7 +281,7 @@ class Chunk(object):
         day, hour = local_day(self.clean[start:end]) or (None, b"")
         lines = self.above(start, 40)
         if day is not None and hour >= EARLY:
-            lines = [line for line in lines if (local_day(line) or (None,))[0] != day]
+            lines = [line for line in lines if (_local_day(line) or (None,))[0] != day]
         times = [_time_of(line, self.arrived) for line in lines]
         return max((at for at in times if at is not None), default=None)
 

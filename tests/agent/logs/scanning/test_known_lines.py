@@ -47,5 +47,5 @@ def test_the_last_line_of_each_rank_is_found_with_few_searches() -> None:
     shapes = [line.translate(None, b"0123456789") for line in lines]
     kinds = dict.fromkeys(shapes, b"kind")
     wanted = [599, 598]
-    assert list(step_lines.last_of_ranks(lines, shapes, kinds, 599).values()) == wanted
-    assert calls_of(lambda: step_lines.last_of_ranks(lines, shapes, kinds, 599)) < 100
+    assert list(step_lines.last_of_ranks(lines, shapes, range(len(lines)), kinds, 599).values()) == wanted
+    assert calls_of(lambda: step_lines.last_of_ranks(lines, shapes, range(len(lines)), kinds, 599)) < 100

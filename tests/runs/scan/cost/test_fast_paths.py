@@ -77,8 +77,9 @@ def test_the_last_line_of_each_rank_is_found_in_a_file_of_one_and_of_many() -> N
         lines = [b"[rank%d]: step %d" % (n % ranks, n) for n in range(100)]
         shapes = [b"[rank]: step "] * 100
         kinds = {shapes[0]: b"k"}
-        assert sorted(last_of_ranks(lines, shapes, kinds, 99).values()) == list(range(100 - ranks, 100))
-        assert sorted(last_of_ranks(lines, shapes, kinds, 50).values()) == list(range(51 - ranks, 51))
+        for last in (99, 50):
+            found = last_of_ranks(lines, shapes, range(100), kinds, last)
+            assert sorted(found.values()) == list(range(last + 1 - ranks, last + 1))
 
 
 @pytest.mark.parametrize(
