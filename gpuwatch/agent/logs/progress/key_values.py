@@ -6,6 +6,7 @@ separator.
 """
 
 import re
+from functools import lru_cache
 
 from ...patterns.module_pattern import pattern_of
 from .quantities import CLOCK, NUMBER, ODD, SPELLED
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Iterator
 
 MAX_PAIRS = 400
+CACHED_TEXTS = 256
+"""Cached texts between two numbers: the lines of a log repeat them."""
 
 RATE = (
     r"(?:[A-Za-z]{1,12}\.?)?/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12})?"
@@ -71,6 +74,7 @@ def canonical(words: str) -> str:
     return _SPACES.sub("_", words.strip(_AROUND).lower())
 
 
+@lru_cache(maxsize=CACHED_TEXTS)
 def _words(before: str) -> str:
     bracketed = _BRACKETED.search(before) if "]" in before[-6:] else None
     if bracketed is not None:  # `[loss]: 2.5`
