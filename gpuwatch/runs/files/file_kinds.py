@@ -132,14 +132,14 @@ def _begins_as_named(path: Path, head: bytes) -> bool:
 
 
 def _is_logged(head: bytes, separator: bytes) -> bool:
-    """Return True if most lines have a time or level of their own, and not the columns of the first one."""
+    """Return True if most lines have a time and a level of their own, or one of them and no columns."""
     lines = [line for line in head[: head.rfind(b"\n")].splitlines() if line.strip()][:MAX_LINES_TRIED]
     columns = lines[0].count(separator) if lines else 0
     alike = sum(line.count(separator) == columns for line in lines) if columns else 0
     texts = [line_text(line) for line in lines]
-    logged = sum(has_stamp(text) or own_level(text) is not None for text in texts)
+    signs = [has_stamp(text) + (own_level(text) is not None) for text in texts]
     least = MIN_LOGGED_SHARE * len(lines)
-    return bool(lines) and alike <= least <= logged
+    return bool(lines) and (signs.count(2) >= least or alike <= least <= len(signs) - signs.count(0))
 
 
 def names_logs(path: Path) -> bool:

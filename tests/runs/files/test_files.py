@@ -336,7 +336,7 @@ def test_a_log_that_begins_like_a_dump_is_read(tmp_path: Path) -> None:
 
 
 LOGGED = "2026-11-20 10:00:01 INFO step 1, loss 2.5\nTraceback (most recent call last):\n" + "".join(
-    f"2026-11-20 10:00:0{second} INFO step {second}\n" for second in range(9)
+    f"2026-11-20 10:00:0{second} INFO step {second}, loss 2.5\n" for second in range(9)
 )
 
 
