@@ -34,6 +34,8 @@ _OF_EARLIER = re.compile(
 )
 """Matches lines of a report that stand below what happened later."""
 _ENDS = re.compile(rb"[\r\n]+")
+_MAY_HAVE_TIME = re.compile(rb"\d\d[:.]\d\d[:.]\d\d|1[4-9]\d{8}|\{\"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]")
+"""What every time that `time_of` reads has, or a byte that is no plain text, as of other scripts' digits."""
 
 
 class Times(Struct, frozen=True):
@@ -49,7 +51,8 @@ class TimesAround:
     def __init__(self, data: bytes, mtime: float) -> None:
         self._data = data
         self._mtime = mtime
-        self._starts = [0, *(end.end() for end in _ENDS.finditer(data))]
+        self._is_dated = _MAY_HAVE_TIME.search(data) is not None
+        self._starts = [0, *(end.end() for end in _ENDS.finditer(data))] if self._is_dated else [0]
         self._known: dict[int, float | None] = {}
 
     def of(self, at: int) -> Times:
@@ -57,6 +60,8 @@ class TimesAround:
 
         The line's own counts as above.
         """
+        if not self._is_dated:
+            return Times()
         line = bisect_right(self._starts, at) - 1
         begun = self._data[self._starts[line] : at]
         above = time_of(unmasked_text(begun[:MAX_LINE]), self._mtime) if begun else None

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.runs.placement.learned_tags.numbering import PROCESS_WORD, RANK_WORD, counts_other
@@ -45,7 +46,46 @@ _SEVERAL = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[0-9]{1,5}(?![\w.]|:\d)|(?<=[A-Za-z_=#])[0-9]{1,5}(?![\w.]|:\d)")
 _DIGITS = re.compile(r"[0-9]+")
+_ZEROS = str.maketrans("123456789", "000000000")
 _TIME = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d[T ]?|\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?Z?")
+
+
+class _HeadLine(NamedTuple):
+    """A line near the beginning of a file. Lines of one shape differ in ASCII digits only."""
+
+    text: str
+    shape: str
+    """The text with 0 for each digit: no pattern here depends on which digits a line has."""
+
+
+class _MatchingShapes(dict[str, bool]):
+    """Shape of lines -> whether a pattern matches in them."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, shape: str) -> bool:
+        found = self[shape] = self._pattern.search(shape) is not None
+        return found
+
+
+class _NumbersOfShapes(dict[str, list[tuple[tuple[str, int], int, int]]]):
+    """Shape of lines -> the numbers in their text without times: (form of the line, place), begin, end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timed = _MatchingShapes(_TIME)
+
+    def __missing__(self, shape: str) -> list[tuple[tuple[str, int], int, int]]:
+        text = _TIME.sub("@", shape)
+        digits = [each.start() for each in _DIGITS.finditer(text)]
+        form = _DIGITS.sub("#", text)
+        found = self[shape] = [
+            ((form, bisect_left(digits, each.start()) + text.count("#", 0, each.start())), *each.span())
+            for each in _NUMBER.finditer(text)
+        ]
+        return found
 
 
 def ranks_by_banner(samples: Sequence[tuple[str, Sequence[bytes]]], found: Census) -> dict[str, int]:
@@ -75,19 +115,24 @@ def _is_of_several(raw: bytes) -> bool:
     return (b"rank" in lower or b"[default" in lower) and _SEVERAL.search(raw[:400]) is not None
 
 
-def _head(lines: Sequence[bytes]) -> list[str]:
-    return [raw[:MAX_CHARS].decode("utf-8", "replace") for raw in lines]
+def _head(lines: Sequence[bytes]) -> list[_HeadLine]:
+    texts = (raw[:MAX_CHARS].decode("utf-8", "replace") for raw in lines)
+    return [_HeadLine(text, text.translate(_ZEROS)) for text in texts]
 
 
-def _stated(heads: Mapping[str, Sequence[str]]) -> dict[str, int]:
+def _stated(heads: Mapping[str, Sequence[_HeadLine]]) -> dict[str, int]:
     """Return file -> the number that its process states as its own, if only one is stated there."""
     own: dict[str, int] = {}
+    stated, out_of = _MatchingShapes(_STATED), _MatchingShapes(_OUT_OF)
     for file, lines in heads.items():
-        numbers = {int(found["n"]) for line in lines for found in _STATED.finditer(line)}
+        numbers = {
+            int(found["n"]) for line, shape in lines if stated[shape] for found in _STATED.finditer(line)
+        }
         if not numbers:
             numbers = {
                 int(found["n"])
-                for line in lines
+                for line, shape in lines
+                if out_of[shape]
                 for found in _OUT_OF.finditer(line)
                 if int(found["n"]) < int(found["world"]) and not counts_other(line[: found.start()][-40:])
             }
@@ -96,17 +141,21 @@ def _stated(heads: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return own
 
 
-def _of_nodes(heads: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int]]:
+def _of_nodes(heads: Mapping[str, Sequence[_HeadLine]]) -> Iterator[tuple[str, int]]:
     """Yield file and the number of its node, if only one is stated there."""
+    of_node = _MatchingShapes(_OF_NODE)
     for file, lines in heads.items():
         numbers = {
-            int(found["n"] or found["of_machine"]) for line in lines for found in _OF_NODE.finditer(line)
+            int(found["n"] or found["of_machine"])
+            for line, shape in lines
+            if of_node[shape]
+            for found in _OF_NODE.finditer(line)
         }
         if len(numbers) == 1:
             yield file, numbers.pop()
 
 
-def _differing(heads: Mapping[str, Sequence[str]], found: Census) -> dict[str, int]:
+def _differing(heads: Mapping[str, Sequence[_HeadLine]], found: Census) -> dict[str, int]:
     """Return file -> rank by the numbers from 0 on in which lines of equal form differ, one for each file.
 
     All files that log steps must have the line. Empty if there is none, or such lines contradict each other.
@@ -115,18 +164,14 @@ def _differing(heads: Mapping[str, Sequence[str]], found: Census) -> dict[str, i
     words: dict[tuple[str, int], str] = {}
     if not 1 < len(heads) <= 4096:
         return {}
+    numbers = _NumbersOfShapes()
     for file, lines in heads.items():
-        for line in lines:
-            text = _TIME.sub("@", line)
-            digits = [each.start() for each in _DIGITS.finditer(text)]
-            if not digits:
-                continue
-            form = _DIGITS.sub("#", text)
-            for number in _NUMBER.finditer(text):
-                at = number.start()
-                key = (form, bisect_left(digits, at) + text.count("#", 0, at))
-                values[key][file].add(int(number.group()))
-                words.setdefault(key, text[max(0, at - 40) : at])
+        for line, shape in lines:
+            text = _TIME.sub("@", line) if numbers.timed[shape] else line
+            for key, begin, end in numbers[shape]:
+                values[key][file].add(int(text[begin:end]))
+                if key not in words:
+                    words[key] = text[max(0, begin - 40) : begin]
     answers: list[dict[str, int]] = []
     stepping = sum(found.last_steps.get(file, -1) >= 0 for file in heads)
     for key, files in values.items():

@@ -175,7 +175,9 @@ def size_change(log: LogPath) -> tuple[str | None, bool]:
 
 def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
     """Return the epochs named in a file's sample lines and last lines; None: no line names any."""
-    lines = [line[:MAX_LINE].decode(errors="replace") for line in sample if b"poch" in line.lower()]
+    lines: list[str] = []
+    if b"poch" in b"\n".join(sample).lower():
+        lines = [line[:MAX_LINE].decode(errors="replace") for line in sample if b"poch" in line.lower()]
     return epochs_in([*lines, *(line for read in file.in_order() for line in read.last_lines)])
 
 

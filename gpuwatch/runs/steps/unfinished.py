@@ -60,6 +60,8 @@ def unfinished(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Unfinished | N
     ended: dict[str, Counter[int]] = defaultdict(Counter)
     last: dict[tuple[str, int], Unfinished] = {}
     for file, lines in samples:
+        if _MAY.search(b"\n".join(lines)) is None:
+            continue
         for raw in lines:
             if _MAY.search(raw) is None:
                 continue

@@ -55,12 +55,16 @@ def messages(
     return found, proof
 
 
-known_messages = lru_cache(maxsize=512)(messages)
-"""`messages` for lines above many others: each of a thousand errors is read with those before it.
+_known = lru_cache(maxsize=512)(messages)
+CLEARED.append(_known.cache_clear)
 
-The results are cached, so do not modify them.
-"""
-CLEARED.append(known_messages.cache_clear)
+
+def known_messages(line: bytes, local_ranks: bool = False) -> "tuple[list[tuple[str, Speaker]], bool]":
+    """Do as `messages` for lines above many others: each of a thousand errors is read with those before it.
+
+    The results are cached, so do not modify them.
+    """
+    return _known(line, local_ranks)  # always two arguments: a cache takes one less for another call
 
 
 def last_message(line: bytes, local_ranks: bool = False) -> "tuple[str, Speaker]":

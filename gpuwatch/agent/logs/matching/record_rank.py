@@ -1,6 +1,7 @@
 """Finds the rank of a line from its surroundings: its record, or the logger's line above a traceback."""
 
 import re
+from functools import lru_cache
 from itertools import chain
 
 from ..lines.levels import GRAVE, own_level
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .candidate import CandidateLine
     from .chunk import Chunk
 
+_HOST_HEAD = "[%s] "
 MAX_ABOVE = 60
 """Lines of a traceback that are searched for its beginning."""
 _DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
@@ -74,7 +76,14 @@ def _depth(text: str) -> int:
 def read_message(text: str, by: "Speaker", raw: bytes) -> "LineRanks":
     """Return the ranks that a message names, else those in its JSON record `raw`, else in its host's name."""
     reading = _stated(text, by, raw)
-    return line_ranks("[" + by.host + "] ") if reading.empty and by.host is not None else reading
+    if reading.empty and by.host is not None and _states_rank(by.host):
+        return line_ranks(_HOST_HEAD % by.host)
+    return reading
+
+
+@lru_cache(maxsize=1024)
+def _states_rank(host: str) -> bool:
+    return not line_ranks(_HOST_HEAD % host).empty
 
 
 def _stated(text: str, by: "Speaker", raw: bytes) -> "LineRanks":

@@ -56,7 +56,7 @@ class GpuTable(Struct):
 
 def gpu_table(lines: Sequence[bytes]) -> GpuTable | None:
     """Return the GPUs that the sample lines of a file list; None: none."""
-    if not any(_MARK.search(raw) for raw in lines[:40]):
+    if _MARK.search(b"\n".join(lines[:40])) is None:
         return None
     table = GpuTable()
     several: set[int] = set()

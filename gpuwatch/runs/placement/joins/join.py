@@ -57,7 +57,7 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
     listed: list[dict[int, int]] = []
     gpus: dict[str, GpuTable] = {}
     for file, lines in samples:
-        if any(_PROCESS_TABLE.search(raw) for raw in lines[:600]):
+        if _PROCESS_TABLE.search(b"\n".join(lines[:600])) is not None:
             table = [raw[:1000].decode("utf-8", "replace") for raw in lines]
             known = parents_in(table)
             if known:
@@ -82,7 +82,7 @@ def _one_rank_each(listed: Iterable[Mapping[int, int]]) -> dict[str, int]:
 
 def _about_ranks(lines: Sequence[bytes]) -> Sequence[bytes]:
     """Return the lines that may state a rank beside a name; all lines of a file with a table of ranks."""
-    if any(_HEADING.match(raw) is not None for raw in lines[:200]):
+    if any(b"rank" in raw[:300].lower() and _HEADING.match(raw) is not None for raw in lines[:200]):
         return lines
     return [raw for raw in lines if (b"ank" in raw or b"RANK" in raw) and _TAGGED.match(raw) is None]
 
