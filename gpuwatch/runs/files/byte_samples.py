@@ -21,6 +21,8 @@ YEAR = re.compile(
     re.MULTILINE,
 )
 MAX_TIMES_TRIED = 20
+LAST_BYTES = 4096
+"""Number of bytes in which the last timestamps are searched first; then in four times as many, and so on."""
 DAY_S = 86_400.0
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 DUMP_WORDS = (b"pg_config", b"comm_lib_version", b"nccl_version", b"profiling_name")
@@ -40,11 +42,22 @@ def last_year_time(sample: bytes, mtime: float) -> float | None:
 
     Timestamps more than a day after the file's modification time are ignored.
     """
-    for line in reversed(YEAR.findall(sample)[-MAX_TIMES_TRIED:]):
+    for line in reversed(_last_stamps(sample)):
         at = time_of(line_text(line), mtime)
         if at is not None and at <= mtime + DAY_S:
             return at
     return None
+
+
+def _last_stamps(sample: bytes) -> list[bytes]:
+    """Return the last `MAX_TIMES_TRIED` timestamps with a year; no match extends over a line."""
+    size = LAST_BYTES
+    while True:
+        begin = sample.rfind(b"\n", 0, len(sample) - size) + 1 if size < len(sample) else 0
+        found = YEAR.findall(sample, begin) if sample.find(b"20", begin) >= 0 else []
+        if not begin or len(found) >= MAX_TIMES_TRIED:
+            return found[-MAX_TIMES_TRIED:]
+        size *= 4
 
 
 def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
+from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.cli.analysis.scan import scan
 from gpuwatch.runs.files import packing as packing_module
 from gpuwatch.runs.files.file_kinds import SAVED_SCREEN
@@ -421,3 +422,10 @@ def test_a_file_of_any_year_ends_no_scan(tmp_path: Path, at: int) -> None:
     done = CliRunner().invoke(scan, [str(tmp_path), "--json"], standalone_mode=False)
     assert done.return_value == 1
     assert len(json.loads(done.stdout)["files"]) == 2
+
+
+@pytest.mark.parametrize("lines", [0, 3, 700, 20_000])
+def test_the_last_time_with_a_year_dates_a_file_wherever_it_is(lines: int, tmp_path: Path) -> None:
+    text = "2026-02-03 04:05:05 start\n2026-02-03 04:05:06 go\n" + "step 20 of 2000\n" * lines
+    (tmp_path / "a.log").write_text(text)
+    assert gather([tmp_path]).files[0].dated == time_of("2026-02-03 04:05:06", 0.0)

@@ -20,6 +20,7 @@ MAX_DATED_LINES = 200
 """Lines with another stamp that are read of each file."""
 _NUMBER = rb"(0[1-9]|[12]\d|3[01])"
 _SLASHED = re.compile(rb"(?<![\d/-])" + _NUMBER + rb"[/-]" + _NUMBER + rb"[/-](20\d\d) (\d\d):\d\d:\d\d")
+_SLASHED_END = re.compile(rb"[/-]20\d\d \d\d:\d\d:\d\d")
 _DATED = re.compile(
     rb"20\d\d[-/]\d\d|[A-Z][a-z]{2} [ \d]?\d \d\d:|\d\d/[A-Z][a-z]{2}/20\d\d|\d\d\.\d\d\.20\d\d"
 )
@@ -61,8 +62,10 @@ def files_with_day_first(
     return frozenset(chosen)
 
 
-def _stamps(lines: Iterable[bytes]) -> Iterator[_Stamp]:
+def _stamps(lines: Sequence[bytes]) -> Iterator[_Stamp]:
     """Yield the dates with slashes or hyphens whose order is not known."""
+    if _SLASHED_END.search(b"\n".join(lines)) is None:
+        return
     for raw in lines:
         found = _SLASHED.search(raw, 0, TIME_CHARS)
         if found is not None:

@@ -119,7 +119,13 @@ def _some(lines: Sequence[bytes], count: int) -> list[bytes]:
 def _are_known(lines: Sequence[bytes], count: int) -> bool:
     """Return True if the prefixes of most of `count` lines name a rank by themselves."""
     probed = lines[:: max(1, len(lines) // count)]
-    return sum(map(_names_rank, probed)) * 2 > len(probed)
+    known = unknown = 0
+    for line in probed:
+        is_known = _names_rank(line)
+        known, unknown = known + is_known, unknown + (not is_known)
+        if 2 * max(known, unknown) > len(probed):
+            break
+    return 2 * known > len(probed)
 
 
 def _names_rank(line: bytes) -> bool:
