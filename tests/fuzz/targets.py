@@ -38,6 +38,7 @@ from gpuwatch.wire import RasAnswer
 from tests.bench.live.simulated_agent import fast
 from tests.bench.parts import ROOT
 from tests.diagnose.dumps import content, steps
+from tests.fuzz.log_folders import changed_folder, folders, place_ranks, scan_folder
 from tests.fuzz.mutations import Mutation, as_json, as_json_lines, as_pickle, changed_bytes
 from tests.link.recording.recordings import recorded_demo
 from tests.runs.sessions.written import MAIN
@@ -228,5 +229,7 @@ TARGETS = {
     ),
     "hosts": Target(hosts, lambda: [HOSTS.read_bytes()], changed_bytes, (HostsError,)),
     "rules": Target(rules, rule_packs, changed_bytes, (RulesError,), examples=20),
+    "placement": Target(place_ranks, folders, changed_folder, examples=25),
+    "scan": Target(lambda data: scan_folder(scratch() / "logs", data), folders, changed_folder, examples=4),
 }
 """By name."""
