@@ -130,9 +130,7 @@ def with_bounds(gathered: Gathered) -> Gathered:
 
 def with_sound_path(log: LogPath) -> LogPath:
     """Return the log; with a path that states nothing if an error is raised when the path is read."""
-    _, fault = contained(
-        lambda: (ranks_of_path(f"/{log.inner}"), path_places(log.inner), path_places(log.name))
-    )
+    _, fault = contained(lambda: (ranks_of_path(f"/{log.inner}"), path_places(log.inner)))
     return log if fault is None else replace(log, inner="log", fault=log.fault or fault)
 
 
