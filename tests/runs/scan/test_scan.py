@@ -166,6 +166,27 @@ def test_a_reader_that_dies_costs_its_file_only(
     assert {each.finding.rank for each in found.located} == set(range(jobs.RANKS)) - {5}
 
 
+def test_a_reader_that_dies_among_small_files_costs_one_of_them(
+    tmp_path: Path, packs: Packs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(96):
+        (tmp_path / f"rank{number}.log").write_text(
+            "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+        )
+    read_part = reading.read_part
+
+    def deadly(part: FilePart, *rest: object) -> reading.PartRead:
+        if part.log.name.endswith("rank50.log"):
+            os.kill(os.getpid(), 9)
+        return read_part(part, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "read_part", deadly)
+    monkeypatch.setattr("gpuwatch.runs.scan.scan.SMALL_BYTES", 0)
+    found = scan(gather([tmp_path]), packs.rules, "agent", cores=2)
+    assert [Path(file.name).name for file in found.files if file.trouble] == ["rank50.log"]
+    assert {each.finding.rank for each in found.located} == set(range(96)) - {50}
+
+
 def test_stopping_keeps_what_was_found(tmp_path: Path, packs: Packs, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs.flat(tmp_path)
     monkeypatch.setattr("gpuwatch.runs.scan.scan.SMALL_BYTES", 0)
