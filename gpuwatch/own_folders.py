@@ -21,6 +21,22 @@ def state_folder() -> Path:
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
+def state_file(name: str) -> Path:
+    """Return a file of the state folder, after moving it there from the settings folder, where 0.1 kept it.
+
+    Return the one in the settings folder if it cannot be moved.
+    """
+    path, old = state_folder() / name, config_folder() / name
+    if path.exists() or not old.is_file():
+        return path
+    try:
+        make_own(path.parent)
+        old.replace(path)
+    except OSError:
+        return old
+    return path
+
+
 def make_own(folder: Path) -> None:
     """Create a folder and its missing parents with mode 0700; those that exist keep their modes.
 

@@ -44,7 +44,7 @@ FILES = (
     ("~/.cache/gpuwatch/", "Compiled rules; may be deleted."),
     (
         "~/.local/state/gpuwatch/",
-        "History of incidents, bookmarks, saved screens, and internal errors of the screens.",
+        "History of incidents, failed jobs, followed folders, bookmarks, saved screens, internal errors.",
     ),
 )
 ROFF = str.maketrans({"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "'": r"\(aq"})

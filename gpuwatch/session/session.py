@@ -19,7 +19,7 @@ from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.serving.readers import ServingReaders
 from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.link.stream.options import Ask, LinkOptions
-from gpuwatch.own_folders import config_folder, state_folder
+from gpuwatch.own_folders import config_folder, state_file, state_folder
 from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.actions.running import RunningActions
 from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_file
@@ -98,7 +98,7 @@ class Session(RequestSender):
         file = marks_file(plan) if links is None else None
         self._state = ClusterState(file, silences.read, clock.wall)
         self._state.restore(self.book)
-        self._earlier = EarlierJobsFile(config_folder() / "failed_jobs.json")
+        self._earlier = EarlierJobsFile(state_file("failed_jobs.json"))
         self.inbox = Inbox()
         super().__init__(Fleet(plan, self.packs.dialect_by_id), self._send_recorded)
         if not self.recorded:
@@ -108,7 +108,7 @@ class Session(RequestSender):
         self._slow_queries = SlowQueries(self, lambda: self.book, clock) if auto else None
         self.line_queries = LineQueries(self, lambda: self.book, clock.monotonic)
         self._sharing, self._pace = SharedFileOwners(), SamplingPace(self.fleet, self.set_interval)
-        self._followed = FollowedFolders(config_folder() / "followed.json")
+        self._followed = FollowedFolders(state_file("followed.json"))
         self._slurm = self._kube = None
         if links is None:
             self._links = open_links(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.fleet.logs.log_coverage import unlogged
-from gpuwatch.own_folders import config_folder
+from gpuwatch.own_folders import state_folder
 from gpuwatch.session import Session
 from tests.agent.logs.scan_lines import rule
 from tests.drills.jobs import TAGGED, StartJob, end, job
@@ -155,7 +155,7 @@ def test_a_later_session_names_the_same_rank(
         for rank in (0, 2, 3):
             run.order(rank, "do\nraise ConnectionError('Connection closed by peer')")
         run.until(lambda: run.named() == [("cuda.illegal_access", "n1", 1)])
-        kept = config_folder() / "failed_jobs.json"
+        kept = state_folder() / "failed_jobs.json"
         run.until(lambda: kept.exists() and run.name in kept.read_text())
         earlier = {each.job for each in session.book.incidents} - {run.name, None}
         with cluster.session(logs=(f"{tmp_path}/job/attempt_0/*/stdout.log",)) as later:

@@ -6,7 +6,7 @@ import pytest
 
 from gpuwatch.diagnose.missing_ranks import unwatched_ends
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.own_folders import config_folder
+from gpuwatch.own_folders import state_folder
 from gpuwatch.session import Session
 from tests.drills.jobs import StartJob, end
 from tests.drills.namespaces import Cluster
@@ -50,7 +50,7 @@ def test_a_job_that_ended_while_its_node_was_out_of_reach_is_reported_once(
         run.until(lambda: unwatched_ends.CODE in [code for code, _, _ in run.named()], 90.0)
         incident = next(each for each in run.incidents() if each.code == unwatched_ends.CODE)
         assert (incident.node, incident.rank, "2 ranks" in incident.headline) == ("n2", None, True)
-        kept = config_folder() / "failed_jobs.json"
+        kept = state_folder() / "failed_jobs.json"
         run.until(lambda: kept.exists() and f"{unwatched_ends.CODE}@{run.name}" in kept.read_text(), 90.0)
         with cluster.session() as later:
             kept_as = (run.name, unwatched_ends.CODE)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.model.alert import Silence
+from gpuwatch.own_folders import config_folder, make_own, state_file, state_folder
 from gpuwatch.probe.judging.checks.baseline import BaselineError, load
 from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError
@@ -145,3 +146,13 @@ def test_a_lock_that_somebody_holds_delays_a_silence_and_loses_none(tmp_path: Pa
     assert silences.write(both, 0.0) == both
     assert silences.trouble is None
     assert SilenceFile(silences.path).read() == both
+
+
+def test_what_an_earlier_version_kept_beside_the_settings_is_moved_once() -> None:
+    old = config_folder() / "followed.json"
+    make_own(old.parent)
+    for content in ("old", "older"):
+        old.write_text(content)
+        assert state_file("followed.json") == state_folder() / "followed.json"
+        assert state_file("followed.json").read_text() == "old"
+    assert old.read_text() == "older"  # of an earlier version that still runs

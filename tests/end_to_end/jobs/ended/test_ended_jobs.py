@@ -25,7 +25,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
-from gpuwatch.own_folders import config_folder
+from gpuwatch.own_folders import config_folder, state_folder
 from gpuwatch.report.once.problems.active import standing
 from gpuwatch.session import Session
 from gpuwatch.session.settings.followed_folders import FollowedFolders
@@ -94,7 +94,8 @@ PLAN = Plan((NodeSpec("a", link="local"),), interval_s=0.5, source="test")
 
 
 def write_followed(config: Path, node: str, folder: Path) -> None:
-    """Record the folder as one that an earlier session followed on the node."""
+    """Record the folder, where gpuwatch 0.1 did, as one that an earlier session followed on the node."""
+    (state_folder() / "followed.json").unlink(missing_ok=True)
     kept = config / "gpuwatch" / "followed.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({node: [str(folder)]}))
@@ -230,7 +231,7 @@ def test_a_job_that_was_followed_is_remembered_for_later_sessions(tmp_path: Path
     run_job(tmp_path / "elsewhere", 120, 1000)
     with Session(replace(PLAN, logs=(f"{tmp_path}/elsewhere/*.log",))) as session:
         watch(session, lambda fleet, _now: len(fleet.nodes["a"].logs) > 1)
-    assert str(tmp_path / "elsewhere") in FollowedFolders(config_folder() / "followed.json").read()["a"]
+    assert str(tmp_path / "elsewhere") in FollowedFolders(state_folder() / "followed.json").read()["a"]
 
 
 def test_the_way_through_a_process_is_not_remembered(tmp_path: Path) -> None:
