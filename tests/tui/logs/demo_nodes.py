@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from functools import cache
 
 from gpuwatch import wire
@@ -10,9 +11,22 @@ from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.link.demo.links import EPOCH, SEED
 from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.stream.inbox import Arrival
-from tests.tui.still import NOW, StillSession, judged_session
+from tests.tui.logs.log_desk import Desk
+from tests.tui.logs.log_nodes import LogSession
+from tests.tui.still import NOW, StillSession, judged_session, still_app
 
 NODES = 16
+
+
+@contextlib.asynccontextmanager
+async def demo_desk(
+    size: tuple[int, int] = (120, 40), session: DemoLogs | LogSession | None = None
+) -> AsyncIterator[Desk]:
+    """The demo after its incident, on its first screen."""
+    now = [NOW]
+    app = still_app(session or DemoLogs(), 95, clock=lambda: now[0])
+    async with app.run_test(size=size) as pilot:
+        yield Desk(pilot, app, now)
 
 
 class DemoLogs(StillSession):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import structs
@@ -14,25 +12,14 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.line_painter import DATED_CLOCK_CELLS
 from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.wire import KERNEL_LOG
-from tests.tui.logs.demo_nodes import DemoLogs
+from tests.tui.logs.demo_nodes import DemoLogs, demo_desk
 from tests.tui.logs.log_desk import Desk, log_desk
 from tests.tui.logs.log_nodes import NOON, TRACE, FakeFile, LogSession, clock, story
 from tests.tui.scripted_alerts import StillBook, demo_incident, xid_alert
-from tests.tui.still import NOW, demo_session, still_app
+from tests.tui.still import demo_session, still_app
 
 CULPRIT = 85
 LATE = "written while frozen"
-
-
-@contextlib.asynccontextmanager
-async def demo_desk(
-    size: tuple[int, int] = (120, 40), session: DemoLogs | LogSession | None = None
-) -> AsyncIterator[Desk]:
-    """The demo after its incident, on its first screen."""
-    now = [NOW]
-    app = still_app(session or DemoLogs(), 95, clock=lambda: now[0])
-    async with app.run_test(size=size) as pilot:
-        yield Desk(pilot, app, now)
 
 
 def files(workspace: Desk) -> list[tuple[str, int | None]]:

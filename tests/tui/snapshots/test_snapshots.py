@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui import still_probes
+from tests.tui.logs.demo_nodes import demo_desk
 from tests.tui.logs.log_desk import log_desk
 from tests.tui.logs.log_nodes import story
 from tests.tui.shots import Shot, svg_of
@@ -34,6 +35,7 @@ SHOTS = (
     Shot("help", 52, keys=("question_mark",)),
     Shot("columns", 52, keys=("C",)),
     Shot("jobs", 52, keys=("J",)),
+    Shot("palette", 52, keys=("colon", *"rank 8")),
 )
 
 
@@ -76,3 +78,16 @@ async def test_the_logs_look_as_they_were_approved(
         await workspace.type("c", "0-5")
         svg = workspace.app.export_screenshot(title="gpuwatch")
     compare(f"logs-{size[0]}x{size[1]}", svg, request.config.getoption("--update-snapshots"), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_merged_logs_of_an_incident_look_as_they_were_approved(
+    size: tuple[int, int], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    async with demo_desk(size) as workspace:
+        await workspace.press("4", "m")
+        await workspace.frames(12)
+        await workspace.press("down")
+        svg = workspace.app.export_screenshot(title="gpuwatch")
+    compare(f"logs-merged-{size[0]}x{size[1]}", svg, request.config.getoption("--update-snapshots"), tmp_path)

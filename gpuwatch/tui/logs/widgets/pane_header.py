@@ -90,13 +90,14 @@ def _state(view: View, look: StyleSet, last: int | None, follows: str) -> list[S
         return [*out, Segment(" reading... ", look.severity["warning"])]
     if view.following:
         return [*out, Segment(" following ", look.title)]
-    words = " paused "
+    words = " paused"
     if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
-        words += f"{min(100, 100 * line.end // feed.size)}% "
+        words += f" {min(100, 100 * line.end // feed.size)}%"
     if feed.live and last is not None:
         newer = feed.end - 1 - last
-        words += f"{newer:,} below, {follows} follows " if newer > 0 else f"{follows} follows "
-    return [*out, Segment(words, look.severity["warning"])]
+        words += f" {newer:,} below" if newer > 0 else ""
+        words += f"; {follows} follows"
+    return [*out, Segment(f"{words} ", look.severity["warning"])]
 
 
 def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> list[Segment]:
