@@ -92,7 +92,9 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     if alert is None:
         text = f"{look.glyph('ok')} no problems detected "
         return [Segment(text, look.severity["ok"])]
-    text = clean(f"{look.glyph(alert.severity)} {alert.title}: {alert.text} ")
+    same = alert.title.casefold() == alert.text.casefold()
+    stated = ": ".join(filter(None, (alert.node, alert.title, "" if same else alert.text)))
+    text = clean(f"{look.glyph(alert.severity)} {stated} ")
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 

@@ -474,7 +474,10 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     look = build_styles(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
     (reported,) = quiet(take_snapshot(StillBook(alerts=[taken, disk_alert()])), look, 60)
-    assert reported.text.strip() == f"! {disk_alert().title.lower()}: {disk_alert().text}"
+    assert reported.text.strip() == f"! gpu-004: {disk_alert().title.lower()}: {disk_alert().text}"
+    twice = structs.replace(disk_alert(), title="Segmentation fault", text="segmentation fault", node="n9")
+    (stated,) = quiet(take_snapshot(StillBook(alerts=[twice])), look, 60)
+    assert stated.text.split() == ["!", "n9:", "Segmentation", "fault"]
     (nothing,) = quiet(take_snapshot(StillBook(alerts=[taken])), look, 60)
     assert "no problems" in nothing.text
     note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)

@@ -128,6 +128,8 @@ class Folder:
         self._traces: dict[int | None, _Trace] = {}
         self._traced: int | None = None
         """The rank of the newest traceback."""
+        self._loose_of: tuple[LogLine, str] | None = None
+        """The line that was last normalised with all numbers removed, and the result."""
         self._alike: dict[tuple[str | None, str], Fold] = {}
         """Level and normalised text -> the newest row that several ranks may share."""
 
@@ -207,13 +209,13 @@ class Folder:
             return False
         if self._normal is None or self._loose != another:
             self._normal, self._loose = normal(before, loose=another), another
-        return normal(line, loose=another) == self._normal
+        return (self._loosely(line) if another else normal(line)) == self._normal
 
     def _shared_row(self, line: LogLine, rank: int | None, at: float) -> Fold | None:
         """Return the row in which other ranks have recently logged the same, anywhere; None if none has."""
         if not self._across or rank is None:
             return None
-        row = self._alike.get((line.level, normal(line, loose=True)))
+        row = self._alike.get((line.level, self._loosely(line)))
         if row is None or row.fixed or rank in row.ranks:
             return None
         quiet = _is_quiet(line) and not row.alarming
@@ -221,7 +223,13 @@ class Folder:
         return row if together else None
 
     def _remember(self, line: LogLine, row: Fold) -> None:
-        self._alike[line.level, normal(line, loose=True)] = row
+        self._alike[line.level, self._loosely(line)] = row
+
+    def _loosely(self, line: LogLine) -> str:
+        """Return `normal(line, loose=True)`, computed once for a line."""
+        if self._loose_of is None or self._loose_of[0] is not line:
+            self._loose_of = line, normal(line, loose=True)
+        return self._loose_of[1]
 
 
 def _is_quiet(line: LogLine) -> bool:
