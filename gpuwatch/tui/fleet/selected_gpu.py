@@ -60,8 +60,9 @@ def _without_gpus(view: NodeView, now: float, opens: str) -> str:
     running = sorted({each.rank for each in view.node.processes if each.rank is not None})
     parts = (ranks_text(running) if running else "", ended_on_node_text(view.node, now))
     ranks = "; ".join(part for part in parts if part)
-    words = f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
-    return f"{ranks}   {words}" if ranks else words
+    if ranks:
+        return f"{ranks}   no NVIDIA GPU; {opens}: host metrics"
+    return f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
 
 
 def line_for_node(view: NodeView, now: float, width: int, look: StyleSet) -> Row:
