@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+BATCH_JOB_FAILED = "batch.job_failed"
 BATCH_JOB_WAITS = "batch.job_waits"
 CKPT_CORRUPT = "ckpt.corrupt"
 CKPT_WRITE_FAIL = "ckpt.write_fail"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from gpuwatch.agent.logs.lines.line_ranks import line_ranks
 from gpuwatch.agent.logs.lines.rank_words import WORLD_NEEDED
 from gpuwatch.runs.model.clues import Clue
-from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
+from gpuwatch.runs.placement.joins.pod_ranks import ranks_of_pods
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
@@ -37,9 +38,11 @@ def worlds_of_tags(found: Census) -> list[set[int]]:
 
 
 def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
-    if word == "worker" and found.ray_train and word not in found.disproved:
-        return True
-    if len(found.confirmed[word]) >= MIN_CONFIRMED and word not in found.disproved:
+    if word not in found.disproved and (
+        (word == "worker" and found.ray_train)
+        or len(found.confirmed[word]) >= MIN_CONFIRMED
+        or _are_on_hosts_of_ranks(found, word)
+    ):
         return True
     if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
         return False
@@ -56,6 +59,17 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
 
 
+def _are_on_hosts_of_ranks(found: Census, word: str) -> bool:
+    """Return True if the numbers after a word are on the hosts that other lines state for these ranks."""
+    both = {
+        number: (hosts, found.hosts["rank", number])
+        for (each, number), hosts in list(found.hosts.items())
+        if each == word and ("rank", number) in found.hosts
+    }
+    alike = all(stated == hosts and len(hosts) == 1 for stated, hosts in both.values())
+    return alike and len(set().union(*(hosts for hosts, _ in both.values()))) >= MIN_CONFIRMED
+
+
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     """Return where each rank ran, from `srun`'s tasks and nodes, if tasks are ranks; else an empty list.
 
@@ -68,6 +82,43 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     if "task" not in words and not alike:
         return []
     return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def clues_of_launchers(found: Census) -> list[Clue]:
+    """Return the node of ranks that write in lines of a task, if each task starts several ranks of a node."""
+    if "task" not in found.disproved:
+        return []
+    tasks = [task for task in found.tasks if task in found.task_ranks]
+    once = Counter(rank for ranks in found.task_ranks.values() for rank in ranks)
+    return [
+        Clue(found.tasks[task][1], OWN_LINE, found.tasks[task][0], rank)
+        for task in sorted(tasks)
+        for rank in sorted(found.task_ranks[task])
+        if once[rank] == 1
+    ]
+
+
+def clues_of_openings(found: Census) -> list[Clue]:
+    """Return the host of files whose first lines are about several ranks of one host, and no other ranks."""
+    clues: list[Clue] = []
+    for file, ranks in sorted(found.openings.items()):
+        hosts = [found.hosts.get(("rank", rank), set()) for rank in ranks]
+        every = set().union(*hosts)
+        if len(ranks) > 1 and all(hosts) and len(every) == 1 and found.ranks.get(file, set()) <= ranks:
+            clues.append(Clue(file, "the log's head", next(iter(every))))
+    return clues
+
+
+def refute_numbers_of_hosts(found: Census) -> None:
+    """Record that numbers in names of hosts (`worker-2`) are no ranks, where a host has several ranks."""
+    ranks: dict[str, set[int]] = defaultdict(set)
+    for clue in found.clues:
+        if clue.host is not None and clue.rank is not None:
+            ranks[clue.host].add(clue.rank)
+    for host, there in ranks.items():
+        word = line_ranks(f"[{host}] ").word if len(there) > 1 else None
+        if word is not None:
+            found.disproved.add(word)
 
 
 def several_on_a_node(found: Census) -> bool:

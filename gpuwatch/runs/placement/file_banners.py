@@ -29,7 +29,7 @@ _STATED = re.compile(
 )
 """A statement of the process's own number in the job."""
 _OF_NODE = re.compile(
-    r"(?<![A-Za-z_])(?:JOB_COMPLETION_INDEX|AWS_BATCH_JOB_NODE_INDEX|VC_TASK_INDEX|PET_NODE_RANK|NODE_RANK"
+    r"(?<![A-Za-z_])(?:JOB_COMPLETION_INDEX|AWS_BATCH_JOB_NODE_INDEX|PBS_NODENUM|VC_TASK_INDEX|PET_NODE_RANK|NODE_RANK"
     r"|MACHINE_RANK|GROUP_RANK|SM_CURRENT_HOST_INDEX|batch\.kubernetes\.io/job-completion-index)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?P<n>\d{1,5})(?![\d.])"
     r"|\bLocal rank: (?P<of_machine>\d{1,5}), total number of machines: \d"
 )

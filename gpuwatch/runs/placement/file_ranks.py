@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
-from gpuwatch.runs.placement.file_siblings import sibling_numbers
+from gpuwatch.runs.placement.file_siblings import in_blocks, sibling_numbers
 from gpuwatch.runs.placement.owners import ATTEMPT
 from gpuwatch.runs.placement.rank_facts import Census
 
@@ -108,6 +108,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
             found.one_process_each(members) or found.in_step(members)
         )
         unstated = word not in UNNAMED or found.one_per_host or (apart and word != HOST)
+        unstated = unstated or (word == BARE and in_blocks(members))
         agrees = found.world == len(members) or (announced is None and unstated)
         stated = any(found.ranks.get(file) == {number} for file, number in members.items())
         stated = stated and word not in UNNAMED and max(numbers) < (announced or MAX_RANK)

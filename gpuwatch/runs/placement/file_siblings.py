@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpuwatch.runs.placement.learned_tags.numbering import counts_other
 from gpuwatch.runs.placement.learned_tags.pairs import LOCAL_WORD, NODE_WORD, ranks_of_pairs
@@ -37,6 +37,25 @@ def sibling_numbers(files: Sequence[str]) -> Iterator[tuple[str, dict[str, int],
             yield form, numbers_of, _is_in_host(alike[0], found[alike[0]][whole[0]])
         elif len(differing) == 2:
             yield from ((*each, False) for each in _of_pairs(form, found, *differing))
+
+
+def in_blocks(numbers: Mapping[str, int]) -> bool:
+    """Return True if another number of the paths splits `numbers` (file -> number) in equal runs.
+
+    So a scheduler distributes the processes of a job over nodes: `vit.9911.4.gn05.out`.
+    """
+    places = [_NUMBER.findall(file) for file in numbers]
+    if len({len(each) for each in places}) != 1:
+        return False
+    for at in range(len(places[0])):
+        blocks: dict[str, set[int]] = defaultdict(set)
+        for each, number in zip(places, numbers.values(), strict=True):
+            blocks[each[at]].add(number)
+        sizes = {len(block) for block in blocks.values()}
+        runs = all(max(block) - min(block) + 1 == len(block) for block in blocks.values())
+        if runs and len(sizes) == 1 and 1 < len(blocks) < len(numbers):
+            return True
+    return False
 
 
 def _counts(files: Sequence[str], found: dict[str, list[re.Match[str]]], at: int) -> bool:

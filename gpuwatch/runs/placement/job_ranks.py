@@ -10,18 +10,21 @@ from msgspec.structs import replace
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.census_clues import (
     clues_of_hosts,
+    clues_of_launchers,
+    clues_of_openings,
     clues_of_own_hosts,
     clues_of_pods,
     clues_of_processes,
     clues_of_tasks,
     ranks_counted_by,
+    refute_numbers_of_hosts,
     several_on_a_node,
     worlds_of_tags,
 )
+from gpuwatch.runs.placement.file_nodes import FileOwner
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
-from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.steps.step_series import StepSeries
 
 RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")
@@ -41,6 +44,7 @@ def with_census(
     `banners`: file -> the rank that its process states once, for files whose lines name none.
     """
     found.worlds.update(*worlds_of_tags(found))
+    refute_numbers_of_hosts(found)
     words = ranks_counted_by(found)
     if several_on_a_node(found) and clues_of_tasks(found, words):
         words |= {TASK}
@@ -49,6 +53,8 @@ def with_census(
         *clues_of_tasks(found, words),
         *clues_of_hosts(found, words),
         *clues_of_own_hosts(found),
+        *clues_of_launchers(found),
+        *clues_of_openings(found),
         *clues_of_pods(found),
         *sorted(found.pods, key=lambda clue: (clue.address or "", clue.host or "")),
         *sorted(found.spawned, key=lambda clue: (clue.file, clue.host or "", clue.pid or 0)),

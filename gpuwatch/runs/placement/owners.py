@@ -87,7 +87,7 @@ WHOLE_NAME = pattern_of(r"[A-Za-z]{2}")
 NOT_HOSTS = pattern_of(
     r"(?:rank|global_?rank|local_?rank|attempt|run|job|jobid|step|steps|epoch|exp|experiment|trial|version|v|seed|"
     r"try|restart|ckpt|checkpoint|iter|part|shard|chunk|stage|tp|pp|dp|pid|task|array|world|cuda|gpu|dev|device|"
-    r"client|fold|split|config|cfg|variant|arm|ablation|phase|round|g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|layer|model|\d+)[-_.]?\d*b?"
+    r"client|fold|split|config|cfg|variant|arm|ablation|phase|round|g(?!0\d)|proc|process|slurm|log|logs|out|err|test|day|week|date|layer|model|p(?=\d{4})|python|\d+)[-_.]?\d*b?"
     r"|(?:lr|wd|bs|mbs|gbs|eps|beta\d?|alpha|gamma|temp|tau|drop(?:out)?|warmup|ctx|seq(?:len)?|kl|rank)"
     r"[-_.]?\d+(?:[.p]\d+)?(?:e-?\d+)?k?",
     re.IGNORECASE,

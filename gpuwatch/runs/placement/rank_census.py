@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
@@ -39,7 +38,6 @@ MAX_LOSS = 600
 """Characters of a line that are searched for a lost peer."""
 OPENING_LINES = 12
 """Number of first lines of a file in which a process states its rank."""
-UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 
 
 def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:

@@ -55,6 +55,8 @@ class Census(Struct):
     """File -> hosts that the file names as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Slurm task -> its node and the file that names it."""
+    task_ranks: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Number at the heads of lines (`srun -l`) -> ranks that these lines state."""
     numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
     """Word -> processes that lines name after the word, with the number as rank."""
     indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))

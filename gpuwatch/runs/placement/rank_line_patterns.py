@@ -91,6 +91,14 @@ OWN_HOST = re.compile(
     re.IGNORECASE,
 )
 """Matches a line that begins with the host of the log."""
+OWN_ADDRESS = re.compile(
+    r"(?i)\b(?:started server with target: ?grpc://"
+    r"|(?:my|own|local|this|node|host|pod|worker|self)(?:'s|[ _-](?:node|host))?[ _-]?"
+    r"(?:ip|address|addr)(?:[ _-]address)?"
+    r"['\"]?(?: is|:|=)? {0,3}['\"]?(?:grpc://|tcp://)?)"
+    r"(?!127\.|0\.0\.|169\.254\.)((?:\d{1,3}\.){3}\d{1,3})(?![\d.])"
+)
+"""Matches the address that a process states as its own, at its start."""
 LOG_HOST = re.compile(
     r"^(?:Running on machine: |Job was executed on host\(s\) <(?:\d{1,5}\*)?(?![^,]{0,400}<)"
     r"|\d{3} \(\S{1,40}\) .{0,40}Job executing on host: <[^>]{0,160}?alias="

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -13,9 +14,15 @@ from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.placement.file_nodes import (
+    FileOwner,
+    files_of_nodes,
+    hosts_of_others,
+    nodes_of_files,
+)
 from gpuwatch.runs.placement.joins.join import Joins, addresses_of_gpus, children_of, pids_named
 from gpuwatch.runs.placement.learned_tags.introductions import WORD
-from gpuwatch.runs.placement.owners import stem, without_weak
+from gpuwatch.runs.placement.owners import stem
 from gpuwatch.shell_command import value
 
 ORDER = (
@@ -28,20 +35,9 @@ ORDER = (
 )
 """Sources of a rank's place, most reliable first."""
 NO_JOINS = Joins()
-TABLE, HEAD = "torchrun's table", "the log's head"
-"""Sources of a node that are more reliable than the file's name, if no other line gives the node."""
-
-
-class FileOwner(Struct, frozen=True):
-    """The facts that a log file's path shows: rank, possible hosts, folder of its launcher's ranks."""
-
-    file: str
-    rank: int | None = None
-    local_rank: int | None = None
-    hosts: tuple[str, ...] = ()
-    """Candidates for its node."""
-    group: str = ""
-    """The folder with all ranks of one launcher on one node; empty: there is none."""
+_PID = re.compile(r"(?<![0-9])[1-9][0-9]{3,6}(?![0-9])")
+"""Matches a number in a file's name that may be a pid."""
+ALLOCATED = "the order of the job's hosts"
 
 
 @dataclass
@@ -76,15 +72,24 @@ class RankMap(Struct, frozen=True):
     nodes: Mapping[str, str]
 
 
-def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins = NO_JOINS) -> RankMap:
+def rank_map(
+    owners: Sequence[FileOwner],
+    clues: Sequence[Clue],
+    joined: Joins = NO_JOINS,
+    allocated: Mapping[int, str] | None = None,
+) -> RankMap:
     """Return where each rank ran, from log lines and file paths; lines take precedence.
 
-    `joined`: what any file states about processes, for names and children of the ranks.
+    Args:
+        owners: The facts of each file's path.
+        clues: The facts of lines.
+        joined: What any file states about processes, for names and children of the ranks.
+        allocated: Rank -> host by the order of the job's hosts, for ranks whose node nothing else shows.
     """
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
-    ranks: dict[int, _Rank] = defaultdict(_Rank)
+    ranks: defaultdict[int, _Rank] = defaultdict(_Rank)
     apart = files_of_nodes(clues)
     own_paths = {(owner.file, owner.rank) for owner in owners}
     foreign = hosts_of_others(owners)
@@ -101,7 +106,7 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
     for own_rank in own.values():
         ranks.setdefault(own_rank, _Rank())
     names = {**names_of_files(own), **joined.names}
-    give_family(ranks, joined, names)
+    give_family(ranks, joined, names, own)
     give_gpus(ranks, joined, nodes)
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
     names = without_hosts(names, ranks, {*nodes.values(), *addresses, *addresses.values()}, world)
@@ -113,12 +118,22 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue], joined: Joins =
             known.local_rank = owner.local_rank if known.local_rank is None else known.local_rank
             if known.node is None:
                 known.node, known.how = nodes.get(owner.file), "file name"
+    give_allocated(ranks, allocated or {}, addresses)
     for file, rank in own.items():
         if file not in nodes and ranks[rank].node:
             nodes[file] = ranks[rank].node or ""
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
     gpus = addresses_of_gpus(joined, nodes)
     return RankMap(Places(places, addresses, gpus, world=world, names=names), nodes)
+
+
+def give_allocated(
+    ranks: defaultdict[int, _Rank], allocated: Mapping[int, str], addresses: Mapping[str, str]
+) -> None:
+    """Add the nodes of ranks by the order of the job's hosts, where nothing else shows them."""
+    for rank, host in allocated.items():
+        if ranks[rank].node is None:
+            ranks[rank].node, ranks[rank].how = addresses.get(host, host), ALLOCATED
 
 
 def give_pids(
@@ -134,17 +149,37 @@ def give_pids(
             same[0].pid = clue.pid
 
 
-def give_family(ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, int]) -> None:
-    """Add the pids by which other lines call a rank, and those of what it started."""
-    for pid, of in pids_named(names).items():
-        if of in ranks and ranks[of].pid != pid:
+def give_family(
+    ranks: defaultdict[int, _Rank], joined: Joins, names: Mapping[str, int], own: Mapping[str, int]
+) -> None:
+    """Add the pids by which other lines and the names of its files call a rank, and those of what it started.
+
+    `own`: file -> the rank that writes it.
+    """
+    for pid, of in {**pids_in_files(own), **pids_named(names)}.items():
+        if (of in ranks or of in own.values()) and ranks[of].pid != pid:
             ranks[of].children.add(pid)
     pids: dict[int, list[int]] = defaultdict(list)
     for rank, known in ranks.items():
-        for own in known.children if known.pid is None else {known.pid, *known.children}:
-            pids[own].append(rank)
+        for pid in known.children if known.pid is None else {known.pid, *known.children}:
+            pids[pid].append(rank)
     for rank, children in children_of(joined, pids).items():
         ranks[rank].children |= children
+
+
+def pids_in_files(own: Mapping[str, int]) -> dict[int, int]:
+    """Return pid -> rank for numbers of pids in the names of the ranks' files: `train.77112.log`.
+
+    The names have as many of them, and those at a place all differ.
+    """
+    numbers = {file: _PID.findall(PurePath(file).name) for file in own}
+    if len(own) < 2 or len({len(each) for each in numbers.values()}) != 1:
+        return {}
+    found: dict[int, int] = {}
+    for column in zip(*numbers.values(), strict=True):
+        if len(set(column)) == len(column):
+            found.update(zip(map(int, column), own.values(), strict=True))
+    return found
 
 
 def give_gpus(ranks: Mapping[int, _Rank], joined: Joins, nodes: Mapping[str, str]) -> None:
@@ -232,77 +267,6 @@ def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
         if short != host and not short.isdecimal():
             known[host if short in hosts else short] = short if short in hosts else host
     return known
-
-
-def nodes_of_files(
-    owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
-) -> dict[str, str]:
-    """Return file -> node: the host that a rank's own log names, else the one in its path that lines confirm.
-
-    If no line names a host of the path, the only host in the file's lines is used; if these name none, the
-    likely host of the path.
-    """
-    named: dict[str, Counter[str]] = defaultdict(Counter)
-    stated: dict[str, set[str]] = defaultdict(set)
-    hosts: set[str] = set()
-    for clue in clues:
-        if clue.host is not None:
-            host = addresses.get(clue.host, clue.host)
-            hosts.add(host)
-            if clue.how in (TABLE, HEAD):
-                stated[clue.file].add(host)
-            elif clue.how != "launcher's mapping":
-                named[clue.file][host] += 1
-    nodes: dict[str, str] = {}
-    likely = without_weak({owner.file: owner.hosts for owner in owners})
-    foreign = hosts_of_others(owners)
-    for owner in owners:
-        candidates = [addresses.get(host, host) for host in owner.hosts]
-        sure = [host for host in candidates if host in hosts] or folders_named(owner.file, hosts)
-        inside = [host for host in named.get(owner.file, ()) if host not in foreign[owner.file]]
-        if sure and not (owner.rank is not None and len(inside) == 1):
-            nodes[owner.file] = sure[0]
-        elif len(inside) == 1:
-            nodes[owner.file] = inside[0]
-        elif not inside and len(stated[owner.file]) == 1 and (owner.rank is None or likely[owner.file]):
-            nodes[owner.file] = next(iter(stated[owner.file]))
-        elif likely[owner.file] and not inside:
-            nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
-    return nodes
-
-
-def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
-    """Return file -> hosts in the paths of other files.
-
-    Empty for a file that is not of a rank or whose path names no host. A line that contains such a host
-    belongs to that node, wherever it is.
-    """
-    likely = without_weak({owner.file: owner.hosts for owner in owners})
-    every = {hosts[0] for hosts in likely.values() if hosts}
-    return {
-        owner.file: every - set(owner.hosts) if likely[owner.file] and owner.rank is not None else set()
-        for owner in owners
-    }
-
-
-def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Return the files of single nodes: several files state one pid or PCI address, each for another rank."""
-    claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for clue in clues:
-        if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
-            claims[clue.pid, clue.bus_id][clue.file].add(clue.rank)
-    return {
-        file
-        for files in claims.values()
-        if len(files) > 1 and len(set().union(*files.values())) == sum(map(len, files.values())) == len(files)
-        for file in files
-    }
-
-
-def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
-    """Return the hosts named by lines that also occur in the file's path, nearest first."""
-    path = PurePath(file)
-    return [part for part in (stem(file), *reversed(path.parts)) if part in hosts]
 
 
 def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:

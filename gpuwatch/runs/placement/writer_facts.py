@@ -28,6 +28,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     NODE_VARIABLE,
     OF_ANOTHER_HOST,
     OWN,
+    OWN_ADDRESS,
     OWN_HOST,
     OWN_LINE,
     PID,
@@ -39,6 +40,9 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     VARIABLE,
 )
 
+MAX_ADDRESS = 600
+"""Characters of a line in which a process states its own address."""
+
 
 def count_writer(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
     """Record the facts of a line about the process that writes it."""
@@ -47,16 +51,16 @@ def count_writer(found: Census, file: str, text: str, by: Speaker, reading: Line
         found.numbers[reading.word].add(reading.index)
         found.indexes[file, reading.word].add(reading.index)
         found.numbered[reading.word].update(_identities(file, text, reading.index, by))
-        if rank is not None and rank != reading.index:
-            found.disproved.add(reading.word)
+        if rank is not None:
+            _compare(found, reading.word, reading.index, rank)
         if reading.word == "letter" and reading.index in mentioned_ranks(text):
             found.confirmed[reading.word].add(reading.index)
         if by.host is not None:
             found.hosts[reading.word, reading.index].add(by.host)
     if by.host is not None:
         found.writers.add(by.host)
-    if by.task is not None and (rank not in (None, by.task) or launched_node(text) == by.task):
-        found.disproved.add("task")
+    if by.task is not None:
+        _count_task(found, text, by.task, rank, of_writer=not reading.phrase)
     if rank is None and reading.empty and STEP.search(text) is not None:
         found.anonymous.add(file)
     if rank is not None:
@@ -71,6 +75,23 @@ def count_writer(found: Census, file: str, text: str, by: Speaker, reading: Line
     _find_rank_of_host(found, text, by)
     _find_own_host(found, file, text, rank)
     _find_banner(found, file, text, by)
+
+
+def _compare(found: Census, word: str, index: int, rank: int) -> None:
+    """Record whether the number after a word is the rank that the same line states."""
+    if index == rank:
+        found.confirmed[word].add(index)
+    else:
+        found.disproved.add(word)
+
+
+def _count_task(found: Census, text: str, task: int, rank: int | None, *, of_writer: bool) -> None:
+    """Record whether the task at the head of a line is the rank in the line, or a node's launcher."""
+    if rank is not None:
+        _compare(found, "task", task, rank)
+        found.task_ranks[task].update({rank} if of_writer else ())
+    if launched_node(text) == task:
+        found.disproved.add("task")
 
 
 def mentioned_ranks(text: str) -> Iterator[int]:
@@ -147,6 +168,8 @@ def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> Non
     if machine is not None:
         found.log_hosts[file].add(machine[1])
     stated = OWN_HOST.search(text)
+    if stated is None and "." in text and ("ddr" in text or "ip" in text.lower() or "grpc:" in text):
+        stated = OWN_ADDRESS.search(text[:MAX_ADDRESS])
     if stated is not None:
         found.own_hosts[file].add(stated[1])
         if rank is not None:

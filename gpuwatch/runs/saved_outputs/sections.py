@@ -16,11 +16,11 @@ from msgspec import Struct
 from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS, identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST, bus_key
 from gpuwatch.runs.saved_outputs import (
+    batch_systems,
     bug_report,
     containers,
     dcgm,
     host_tables,
-    nvlink,
     pod_manifest,
     slurm,
     smi_query,
@@ -46,18 +46,25 @@ _READERS: tuple[tuple[re.Pattern[str], str, Callable[[], ToolReader]], ...] = (
     (host_tables.IBSTATUS_HEADING, "ibstatus", host_tables.IbStatus),
     (host_tables.RDMA_HEADING, "rdma link", host_tables.IbStatus),
     (slurm.REASONS_HEADING, "sinfo -R", slurm.NodeReasons),
-    (nvlink.HEADING, "nvidia-smi nvlink", nvlink.NvlinkStatus),
+    (smi_table.NVLINK_HEADING, "nvidia-smi nvlink", smi_table.NvlinkStatus),
     (host_tables.IBSTAT_HEADING, "ibstat", host_tables.Ibstat),
+    (batch_systems.PBS_HEADING, "qstat -f", batch_systems.PbsJob),
+    (batch_systems.HOSTS_HEADING, "bhosts", batch_systems.LsfHosts),
+    (batch_systems.LSF_HEADING, "bjobs", batch_systems.LsfJobs),
+    (batch_systems.SQUEUE_HEADING, "squeue", batch_systems.Squeue),
+    (batch_systems.QUEUES_HEADING, "qstat -f of Grid Engine", batch_systems.SgeQueues),
 )
 MARKS = tuple(
     mark.encode()
     for mark in (
         smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
         containers.CONDITION_MARK,
-        containers.NODE_MARK, nvlink.MARK, host_tables.IBSTATUS_MARK, host_tables.RDMA_MARK,
+        containers.NODE_MARK, smi_table.NVLINK_MARK, host_tables.IBSTATUS_MARK, host_tables.RDMA_MARK,
         slurm.REASONS_MARK,
         containers.INSPECT_MARK, pod_manifest.MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK,
         host_tables.DF_MARK, host_tables.IBSTAT_MARK,
+        *batch_systems.PBS_MARKS, batch_systems.HOSTS_MARK, batch_systems.JOBS_MARK,
+        batch_systems.QUEUES_MARK,
     )
 )  # fmt: skip
 """Texts of which each tool output contains at least one."""

@@ -11,8 +11,8 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.containment import contained
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
+from gpuwatch.runs.placement.file_nodes import FileOwner
 from gpuwatch.runs.placement.owners import path_places
-from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.runs.steps.step_series import steps_in

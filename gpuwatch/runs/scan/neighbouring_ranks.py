@@ -22,6 +22,7 @@ from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.owners import path_places
 
 ABOVE_LINES, BELOW_LINES = 3, 3
+"""Lines with letters, without blank lines and borders."""
 SAME_RECORD_S = 1.0
 """Seconds between the times of two lines from which they are records of their own."""
 MAX_ROWS = 24
@@ -33,8 +34,26 @@ _OF_ANOTHER = re.compile(
     r"|waiting|NCCL error"
 )
 """Words of lines of ranks that follow another one's failure."""
-_HEAD = re.compile(r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d{1,10} \[\d{1,3}\]) ")
+_HEAD = re.compile(
+    r"(?<![\w.:-])(?P<process>[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d{1,10} \[(?P<device>\d{1,3})\]) "
+)
 """What NCCL and its plugins put before their lines: host, pid, thread and device."""
+_RAISED = re.compile(
+    r"(?i)NCCL ?error|nccl(?:System|Internal|Remote|UnhandledCuda)Error|unhandled (?:system|cuda) error"
+)
+"""What a process raises right after NCCL's own line about its failure."""
+_BEGIN = "Traceback (most recent call last)"
+_FRAME = re.compile(r"(?:^|[\s:|\]>]) {2,}\S|^\t")
+"""A line of a traceback, perhaps behind a tag."""
+_WHERE = re.compile(
+    r"ray::[^\s(]{1,200}\(\)? ?\(?pid=(?P<pid>\d{1,10}), ip=(?P<ip>[\d.]{7,15})"
+    r"|\((?P<executor>[A-Za-z0-9][\w.-]{0,120}) executor \d{1,6}\): \S"
+    r"|\b(?:[Ww]orker|[Hh]ost|[Nn]ode)(?: address)?[:=]? {1,4}'?(?:tcp|tls|ucx)://(?P<url>[A-Za-z0-9][\w.-]{0,120}):\d{1,5}"
+)
+"""Where a driver's exception was raised: Ray's task, Spark's executor, Dask's worker."""
+MAX_BLOCK = 60
+GPUS = (8, 4)
+"""Usual numbers of ranks on a node."""
 
 
 def give_neighbours(
@@ -65,11 +84,14 @@ def give_neighbours(
         lines = around(log.path, log.packing, row["offset"], row["offset"])
         if lines is None:
             continue
-        rank = (
-            _of_process(head["process"], lines)
-            if head
-            else _of_block(lines, len(row["lines"]), time_of(line, 0.0), words)
-        )
+        states_node = any("(IP: " in text for text in row["lines"])  # as Ray's memory monitor does
+        if head is None and not states_node and (raised := _raised_at(lines.above)) is not None:
+            row.update(raised)
+            continue
+        if head is None:
+            rank = _of_block(lines, len(row["lines"]), time_of(line, 0.0), words)
+        elif (rank := _of_process(head["process"], lines)) is None:
+            rank = _raised_below(int(head["device"]), lines)
         if rank is not None:
             row.update(rank=rank, rank_from="index")
 
@@ -91,6 +113,42 @@ def _of_process(process: str, lines: Around) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
+def _raised_at(above: Sequence[str]) -> dict[str, object] | None:
+    """Return host and pid of the process that raised an exception, as the lines above state them, or None."""
+    for line in reversed(above[-MAX_BLOCK:]):
+        where = _WHERE.search(line)
+        if where is not None:
+            host = where["ip"] or where["executor"] or where["url"]
+            return {"host": host} if where["pid"] is None else {"host": host, "pid": int(where["pid"])}
+        if _FRAME.search(line) is None:
+            return None
+    return None
+
+
+def _raised_below(device: int, lines: Around) -> int | None:
+    """Return the only rank that raises NCCL's error right below its line, if it may use this device."""
+    ranks = {
+        by.rank
+        for text, by, _ in _read(_lettered(lines.below)[:BELOW_LINES])
+        if by.rank is not None and _RAISED.search(text) is not None
+    }
+    rank = ranks.pop() if len(ranks) == 1 else None
+    return rank if rank is not None and any(rank % count == device for count in GPUS) else None
+
+
+def above_block(above: Sequence[str]) -> Sequence[str]:
+    """Return the lines above a traceback whose exception follows them; all if none does."""
+    begin = next((at for at in range(len(above) - 1, -1, -1) if _BEGIN in above[at]), None)
+    if begin is None or not all(_FRAME.search(line) for line in above[begin + 1 :]):
+        return above
+    return above[:begin]
+
+
+def _lettered(lines: Sequence[str]) -> list[str]:
+    """Return the lines that have letters: neither blank nor a border."""
+    return [line for line in lines if any(map(str.isalpha, line))]
+
+
 def _is_other(before: str) -> bool:
     """Return True if the text before a rank makes it a peer, or a rank in a smaller group."""
     return PEER.search(before) is not None or OTHER_COUNTS.search(before) is not None
@@ -102,7 +160,7 @@ def _of_block(lines: Around, size: int, at: float | None, words: Collection[str]
     A line above with another time than `at`, that of the block, is a record of its own.
     """
     ranks: set[int] = set()
-    for text, by, reading in _read(lines.above[-ABOVE_LINES:]):
+    for text, by, reading in _read(_lettered(above_block(lines.above))[-ABOVE_LINES:]):
         above_at = time_of(text, 0.0)
         is_other = at is not None and above_at is not None and abs(at - above_at) >= SAME_RECORD_S
         if not is_other and (reading.phrase or own_level(text) in GRAVE):

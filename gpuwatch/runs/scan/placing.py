@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.file_banners import ranks_by_banner
+from gpuwatch.runs.placement.file_nodes import FileOwner
 from gpuwatch.runs.placement.job_ranks import TASK, merged, with_census
+from gpuwatch.runs.placement.joins.allocations import allocations, ranks_in_order
 from gpuwatch.runs.placement.joins.gpu_tables import GpuTable
 from gpuwatch.runs.placement.joins.join import Joins, joins, nodes_by_pid
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
+from gpuwatch.runs.placement.rank_map import RankMap, rank_map
 from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.runs.steps.step_series import joined
@@ -61,7 +63,8 @@ def placed(files: Sequence[FileEvidence]) -> PlacedRanks:
         found,
         ranks_by_banner(samples, found),
     )
-    known = with_nodes_by_pid(rank_map(owners, clues, joined), owners, rows)
+    hosts = ranks_in_order(allocations(samples), number_of_ranks(found, owners), found.hosts)
+    known = with_nodes_by_pid(rank_map(owners, clues, joined, hosts), owners, rows)
     known = replace(known, places=replace(known.places, counted=counted))
     known = with_kernel_logs(known, owners, [each.file for each in files])
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
@@ -73,6 +76,13 @@ def placed(files: Sequence[FileEvidence]) -> PlacedRanks:
         counted,
         counted | {TASK} if of_tasks else counted,
     )
+
+
+def number_of_ranks(found: Census, owners: Sequence[FileOwner]) -> int | None:
+    """Return how many ranks the job has, by lines, else by the files of all ranks from 0 on; or None."""
+    stated = found.announced or max(found.worlds, default=None)
+    own = {owner.rank for owner in owners if owner.rank is not None}
+    return stated or (len(own) if len(own) > 1 and own == set(range(len(own))) else None)
 
 
 def clues_in(reads: Mapping[str, Sequence[PartRead]], rows: Mapping[str, list[Row]]) -> Iterator[Clue]:

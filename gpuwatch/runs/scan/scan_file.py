@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.placement.file_nodes import FileOwner
 from gpuwatch.runs.placement.owners import path_places
-from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.scan.file_parts import FilePart
 from gpuwatch.runs.scan.reading import PartRead
 

@@ -166,7 +166,7 @@ def _worker_failure(record: "dict[str, Any]") -> "str | None":
         return None
     message = error.get("message") if isinstance(error, dict) else None
     message = message.get("message") if isinstance(message, dict) else message
-    return message if isinstance(message, str) and message != "<NONE>" else None
+    return "CRITICAL " + message if isinstance(message, str) and message != "<NONE>" else None
 
 
 def _captured(record: "dict[str, Any]") -> "str | None":

@@ -10,7 +10,7 @@ gives rank 2 with `phrase` set; `loss of rank 2: 3.1` gives none.
 
 import re
 
-from .levels import GRAVE, own_level
+from .levels import FOREIGN_LEVELS, GRAVE, own_level
 from .rank_words import (
     AT,
     BARE,
@@ -48,10 +48,12 @@ _TOKEN = re.compile(
     r"[\s|>:,;*#\]-]{1,12}"
     r"|\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T -]\d{1,2}:\d\d(?::\d\d)?)?(?:[.,]\d{1,9})?"
     r"(?:Z|[+-]\d\d:?\d\d)?(?=[\s\],|:-]|$)"
+    r"|\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=\s)"
     r"|(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
+    r"|(?:" + "|".join(FOREIGN_LEVELS) + r")(?=[\s:|\]])"
     r"|[IWEF]\d{4}(?=\s)"
     r"|[A-Z][a-z]{2} [ \d]\d (?=\d\d:)"
-    r"|\d{1,18}(?=[\s\]])"
+    r"|\d{1,18}(?=[\s\]])|(?=[a-f]{0,8}\d)[0-9a-f]{7,64}(?=[\s|:])"
     r"|[\w./-]{1,60}:\d{1,6}(?=[\s\]:|])"
     r"|[A-Za-z_][\w./-]{0,60}(?=\s{0,8}(?:-|\|)\s)"
     r"|[A-Za-z_][\w.]{0,40}:(?=[A-Za-z\[(])"
@@ -207,7 +209,8 @@ def _read_subject(text: str, at: int, reading: "LineRanks") -> None:
     named = named_pattern(text).match(text, at) if named_in(text) else None
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
-    if not any(other.group("rank") for other in named_from(text, named.end())[:MAX_MENTIONS]):
+    others = named_from(text, named.end())[:MAX_MENTIONS]
+    if not any(other.group("rank") and not _counts_other(other, text) for other in others):
         _take(named, text, reading)
 
 
@@ -268,8 +271,11 @@ def _read_sentence(text: str, at: int, anonymous: bool) -> "LineRanks":
 def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
     """Read the only rank in an error, unless it is a peer, into `reading`.
 
-    Example: `Check failed: 2 vs. 0, rank 5 device 5: no room`. A known writer takes precedence.
+    Example: `Check failed: 2 vs. 0, rank 5 device 5: no room`. A known writer takes precedence. A line about
+    ranks of adapters or matrices names none.
     """
+    if any(NOT_OF_A_JOB.match(text, found.end()) for found in named_from(text, at)[:MAX_MENTIONS]):
+        return
     ranks = {
         int(found.group("n"))
         for found in named_from(text, at)[:MAX_MENTIONS]

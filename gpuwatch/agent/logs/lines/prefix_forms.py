@@ -29,9 +29,10 @@ def _forms(*patterns: str) -> "list[re.Pattern[str]]":
     return [pattern_of(each) for each in patterns]
 
 
-_RANK = r"(?:(?:global[ _-]?)?ran(?:k|g[oa]?)|rk?)[ :=#_-]{0,2}(?P<caps>\d{1,6})"
+_OUT_OF = r"(?:/\d{1,6})?"
+_RANK = r"(?:(?:global[ _-]?)?ran(?:k|g[oa]?)|rk?)[ :=#_-]{0,2}(?P<caps>\d{1,6})" + _OUT_OF
 _WORD = r"(?:w|p|pe|worker|task|proc|process|member|trainer|replica)[ :=#_-]{0,2}"
-_TASK = r"(?P<task>\d{1,6})"
+_TASK = r"(?P<task>\d{1,6})" + _OUT_OF
 _NO_HOST = (
     r"(?!(?:epoch|step|it|iter|gpu(?![_:-]?(?:0\d|\d{3}))|cuda|npu|xpu|dev|device|tp|pp|dp|cp|ep|mp|stage|layer|v|lr|pid|tid|job|run"
     r"|exp|attempt|seed|fold|batch|mb|group|pg|rank|local_rank|[\w.-]{1,80}\.py)[_:-]?\d{0,9}(?![\w.-]))"
@@ -74,6 +75,7 @@ BRACKETED = _forms(
     r"\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10})\] ?"  # Open MPI
     r"(?=\*\*\* |Signal|\[ ?\d{1,3}\] |Failing at|MCW |mca_|\[\[|(?:[A-Z]{2,5}X? )?ERROR)",
     r"\[(?P<host>algo-\d{1,4}|(?:[a-z0-9]{1,40}-){1,6}(?:worker|master|chief)-\d{1,4})\]:? ?(?=\S)",
+    r"\[(?P<host>[A-Za-z][\w.-]{0,80}):mpi(?:spawn_\d{1,5}|run_rsh)\]",  # MVAPICH
     r"\[pod/(?P<host>[\w.-]{1,80})/[\w.-]{1,80}\] ?",  # kubectl logs --prefix
 )
 BRACKETED_STAMPS = _forms(
@@ -93,7 +95,7 @@ PARENTHESISED = _forms(
     r"\((?:head|worker\d{1,4}), rank=(?P<task>\d{1,6}), pid=(?P<pid>\d{1,10})"  # SkyPilot: of the node
     r"(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([A-Za-z]{1,40}_TP(?P<task>\d{1,4})(?:_EP\d{1,4})?(?: pid=(?P<pid>\d{1,10}))?\) ?",  # vLLM
-    r"\((?:[\w.:-]{1,80}(?:\[(?:\w{0,12}_)?rank=(?P<rank>\d{1,6})\])?,? )?"
+    r"\((?:[\w.:-]{1,80}(?:\[(?:\w{0,12}_)?rank=(?P<rank>\d{1,6})\]|\([\w.:-]{1,80}\))?,? )?"
     r"(?:(?:global_)?rank=(?P<caps>\d{1,6}),? )?(?:[\w.]{1,30}=[\w.]{1,30},? ){0,3}"
     r"pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\d.]{7,15}))?\) ?",
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
@@ -127,12 +129,19 @@ HOST_NAMED = _forms(
     r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:worker|master|chief|trainer|launcher)-\d{1,4}(?:-[a-z0-9]{5})?) "
     r"(?:\u203a|[a-z][a-z0-9-]{1,40}) (?=\S)",  # stern
     r"[A-Za-z][\w.-]{0,60}/\d{1,5} (?=[\[(])",
+    r"(?:[A-Za-z][\w.-]{0,80}/){1,3}"  # a stream of a log service
+    r"(?P<host>(?:[a-z0-9]{1,40}-){0,6}(?:algo|worker|master|chief|trainer|launcher|node|replica)-\d{1,4})"
+    r"(?:[-/][\w-]{1,80})?:? (?=\S)",
     r"(?!node|host|gpu|worker)[a-z][a-z-]{0,60}-1 {1,20}\| (?=\S)",  # a service of docker compose
     r"[a-z]{1,40}(?:-[a-z]{1,40}){1,4} {2,20}\| (?=[^\s\d|])",
     r"rank[_-]?(?P<caps>\d{1,6})\.1 {1,20}\| (?=\S)",  # an entry of a Procfile, and its instance
     r"rank[_-]?(?P<caps>\d{1,6}) ?@ ?(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}) (?=\S)",
     r"(?P<host>[a-z][a-z0-9.-]{0,60}[-_]\d{1,5}) {1,20}\| (?=\S)",
     r"(?P<host>[a-z][a-z0-9]{0,40}(?:-[a-z0-9]{1,40}){1,4}) {2,20}\| (?=[^\s\d|])",
+    _DEVICE
+    + _NO_HOST
+    + r"(?P<host>[a-z](?=[\w.-]{0,80}?(?:\d[\d.]|-\d|\d[a-z]\d))[\w.-]{1,80}) "
+    + r"(?P<task>\d{1,6}): (?=\S)",  # PALS
     r"(?P<host>[a-z][a-z-]{0,60}\d[A-Za-z0-9.-]{0,60})#(?P<local>\d{1,4})[|>:] ?(?=[\s\S])",
     r"(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{2,10}):\d{2,10} \[\d{1,3}\] "
     r"(?!NCCL|\S{1,160}:\d{1,6} NCCL)(?=\S)",

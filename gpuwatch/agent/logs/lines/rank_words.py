@@ -63,7 +63,8 @@ _END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
 
 _NUMBER = (
     r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"\[]?|[ _-]?|\[)"
-    r"(?P<n>\d{1,6})(?:\s?(?:/|of)\s?(?P<world>\d{1,6}))?" + _END
+    r"(?P<n>\d{1,6})(?:\s?(?:/|(?:out )?of|von|sur|de|di|van|\u0438\u0437|\u4e2d)\s?(?P<world>\d{1,6}))?"
+    + _END
 )
 RANK_NAMED = re.compile(r"(?<![A-Za-z0-9_.-])" + _WORDS % _CALL + _NUMBER, re.IGNORECASE)
 """A numbered word: `rank 3`, `RANK=3`, `[Rank 3/8]`, `local_rank: 3`, `worker-3`, `r3`."""
@@ -128,7 +129,10 @@ _KEYS = (
     r"|(?P<task>task(?:_id|_index)?)|(?P<process>process_index|proc_index)|(?P<replica>replica_id)"
     r"|(?P<trainer>trainer_id))"
 )
-PAIR = re.compile(r"(?<![A-Za-z0-9_.-])" + _KEYS + r"=['\"]?(?P<n>\d{1,6})['\"]?(?=[,\s]|$)", re.IGNORECASE)
+PAIR = re.compile(
+    r"(?<![A-Za-z0-9_.-])" + _KEYS + r"=['\"]?(?P<n>\d{1,6})['\"]?(?=[,\s)\]}]|\(\d{1,6}\)|/\d{1,6}(?!\d)|$)",
+    re.IGNORECASE,
+)
 JSON_PAIR = re.compile(
     r"['\"]" + _KEYS + r"['\"]\s{0,2}:\s{0,2}['\"]?(?P<n>\d{1,6})['\"]?(?=\s{0,4}[,}])", re.IGNORECASE
 )

@@ -75,11 +75,11 @@ _SETTING_HEADING = pattern_of(
 
 _RUNNER = pattern_of(
     r"^\s{2,12}\w{1,80}_test\.go:\d{1,6}: "
+    r"|\b[Ee]xpected (?:failure|error|exception|crash)s? (?:was )?(?:seen|caught|raised|observed|received)\b"
     r"|^\s{1,10}(?:-\w, )?--[a-z][\w-]{1,60}.{0,60}\s{2,}\S"
     r"|^\s{0,10}[\u2713\u2714\u221a\u2715] .{1,200}\(\d{1,6} ?m?s\)"
     r"|^test_\w{1,100} \([\w.]{1,200}\) \.\.\. "
-    r"|"
-    r"\.py::\w|\b(?:PASSED|SKIPPED|XFAIL|XPASS)\b|\[\s{1,9}(?:OK|RUN|PASSED|FAILED)\s{1,9}\]|\.\.\. (?:ok"
+    r"|\.py::\w|\b(?:PASSED|SKIPPED|XFAIL|XPASS)\b|\[\s{1,9}(?:OK|RUN|PASSED|FAILED)\s{1,9}\]|\.\.\. (?:ok"
     r"|skipped)\b"
     r"|^(?:not )?ok \d+ |^=== RUN|^\s*--- (?:PASS|FAIL|SKIP)|^test [\w:]{1,200} \.\.\. |^E {3,8}\S"
     r"|^(?:FAILED|ERROR) tests?/"

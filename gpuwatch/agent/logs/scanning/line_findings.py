@@ -280,7 +280,10 @@ class LineFindings(object):
         finding = described(rule, chunk, line, stated, fields)
         finding["file"] = self._file
         known = self._speaker() if self._speaker is not None else {}
-        finding.update(whose(by, finding["fields"], known, read_around(chunk, line, text, by)))
+        reading = read_around(chunk, line, text, by)
+        if reading.empty and all(text != said for said, _ in line.stated):  # what was raised, without its tag
+            reading = read_around(chunk, line, line.stated[-1][0], by)
+        finding.update(whose(by, finding["fields"], known, reading))
         opened = self._gather.add(rule, finding, text)
         if opened is None:
             return finding

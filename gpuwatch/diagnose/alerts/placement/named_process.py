@@ -16,6 +16,7 @@ OF_OTHERS = WAITED_FOR_OTHERS | PEER_CONNECTION_ERRORS
 MAX_READ_CHARACTERS = 2000
 _PIDS = re.compile(
     r"\b(?:pid|process)(?:\(s\))?['\"]?[ =:#]{1,3}(\d{2,10})\b"
+    r"|\b(?:child|subprocess|worker|proc)(?: process)?['\"]?[ =:#]{1,3}(\d{3,10})\b"
     r"|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:"
     r"|[\[(<](\d{3,10})[\])>]",
     re.IGNORECASE,

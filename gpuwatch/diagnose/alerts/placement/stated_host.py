@@ -11,8 +11,8 @@ from gpuwatch.wire import Finding
 
 PROCESS_BELOW = of_kinds("process_below")
 """Classes of errors below which Ray states the address and pid of the process at fault."""
-_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
-"""Matches the `ray::task()` line in a Ray driver's traceback; the last such line is the task that raised."""
+_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)?(?:\x1b?\[\d{1,2}m)? ?\(?pid=(\d{1,10}), ip=([\d.]{7,15})")
+"""Matches the `ray::task()` line in a Ray driver's traceback: pid and address; the last one raised."""
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
 """Matches the node on which Ray's memory monitor killed a task, as the driver's exception states it."""
 _RAY_ACTOR = re.compile(r"^(?:\([^()]{1,120}\) )?\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
@@ -35,9 +35,10 @@ def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
 
 
 def ray_pid(finding: Finding, stated: FailureClass | None) -> int | None:
-    """Return the pid of the actor of a Ray error, which its driver logs; else None."""
+    """Return the pid of the actor or task of a Ray error, which its driver logs; else None."""
     pid = _RAY_PID.search(_below(finding, stated))
-    return None if pid is None else int(pid[1])
+    task = _task_that_raised(finding) if pid is None else None
+    return int(pid[1]) if pid is not None else None if task is None else int(task[0])
 
 
 def ray_host(finding: Finding, stated: FailureClass | None) -> str | None:
@@ -46,12 +47,18 @@ def ray_host(finding: Finding, stated: FailureClass | None) -> str | None:
     host = _RAY_ACTOR.search(below) or _RAY_NODE.search(below)
     if host is not None:
         return host[1]
-    above = "\n".join(finding.lines[: finding.key + 1])
-    hosts = _RAY_TASK.findall(above) if "ray::" in above else []
-    return hosts[-1] if hosts else None
+    task = _task_that_raised(finding)
+    return None if task is None else task[1]
 
 
 def _below(finding: Finding, stated: FailureClass | None) -> str:
     """Return the lines of a finding from its key line on, if they may state the process at fault; else ""."""
     states = PROCESS_BELOW.has(finding.rule, stated)
     return "\n".join(finding.lines[finding.key :]) if states else ""
+
+
+def _task_that_raised(finding: Finding) -> tuple[str, str] | None:
+    """Return pid and address of the last Ray task that the lines up to the error name; else None."""
+    above = "\n".join(finding.lines[: finding.key + 1])
+    tasks: list[tuple[str, str]] = _RAY_TASK.findall(above) if "ray::" in above else []
+    return tasks[-1] if tasks else None

@@ -40,7 +40,6 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{count} processes", "pod {pod}: {status}", "pod {pod}",
      "container {container}"),
     ("low on {resource}", "{lack}", "quota {quota}"),
-    ("node {k8s_node}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),
     ("{why}",),

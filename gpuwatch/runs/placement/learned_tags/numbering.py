@@ -31,6 +31,7 @@ WORLD = re.compile(
 """A statement of the number of ranks."""
 _NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
 _SEVERAL = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\w")
+_OUT_OF = re.compile(r"(?<![0-9./])([0-9]{1,5}) ?/ ?([0-9]{1,5})(?![0-9./])")
 _DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
 _DIGIT = re.compile(r"[0-9]")
@@ -85,6 +86,8 @@ class NumberedWriter:
     """Ranks that its lines state as their own: `RankID:11`, `rank=11`."""
     launches: bool = False
     """Whether it writes the command of a launcher of several processes, of the node with its number."""
+    out_of: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Number of all -> the numbers out of them that its messages state: `6 / 8`."""
     inner: set[int] = field(default_factory=set)
     """Numbers that follow it in a tag: of the processes of a host."""
 
@@ -120,6 +123,8 @@ class NumberedPlace:
         if "--n" in rest and launched_node(rest) == value:
             writer.launches = True
         writer.stated.update(_STATED.findall(rest[:200]))
+        for stated, of in _OUT_OF.findall(rest[:200]):
+            writer.out_of[int(of)].add(int(stated))
         writer.lost += _LOST.search(rest) is not None
         if len(writer.texts[file]) < MAX_TEXTS:
             message = _DECIMAL.sub(".", rest[:200])
@@ -197,8 +202,12 @@ def restarts(place: NumberedPlace) -> bool:
 
 
 def _is_out_of_all(place: NumberedPlace, count: int) -> bool:
-    """Return True if each number states how many there are, as in `proc 7/16`, and that many are seen."""
-    return place.of == {count} and PROCESS_WORD.search(place.words) is not None
+    """Return True if each number states how many there are, as in `proc 7/16`, and that many are seen.
+
+    The message may state both: `6 / 8`.
+    """
+    restated = all(writer.out_of.get(count) == {value_of(text)} for text, writer in place.writers.items())
+    return restated or (place.of == {count} and PROCESS_WORD.search(place.words) is not None)
 
 
 def _are_on_hosts(place: NumberedPlace) -> bool:

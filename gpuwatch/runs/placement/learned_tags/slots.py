@@ -12,18 +12,20 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from gpuwatch.agent.logs.lines.levels import FOREIGN_LEVELS
+
 HEAD_CHARS = 200
 MAX_WORDS = 12
 """Words of a line in which numbers are read."""
 ANY_WORD = r"[^\s\[\](){}<>|\"'=;,]{1,120}"
-LEVEL = r"(?:[A-Za-z]{4,8})"
+LEVEL = r"(?:[^\W\d_]{4,14})"
 _RUN = re.compile(r"[^\s\[\](){}<>|\"'=;,]+")
 _ALIKE = str.maketrans("123456789", "000000000")
 _DIGITS = re.compile(r"[0-9]")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,8}|[0-9]+")
 _LEVELS = frozenset(
     ("DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "ERR", "CRITICAL", "FATAL", "TRACE")
-)
+) | frozenset(FOREIGN_LEVELS)
 _TIME = re.compile(r"\d{1,2}:\d\d|\d{4}[-/.]\d\d|\d\d[-/.]\d\d[-/.]|\d+\.\d")
 _MAX_DIGITS = 6
 _JSON_FIELD = re.compile(r"(?<=[\s,{])(\"[A-Za-z_][\w.]{0,40}\"\s?:\s?\"?)([0-9]{1,6})(?=([\",}]))")
@@ -63,7 +65,7 @@ def value_of(text: str) -> int:
 
 
 _MESSAGE = re.compile(r"(?i)(?<![a-z])(?:steps?|loss|iter(?:ation)?|epoch|lr)(?![a-z])")
-_OF = re.compile(r"(?:/| of |/ )([0-9]{1,6})(?![0-9])")
+_OF = re.compile(r"(?:/ ?| (?:of|von|sur|de|di|van|\u0438\u0437|\u4e2d) )([0-9]{1,6})(?![0-9])")
 
 
 def numbers_in(text: str) -> list[HeadNumber]:

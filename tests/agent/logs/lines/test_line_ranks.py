@@ -114,6 +114,7 @@ NOBODY = (
     "expected rank 3 tensor",
     "expected a tensor of rank 4 but got rank 3",
     "LoRA rank 8 does not fit",
+    "ValueError: rank 16 adapter does not match rank 8 in the file",
     "lora_rank=8",
     "tp rank 3: boom",
     "pipeline parallel rank 2 | boom",
