@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.file_trust import own_beside
 from gpuwatch.own_folders import make_own
-from gpuwatch.session.history.seen_incident import SLACK_S, SeenIncident, is_same
+from gpuwatch.session.history.seen_incident import SAME_S, SLACK_S, SeenIncident, is_same
 
 NAME = "incidents.sqlite"
 VERSION = 1
 MAX_ROWS = 20_000
 MAX_COMPARED_ROWS = 32
-"""Most rows of a place that an incident is compared with, those that began nearest to it in time."""
+"""Most rows of a line, and of a place, that an incident is compared with: those that began last."""
 MAX_ROW_AGE_S = 400 * 86_400.0
 BUSY_S = 5.0
 """Seconds to wait while another cockpit holds the lock, which takes milliseconds normally."""
@@ -79,7 +79,9 @@ class IncidentFile:
             self._make()
             with closing(self._open()) as file, file:
                 file.execute("BEGIN IMMEDIATE")
-                for columns in ("code, node, gpu", "code, uuid"):
+                for name in ("incidents_by_code_node_gpu", "incidents_by_code_uuid"):
+                    file.execute(f"DROP INDEX IF EXISTS {name}")  # of earlier versions
+                for columns in ("code, node, gpu, timed, first", "code, uuid, timed, first", "code, cause"):
                     name = f"incidents_by_{columns.replace(', ', '_')}"
                     file.execute(f"CREATE INDEX IF NOT EXISTS {name} ON incidents ({columns})")
                 for one in incidents:
@@ -157,17 +159,7 @@ def _values(one: SeenIncident) -> tuple[object, ...]:
 
 
 def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
-    at_place = "code = ?1 AND (uuid = ?2 OR (node IS ?3 AND gpu IS ?4))"
-    may_be_same = "((cause = ?5 AND cause != '') OR (first <= ?6 AND last >= ?7))"
-    known = file.execute(
-        f"SELECT id, {_NAMES} FROM incidents WHERE {at_place} AND {may_be_same}"  # noqa: S608 - names of our own
-        " ORDER BY (cause = ?5 AND cause != '') DESC, ABS(first - ?8) LIMIT ?9",
-        (
-            *(one.code, one.uuid, one.node, one.gpu, one.cause, one.last + SLACK_S, one.first - SLACK_S),
-            *(one.first, MAX_COMPARED_ROWS),
-        ),
-    )
-    for number, *row in known.fetchall():
+    for number, *row in _may_be_same(file, one):
         before = _incident(tuple(row))
         if before is not None and is_same(before, one):
             changes = (
@@ -182,6 +174,36 @@ def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
             )
             return
     file.execute(f"INSERT INTO incidents ({_NAMES}) VALUES ({_MARKS})", _values(one))  # noqa: S608 - names of our own
+
+
+def _may_be_same(file: sqlite3.Connection, one: SeenIncident) -> Iterator[tuple[object, ...]]:
+    """Yield (id, columns) of the rows that can be the incident by `is_same`, found by the indexes alone.
+
+    They are those of its line, and those of its place whose exact start is the same or whose period touches.
+    """
+    rows = f"SELECT id, {_NAMES} FROM incidents WHERE code = ?"  # noqa: S608 - names of our own
+    if one.cause:
+        of_line = file.execute(f"{rows} AND cause = ? LIMIT ?", (one.code, one.cause, MAX_COMPARED_ROWS))
+        yield from of_line.fetchall()
+    places: list[tuple[str, tuple[object, ...]]] = [("node IS ? AND gpu IS ?", (one.node, one.gpu))]
+    if one.uuid is not None:
+        places.append(("uuid = ?", (one.uuid,)))
+    for where, place in places:
+        here = (f"{rows} AND {where} AND timed = ? AND first <= ?", (one.code, *place))
+        yield from _newest(file, here, False, one.last + SLACK_S, one.first - SLACK_S)
+        if one.timed:
+            yield from _newest(file, here, True, one.first + SAME_S, one.first - SAME_S)
+        else:
+            yield from _newest(file, here, True, one.last + SLACK_S, one.first - SLACK_S)
+
+
+def _newest(
+    file: sqlite3.Connection, here: tuple[str, tuple[object, ...]], timed: bool, until: float, since: float
+) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of a query that began last up to `until`, and were last seen from `since` on."""
+    rows, given = here
+    newest = f"SELECT * FROM ({rows} ORDER BY first DESC LIMIT ?) WHERE last >= ?"  # noqa: S608 - names of our own
+    yield from file.execute(newest, (*given, timed, until, MAX_COMPARED_ROWS, since)).fetchall()
 
 
 def _trim(file: sqlite3.Connection, now: float) -> None:

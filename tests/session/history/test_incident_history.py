@@ -98,6 +98,9 @@ def test_an_incident_is_compared_with_few_rows_and_finds_its_own(tmp_path: Path)
     assert calls_of(lambda: file.keep([seen_again], starts[-1] + 9)) < 1.2 * among_few
     rows = file.read()
     assert len(rows) == 400 and max(rows, key=lambda each: each.last).job == "job-7"
+    new, empty = structs.replace(XID, first=starts[-1] + 9), IncidentFile(tmp_path / "empty.sqlite")
+    among_none = calls_of(lambda: empty.keep([new], NOW))
+    assert calls_of(lambda: file.keep([new], NOW)) < 1.2 * among_none
 
 
 def test_records_of_one_incident_count_once() -> None:
