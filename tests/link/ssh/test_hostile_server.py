@@ -6,7 +6,8 @@ import contextlib
 import struct
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import paramiko
 import pytest
@@ -17,9 +18,11 @@ from gpuwatch.link.ssh.transport.bounded_transport import (
     MAX_GREETING_BYTES,
     MAX_PACKET_BYTES,
     MAX_TEXT,
+    BoundedPacketizer,
     BoundedTransport,
 )
 from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.stream.limits import TokenBucket
 from tests.link.ssh.dial import dialing, read_all, refusal, until
 from tests.link.ssh.hostile_server import Hostile, hostile_server, packet, send
 from tests.link.ssh.login.asked import Asked
@@ -143,6 +146,7 @@ def test_packets_without_an_end_are_read_at_a_pace(
 ) -> None:
     """Each takes time of the process that shows all nodes, whatever it holds."""
     monkeypatch.setattr(bounded_transport, "PACKETS_BURST", 100.0)
+    monkeypatch.setattr(bounded_transport, "COMMON", TokenBucket(100.0, 100.0))
 
     def chatter(channel: paramiko.Channel) -> None:
         started.wait(60)
@@ -164,6 +168,16 @@ def test_packets_without_an_end_are_read_at_a_pace(
         assert read_all(carrier) == b"in"
         carrier.close()
     assert packets.pauses
+
+
+def test_floods_of_many_peers_share_what_is_read_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They all take the time of one process; a peer that sends little waits for none of them."""
+    monkeypatch.setattr(bounded_transport, "COMMON", TokenBucket(0.0, 3000.0))
+    connection = SimpleNamespace(_channels={})
+    peers = [BoundedPacketizer(None, cast("paramiko.Transport", connection)) for _ in range(19)]
+    taken = [sum(peer.within_pace() for _ in range(4000)) for peer in peers[1:]]
+    assert sum(taken) < 18 * 2 * bounded_transport.PACKETS_BURST + 3000
+    assert all(peers[0].within_pace() for _ in range(100))
 
 
 @pytest.mark.parametrize("kind", [DEBUG, GLOBAL_REQUEST, DATA])

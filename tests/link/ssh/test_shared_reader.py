@@ -12,6 +12,7 @@ import pytest
 
 from gpuwatch.link.ssh.transport import bounded_transport, shared_reader
 from gpuwatch.link.ssh.transport.shared_transport import SharedTransport
+from gpuwatch.link.stream.limits import TokenBucket
 from tests.link.ssh.dial import dialing, until
 from tests.link.watching import nothing_left
 from tests.servers.sshd import Sshd
@@ -117,6 +118,7 @@ def test_a_peer_with_too_many_packets_is_read_in_a_thread_that_pauses(
 ) -> None:
     monkeypatch.setattr(bounded_transport, "PACKETS_BURST", 20.0)
     monkeypatch.setattr(bounded_transport, "PACKETS_PER_S", 100.0)
+    monkeypatch.setattr(bounded_transport, "COMMON", TokenBucket(100.0, 20.0))
     with nothing_left(), Sshd(tmp_path) as sshd, dialing(sshd.spec(), sshd.client.options()) as dial:
         carrier = dial(f"yes 0123456789 | head -c {SIZE}")
         threads = set[str]()

@@ -36,14 +36,22 @@ READ_AHEAD_BYTES = 4096
 """Most packets are shorter; a larger buffer for each read leaves holes in the memory of many threads."""
 KEY_EXCHANGES, PER_S = 20, 600.0
 """Maximum key exchanges in `PER_S` seconds; paramiko starts one every 512 MiB."""
-PACKETS_PER_S, PACKETS_BURST = 2_000.0, 20_000.0
+PACKETS_PER_S, PACKETS_BURST = 50.0, 1_000.0
 """Packets of a connection, and of each of its open channels in addition, that are read without a pause.
 
-A packet takes 10 to 30 us of CPU time. 64 MiB/s of data in packets of 32 KiB stay below.
+An agent sends 2 to 5 a second.
+"""
+COMMON_PER_S, COMMON_BURST = 4_000.0, 20_000.0
+"""Further packets that are read without a pause, of all connections together.
+
+A packet takes 10 to 30 us of CPU time, so that floods of many peers leave the interpreter to the others.
+128 MiB/s of data in packets of 32 KiB stay below.
 """
 PAUSE_S = 0.1
 MAX_TEXT = 300
 """Most characters of a peer's text that are shown."""
+COMMON = TokenBucket(COMMON_PER_S, COMMON_BURST)
+"""The packets that the connections of this process may bring beyond their own."""
 
 
 class BoundError(paramiko.SSHException):
@@ -181,7 +189,8 @@ class BoundedPacketizer(Packetizer):
     def within_pace(self) -> bool:
         """Count a packet; return False if the peer sends more than the connection takes without a pause."""
         share = 1.0 / (1 + len(self._transport._channels))  # noqa: SLF001 - no other way to it
-        return self._packets.spend(share, time.monotonic())
+        now = time.monotonic()
+        return self._packets.spend(share, now) or COMMON.spend(1.0, now)
 
     def _check_window(self, message: paramiko.Message) -> None:
         channel = self._transport._channels.get(message.get_int())  # noqa: SLF001 - no other way to it
