@@ -14,7 +14,7 @@ import zlib
 
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
-from ..logs.files.regular_file import modified_at
+from ..base.regular_file import modified_at
 from ..processes.process_table import boot_time, read_stat, seen_by, values_of
 from ..ranks.rank_environment import identity, variables
 

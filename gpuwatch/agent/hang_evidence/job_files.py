@@ -11,7 +11,7 @@ import stat
 import time
 
 from ..base.procfs import clean
-from ..logs.files.regular_file import modified_at, open_regular
+from ..base.regular_file import modified_at, open_regular
 from .flight_files import piece_at
 
 TYPE_CHECKING = False

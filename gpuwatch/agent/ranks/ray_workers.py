@@ -8,6 +8,7 @@ back end in Ray logs `Setting up process group for: env:// [rank=3, world_size=4
 import os
 import re
 
+from ..base.regular_file import read_regular
 from .rank_environment import MAX_RANKS
 
 TYPE_CHECKING = False
@@ -56,8 +57,7 @@ class RayWorkers(object):
             size = min(os.stat(path).st_size, HEAD_BYTES)
             if self._read.get(path) == size:
                 return None
-            with open(path, "rb") as log:
-                found = _STATED.search(log.read(HEAD_BYTES))
+            found = _STATED.search(read_regular(path, HEAD_BYTES))
         except OSError:
             return None
         if found is not None and int(found.group(1)) < int(found.group(2)) <= MAX_RANKS:

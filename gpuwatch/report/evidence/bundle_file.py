@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from gpuwatch.agent.logs.files.regular_file import open_regular
+from gpuwatch.agent.base.regular_file import open_regular
 from gpuwatch.agent.masking.secret_forms import MASK
 from gpuwatch.whole_file import refuse_device
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from gpuwatch.agent.base.regular_file import open_regular
 from gpuwatch.agent.logs.files import pages
-from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.agent.logs.lines.splitter import Splitter
 from gpuwatch.plain import plain
 from gpuwatch.report.evidence.document_secrets import ENDINGS, without_secrets

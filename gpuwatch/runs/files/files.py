@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.agent.logs.files.regular_file import modified_at
+from gpuwatch.agent.base.regular_file import modified_at
 from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.byte_samples import (

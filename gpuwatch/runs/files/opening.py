@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from gpuwatch.agent.logs.files.regular_file import NOT_REGULAR, open_regular
+from gpuwatch.agent.base.regular_file import NOT_REGULAR, open_regular
 
 _IN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.agent.logs.files.regular_file import modified_at
+from gpuwatch.agent.base.regular_file import modified_at
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.encodings import HEAD_BYTES
 from gpuwatch.runs.files.files import Gathered, Skipped, reason, walked

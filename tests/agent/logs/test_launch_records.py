@@ -94,10 +94,36 @@ def test_an_entry_of_the_journal_gives_the_folder_of_a_training(
     text = "[Service]\nWorkingDirectory=/data/service\nExecStart=/usr/bin/python3 train.py\n"
     (tmp_path / "train@.service").write_text(text)
     entry, folders, users = ENTRIES[kind]
-    launches = Launches(lambda _uid: None, lambda _path: None)
+    launches = Launches(
+        lambda _uid: None, lambda path: Path(path).read_text() if Path(path).exists() else None
+    )
     for line in (json.dumps(entry), json.dumps({**entry, "MESSAGE": [1, 2]}), "[" * 9999, "null", "{"):
         launches.add(line.encode())
     assert (launches.folders, launches.users) == (folders, users)
+
+
+def test_a_pipe_in_place_of_a_user_s_unit_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, units = os.geteuid(), tmp_path / "home" / ".config" / "systemd" / "user"
+    person = pwd.struct_passwd(("a", "x", own, own, "", str(tmp_path / "home"), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", {own: person}.__getitem__)
+    units.mkdir(parents=True)
+    os.mkfifo(units / "x.service")
+    (units / "y.service").write_text("[Service]\nWorkingDirectory=/data/y\nExecStart=/bin/torchrun y.py\n")
+    (tmp_path / "journal" / "machine" / "file").mkdir(parents=True)
+    entry = {"_COMM": "python3", "_UID": str(own), "_CMDLINE": "python3 train.py"}
+    lines = [json.dumps({**entry, "_SYSTEMD_USER_UNIT": unit}) for unit in ("x.service", "y.service")]
+    (tmp_path / "answer").write_text("\n".join([*lines, ""]))
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    records = RecordedFolders(
+        str(tmp_path), lambda _path: None, lambda _path: False, (), (str(tmp_path / "journal"),)
+    )
+    for _ in records.steps():
+        pass
+    assert records.folders == ["/data/y", str(tmp_path / "home")]
 
 
 def test_a_user_s_home_and_working_folders_are_looked_through(

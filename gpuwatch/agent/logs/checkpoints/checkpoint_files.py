@@ -5,7 +5,7 @@ import re
 import stat
 import time
 
-from ..files.regular_file import modified_at
+from ...base.regular_file import modified_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

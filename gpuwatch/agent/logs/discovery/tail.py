@@ -5,8 +5,8 @@ import os
 import re
 import time
 
+from ...base.regular_file import modified_at, open_regular
 from ...masking.secret_phrases import masked_lines
-from ..files.regular_file import modified_at, open_regular
 from ..lines.splitter import line_text
 from ..lines.timestamps import time_of
 from ..scanning.scanner import Scanner

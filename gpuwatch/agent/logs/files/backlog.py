@@ -2,8 +2,8 @@
 
 import os
 
+from ...base.regular_file import modified_at, open_regular
 from .holes import data_from, newest_data
-from .regular_file import modified_at, open_regular
 
 BACKLOG_BYTES = 64 << 20
 """Stored bytes of each file that are scanned first: the newest."""

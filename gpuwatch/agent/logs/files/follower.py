@@ -9,8 +9,8 @@ import errno
 import os
 import stat
 
+from ...base.regular_file import NOT_REGULAR, modified_at, open_regular
 from .fingerprint import Fingerprint, of_shared_file
-from .regular_file import NOT_REGULAR, modified_at, open_regular
 from .rotation import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False

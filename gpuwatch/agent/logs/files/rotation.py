@@ -4,7 +4,7 @@ import os
 import re
 import stat
 
-from .regular_file import open_regular
+from ...base.regular_file import open_regular
 
 _AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
 """Suffixes added by rotation: `.1`, `-20240131`, `.2024-01-31_12`."""

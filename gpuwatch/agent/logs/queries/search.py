@@ -11,8 +11,8 @@ import signal
 import time
 
 from ...base.procfs import names
+from ...base.regular_file import open_regular
 from ..files.entry import shown
-from ..files.regular_file import open_regular
 from ..ipc.lifeline import die_with
 from ..ipc.outbox import lines_frames
 from ..ipc.process_stats import cpu_s

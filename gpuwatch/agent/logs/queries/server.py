@@ -3,8 +3,8 @@
 import os
 import time
 
+from ...base.regular_file import open_regular
 from ..files import pages
-from ..files.regular_file import open_regular
 from ..files.tails import FollowedTail
 from ..ipc.outbox import lines_frames
 from .search import RunningSearch, SearchPlan

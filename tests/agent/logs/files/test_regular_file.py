@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.agent.base import regular_file
+from gpuwatch.agent.base.regular_file import open_regular
 from gpuwatch.agent.logs.discovery.tail import LogTail
-from gpuwatch.agent.logs.files import regular_file
 from gpuwatch.agent.logs.files.backlog import Backlog
 from gpuwatch.agent.logs.files.follower import Follower
-from gpuwatch.agent.logs.files.regular_file import open_regular
+from gpuwatch.agent.ranks.ray_workers import RayWorkers
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
@@ -88,6 +89,9 @@ def test_every_reader_comes_back_from_a_fifo_that_was_swapped_in(tmp_path: Path)
     ):
         with pytest.raises(OSError, match="not a regular file"):
             read()
+    path = path.with_name(f"worker-{'0' * 56}-01000000-7.out")
+    os.mkfifo(path)
+    assert RayWorkers().facts(7, 1, [str(path)]) == {}
 
 
 @pytest.mark.long

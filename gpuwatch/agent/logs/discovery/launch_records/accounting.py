@@ -3,8 +3,8 @@
 import os
 import struct
 
+from ....base.regular_file import open_regular
 from ....ranks.launcher_names import LAUNCHERS, is_python
-from ...files.regular_file import open_regular
 
 FILES = "/var/log/account/pacct", "/var/account/pacct"
 """Where Debian's acct and Red Hat's psacct have the kernel write; most nodes have neither."""

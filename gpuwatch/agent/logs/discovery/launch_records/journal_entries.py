@@ -35,17 +35,17 @@ _FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
 class Launches(object):
     """What entries of the journal tell: `folders`, newest first, and `users` (uid) without a folder."""
 
-    def __init__(self, home: "Callable[[int], str | None]", enter: "Callable[[str], object]") -> None:
+    def __init__(self, home: "Callable[[int], str | None]", read: "Callable[[str], str | None]") -> None:
         """Start empty.
 
         Args:
             home: uid -> home folder.
-            enter: Is called with each unit file before it is read.
+            read: Path -> text of a unit file, or None.
         """
         self.folders: list[str] = []
         self.users: list[int] = []
         self._home = home
-        self._enter = enter
+        self._read = read
         self._known: set[tuple[str, int | None, str]] = set()
 
     def add(self, line: bytes) -> None:
@@ -89,7 +89,7 @@ class Launches(object):
         self._known.add((unit, uid, command))
         folder = None
         if _UNIT.fullmatch(unit):
-            folder, started = working_folder(unit, uid, self._home, self._enter)
+            folder, started = working_folder(unit, uid, self._home, self._read)
             command = command + " " + started
         known = len(self.folders)
         if self._take(command, [folder] if folder else []) and len(self.folders) == known:

@@ -6,6 +6,7 @@ import select
 import time
 
 from ....base.procfs import names, read_link
+from ....base.regular_file import read_regular
 from ....base.system_folders import is_system
 from ...ipc.lifeline import die_with
 from .accounting import FILES, ended_launchers
@@ -27,6 +28,7 @@ JOURNAL_S = 3.0
 MAX_ENTRIES = 400
 """Entries of the journal per question, newest first."""
 MAX_BYTES = 4 << 20
+MAX_UNIT_BYTES = 65536
 WAIT_S = 0.02
 JOURNALS = "/var/log/journal", "/run/log/journal"
 _QUESTIONS = (
@@ -54,7 +56,7 @@ class RecordedFolders(object):
         self._blocked = blocked
         self._accounting = accounting
         self._journals = journals
-        self._launches = Launches(_home, enter)
+        self._launches = Launches(_home, self._unit_file)
 
     def steps(self) -> "Iterator[None]":
         """Read the journal, then the accounting; `folders` has the result at the end."""
@@ -117,6 +119,17 @@ class RecordedFolders(object):
             child.kill()
             child.wait()
             child.stdout.close()  # type: ignore[union-attr]  # started with stdout=PIPE
+
+    def _unit_file(self, path: str) -> "str | None":
+        """Return the text of a unit file; None: absent, not regular, or in a folder not to access."""
+        folder = os.path.dirname(path)
+        if self._blocked(folder):
+            return None
+        self._enter(folder)
+        try:
+            return read_regular(path, MAX_UNIT_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return None
 
     def _ended(self, path: str, since: float) -> "Iterator[dict[int, float]]":
         if self._blocked(path):

@@ -2,8 +2,6 @@
 
 import os
 
-from ....base.procfs import read_text
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
@@ -11,11 +9,10 @@ if TYPE_CHECKING:
 OF_SYSTEM = "/run/systemd/transient", "/etc/systemd/system", "/run/systemd/system"
 """Folders of unit files, in systemd's order; those of the distribution (/usr/lib) run no training."""
 OF_USERS = ("/etc/systemd/user",)
-MAX_BYTES = 65536
 
 
 def working_folder(
-    unit: str, uid: "int | None", home: "Callable[[int], str | None]", enter: "Callable[[str], object]"
+    unit: str, uid: "int | None", home: "Callable[[int], str | None]", read: "Callable[[str], str | None]"
 ) -> "tuple[str | None, str]":
     """Return the working folder of a service, or None, and the command that it starts, or an empty text.
 
@@ -23,7 +20,7 @@ def working_folder(
         unit: Its name; for `train@7.service` the file of the template `train@.service` is read.
         uid: The user whose manager runs it; None: the system's.
         home: uid -> home folder.
-        enter: Is called with each file before it is read.
+        read: Path -> text of a file, or None. Users can have anything at the path, also a pipe.
     """
     own = home(uid) if uid is not None else None
     folders: tuple[str, ...] = OF_SYSTEM if uid is None else ("/run/user/{}/systemd/transient".format(uid),)
@@ -34,9 +31,7 @@ def working_folder(
     names = (unit, head + "@.service") if at else (unit,)
     for folder in folders:
         for name in names:
-            path = os.path.join(folder, name)
-            enter(path)
-            text = read_text(path, MAX_BYTES)
+            text = read(os.path.join(folder, name))
             if text is not None:
                 return _settings(text, own)
     return None, ""

@@ -1,4 +1,4 @@
-"""Opens log files safely by names that other users may change at any moment, and states their times.
+"""Opens files of users safely by names that other users may change at any moment, and states their times.
 
 A FIFO or device put in place of a file between check and open could block the reader or have side effects. A
 link may lead to a file that its owner cannot read but the agent can: a user must not get root-only content
@@ -62,6 +62,16 @@ def open_regular(path: str, no_link: bool = False) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """Return up to `limit` bytes of a regular file, from its begin.
+
+    Raises:
+        OSError: As `open_regular` does.
+    """
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read(limit)
 
 
 def _check(place: int, path: str) -> None:
