@@ -23,6 +23,7 @@ from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.validation.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.chrome.key_order import KeyOrder
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.command_provider import NodesAtFirst, PlaceProvider, action_commands
 from gpuwatch.tui.evidence_bundle import EvidenceBundle
@@ -44,7 +45,7 @@ from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, 
 from gpuwatch.tui.toolkit.themes import THEMES, line_filters
 
 
-class GpuwatchApp(FaultRecovery):
+class GpuwatchApp(KeyOrder, FaultRecovery):
     """The terminal app over a session. Session and clocks are arguments, so that tests can control them."""
 
     TITLE = "gpuwatch"
@@ -174,6 +175,7 @@ class GpuwatchApp(FaultRecovery):
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
         leave_hidden_part(self.screen)
+        self.pass_overdue()
         for screen in [each for each in self.screen_stack if isinstance(each, LiveScreen)][-1:]:
             screen.pull()  # also under a dialog
         for line in self.screen.query(KeysLine):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
+from textual import events
 from textual.command import CommandPalette
 from textual.notifications import Notification
 from textual.widget import Widget
@@ -228,3 +230,27 @@ async def test_a_dialog_under_the_palette_is_not_closed_in_its_place() -> None:
         await pilot.pause()
         assert isinstance(app.screen, FleetScreen)
         assert app.faults.count == 0
+
+
+NAMED = {"/": "slash", ":": "colon", "=": "equals_sign", " ": "space", "\r": "enter"}
+
+
+async def test_what_is_typed_at_once_goes_where_the_keys_before_it_lead() -> None:
+    app = still_app(demo_session(14), 14)
+
+    async def typed(text: str, done: Callable[[], bool]) -> None:
+        for letter in text:
+            app.post_message(events.Key(NAMED.get(letter, letter), letter))
+        until = time.monotonic() + 300
+        while not done():
+            assert time.monotonic() < until, (app.screen, app.focused)
+            await pilot.pause(0.02)
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        fleet = app.screen
+        assert isinstance(fleet, FleetScreen)
+        await typed("/rank=85\r", lambda: len(fleet.shown.gpus or ()) == 1 and app.focused is fleet.heat)
+        assert fleet.shown.text == "rank=85"
+        await typed(":rank 8", lambda: isinstance(app.focused, Input) and app.focused.value == "rank 8")
+        assert isinstance(app.screen, Palette)
