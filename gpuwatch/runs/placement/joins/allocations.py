@@ -65,8 +65,13 @@ _MARKS = (
     b"[",
     b"*",
 )
-_ELASTIC = re.compile(rb"rdzv[_-]backend[= ]'?c10d|rdzv_backend\W{1,4}c10d")
-"""A rendezvous that numbers the nodes in any order."""
+_OTHER_ORDER = re.compile(
+    rb"rdzv[_-]backend[= ]'?c10d|rdzv_backend\W{1,4}c10d"
+    rb"|distribution\W{1,4}(?:cyclic|plane|arbitrary)|\s-m[= ](?:cyclic|plane|arbitrary)\b"
+    rb"|--(?:map|rank)-by[= ]node\b|\s--?(?:by-?node|rankfile|rf|rr)\b",
+    re.IGNORECASE,
+)
+"""A rendezvous that numbers the nodes in any order, or ranks that take turns on the hosts."""
 
 
 class HostOrder(Struct, frozen=True):
@@ -96,13 +101,13 @@ class HostOrder(Struct, frozen=True):
 def allocations(samples: Iterable[tuple[str, Sequence[bytes]]]) -> set[HostOrder]:
     """Return the allocations of several hosts that lines of all files state.
 
-    Empty if the job numbers its nodes in any order.
+    Empty if a line shows that the ranks do not fill the hosts in this order.
     """
     found: set[HostOrder] = set()
     for _, lines in samples:
         rows: list[tuple[str, int]] = []
         for raw in lines[:MAX_LINES]:
-            if _ELASTIC.search(raw[:2000]) is not None:
+            if _OTHER_ORDER.search(raw[:2000]) is not None:
                 return set()
             if any(mark in raw for mark in _MARKS):
                 text = raw[:9000].decode("utf-8", "replace")

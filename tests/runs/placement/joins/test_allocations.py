@@ -35,6 +35,11 @@ def test_ranks_follow_the_order_of_the_hosts(stated: bytes) -> None:
         ([PBS], 16, {("rank", 3): {"a2"}}),
         ([PBS, b"    exec_host = b1/0*16+b2/0*16"], 16, {}),
         ([PBS, b"torchrun --rdzv_backend=c10d --nnodes 2"], 16, {}),
+        ([PBS, b"+ srun --distribution=cyclic -n 16 python train.py"], 16, {}),
+        ([PBS, b"srun -m cyclic:block python train.py"], 16, {}),
+        ([PBS, b"SLURM_DISTRIBUTION=plane"], 16, {}),
+        ([PBS, b"mpirun -np 16 --map-by node python train.py"], 16, {}),
+        ([PBS, b"mpiexec -rf ranks.txt python train.py"], 16, {}),
     ],
 )
 def test_no_rank_is_placed_by_doubtful_hosts(
