@@ -16,8 +16,11 @@ from textual.widget import Widget
 MAX_HELD = 1_000
 """Keys beyond this number that wait are dropped, as a terminal drops what is typed into a full buffer."""
 RECHECK_S = 0.02
-OVERDUE_S = 0.5
-"""A key without `KeyHandled` for so long (seconds) is done: its widget has gone, and the message with it."""
+OVERDUE_S, OVERDUE_FRAMES = 2.0, 4
+"""A key without `KeyHandled` is done after so many seconds and frames, as the message is lost.
+
+A slow handler or a busy machine delays the message, but also the frames.
+"""
 
 Typed: TypeAlias = "Key | Paste"
 
@@ -37,6 +40,8 @@ class KeyOrder(App[None]):
     """The key that was held and is in the app's queue again."""
     _busy_since: float | None = None
     """When the last key was handled whose effect is not known to be complete (monotonic seconds)."""
+    _frames: int = 0
+    """Number of frames since then."""
     _typed_on: Screen[object] | None = None
     _key_target: Widget | None = None
     """The widget that got the key; a message behind it is lost if the key closes it."""
@@ -59,13 +64,16 @@ class KeyOrder(App[None]):
                 self.set_timer(RECHECK_S, self._recheck)
             return
         self._busy_since, self._typed_on = monotonic(), self.screen
-        self._key_target = self.focused or self.screen
+        self._key_target, self._frames = self.focused or self.screen, 0
         await super().on_event(event)
+        self._busy_since, self._frames = monotonic(), 0
         (self._key_target if event.is_forwarded else self).post_message(KeyHandled())
 
     def _is_busy(self) -> bool:
         """Return True if the last key may still move the focus."""
-        if self._busy_since is None or self._key_target is None or monotonic() - self._busy_since > OVERDUE_S:
+        if self._busy_since is None or self._key_target is None:
+            return False
+        if self._frames >= OVERDUE_FRAMES and monotonic() - self._busy_since > OVERDUE_S:
             return False
         return self._key_target.is_attached and self._key_target.screen in self.screen_stack
 
@@ -92,4 +100,5 @@ class KeyOrder(App[None]):
 
     def pass_overdue(self) -> None:
         """Handle the next key if the last one is done without a message; called in every frame."""
+        self._frames += 1
         self._recheck()

@@ -144,8 +144,17 @@ class AlertSnapshot(Struct, frozen=True):
         return [a for a in self.alerts.values() if a.code == PROBED and standing(a) == "firing"]
 
     def worst_by_node(self) -> dict[str, Alert]:
-        """Return node -> its most severe firing alert (warning and above)."""
-        return self._worst(self.listed_at)
+        """Return node -> the cause of its newest active incident, else its most severe firing alert.
+
+        Acknowledged incidents and alerts below a warning are left out.
+        """
+        found = self._worst(self.listed_at)
+        for incident in reversed([each for each in self.incidents if not each.over]):
+            cause = incident.cause
+            node = None if cause is None else self.listed_at(cause)
+            if cause is not None and node in found and standing(self.alerts.get(cause.id, cause)) == "firing":
+                found[node] = found[node] if cause.severity == "info" else cause
+        return found
 
     def worst_by_rank(self) -> dict[int, Alert]:
         """Return rank -> its most severe firing alert (warning and above)."""

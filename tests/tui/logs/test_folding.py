@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from gpuwatch import wire
@@ -25,17 +27,23 @@ def followed(session: LogSession, *sources: LogSource) -> list[Buffer]:
     return buffers
 
 
-def merged_counts(of_rank_9: str, of_rank_3: str) -> list[int]:
-    """How many lines each row folds, in the merged view of two ranks that log a line each at one time."""
-    session = LogSession({"gpu-001": [FakeFile("/a", [9]), FakeFile("/b", [3])]})
-    session.write("gpu-001", "/a", f"{clock(1)} {of_rank_9}")
-    session.write("gpu-001", "/b", f"{clock(1)} {of_rank_3}")
-    merge = Merge(followed(session, LogSource("gpu-001", "/a", 9), LogSource("gpu-001", "/b", 3)))
+def merged_rows(lines: Mapping[int, list[str]]) -> list[Fold]:
+    """The rows in the merged view of some ranks' lines."""
+    session = LogSession({"gpu-001": [FakeFile(f"/logs/{rank}", [rank]) for rank in lines]})
+    for rank, own in lines.items():
+        session.write("gpu-001", f"/logs/{rank}", "\n".join(own))
+    merge = Merge(followed(session, *(LogSource("gpu-001", f"/logs/{rank}", rank) for rank in lines)))
     merge.sync()
     sheet = RowModel()
     sheet.across = True
     sheet.sync(merge)
-    return [row.count for row in sheet.rows]
+    return sheet.rows
+
+
+def merged_counts(of_rank_9: str, of_rank_3: str) -> list[int]:
+    """How many lines each row folds, of two ranks that log a line each at one time."""
+    lines = {9: [f"{clock(1)} {of_rank_9}"], 3: [f"{clock(1)} {of_rank_3}"]}
+    return [row.count for row in merged_rows(lines)]
 
 
 def test_a_fold_of_several_ranks_hides_no_other_error() -> None:
@@ -69,15 +77,20 @@ def test_a_traceback_takes_in_no_line_of_another_rank() -> None:
 
 
 def test_ordinary_lines_without_a_time_are_not_folded_over_ranks() -> None:
-    session = LogSession({"gpu-001": [FakeFile(f"/logs/{rank}", [rank]) for rank in range(2)]})
-    for rank in range(2):
-        session.write("gpu-001", f"/logs/{rank}", "step 75/1000 loss 4.9250")
-    merge = Merge(followed(session, *(LogSource("gpu-001", f"/logs/{rank}", rank) for rank in range(2))))
-    merge.sync()
-    sheet = RowModel()
-    sheet.across = True
-    sheet.sync(merge)
-    assert [row.ranks for row in sheet.rows] == [{0}, {1}]
+    rows = merged_rows({rank: ["step 75/1000 loss 4.9250"] for rank in range(2)})
+    assert [row.ranks for row in rows] == [{0}, {1}]
+
+
+@pytest.mark.parametrize("said", ["step {}/1000 | loss {}", "iter: {} loss {}", "| {}/9 [{}it/s]", "[{}] {}"])
+def test_a_rank_that_logs_the_next_step_is_missing_in_no_row(said: str) -> None:
+    def line(rank: int, step: int) -> str:
+        return f"{clock(int(0.53 * step + 0.09 * rank))} {said.format(step, f'{3 - 0.01 * step + rank:.4f}')}"
+
+    rows = merged_rows({rank: [line(rank, step) for step in range(1, 40 - (rank == 2))] for rank in range(4)})
+    assert not any(row.lacks(rank) for row in rows[:-4] for rank in range(4))
+    assert rows[-1].lacks(2), "it has not logged the last step"
+    if "[{}] {}" not in said:
+        assert [row.ranks for row in rows] == [{0, 1, 2, 3}] * 38 + [{0, 1, 3}]
 
 
 @pytest.mark.parametrize("other", ["  [rank3]: {}", "[1,3]<stderr>:{}", "3: {}", "(rank 3) {}"])

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from textual import events
 from textual.command import CommandPalette
 from textual.notifications import Notification
+from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.widgets._toast import Toast
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome import key_order
+from gpuwatch.tui.chrome.dialogs.explain_screen import ExplainScreen
 from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
+from gpuwatch.tui.chrome.help_screen import HelpScreen
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
@@ -232,25 +238,61 @@ async def test_a_dialog_under_the_palette_is_not_closed_in_its_place() -> None:
         assert app.faults.count == 0
 
 
-NAMED = {"/": "slash", ":": "colon", "=": "equals_sign", " ": "space", "\r": "enter"}
+NAMED = {
+    "/": "slash", "?": "question_mark", ":": "colon", "=": "equals_sign", " ": "space", "\r": "enter",
+}  # fmt: skip
 
 
-async def test_what_is_typed_at_once_goes_where_the_keys_before_it_lead() -> None:
-    app = still_app(demo_session(14), 14)
+async def typed(app: GpuwatchApp, pilot: Pilot[None], text: str, done: Callable[[], bool]) -> None:
+    """Type all letters at once, and wait for what they lead to."""
+    for letter in text:
+        app.post_message(events.Key(NAMED.get(letter, letter), letter))
+    until = time.monotonic() + 300
+    while not done():
+        assert time.monotonic() < until, (text, app.screen, app.focused)
+        await pilot.pause(0.02)
 
-    async def typed(text: str, done: Callable[[], bool]) -> None:
-        for letter in text:
-            app.post_message(events.Key(NAMED.get(letter, letter), letter))
-        until = time.monotonic() + 300
-        while not done():
-            assert time.monotonic() < until, (app.screen, app.focused)
-            await pilot.pause(0.02)
+
+async def test_what_is_typed_at_once_goes_where_the_keys_before_it_lead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = demo_session(14)
+    session.packs = load_packs()
+    app = still_app(session, 14)
+
+    def in_field(text: str, screen: type[Any]) -> Callable[[], bool]:
+        return lambda: (
+            isinstance(app.screen, screen)
+            and isinstance(app.focused, Input)
+            and app.focused.value.endswith(text)
+        )
+
+    def slow() -> None:
+        until = time.monotonic() + 0.1
+        while time.monotonic() < until:
+            pass
+        GpuwatchApp.action_filter(app)
 
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         fleet = app.screen
         assert isinstance(fleet, FleetScreen)
-        await typed("/rank=85\r", lambda: len(fleet.shown.gpus or ()) == 1 and app.focused is fleet.heat)
+
+        def filtered() -> bool:
+            return len(fleet.shown.gpus or ()) == 1 and app.focused is fleet.heat
+
+        with monkeypatch.context() as patch:
+            patch.setattr(key_order, "OVERDUE_S", 0.02)
+            patch.setattr(app, "action_filter", slow)
+            await typed(app, pilot, "/rank=85\r", filtered)
         assert fleet.shown.text == "rank=85"
-        await typed(":rank 8", lambda: isinstance(app.focused, Input) and app.focused.value == "rank 8")
-        assert isinstance(app.screen, Palette)
+        await typed(app, pilot, ":rank 8", in_field("rank 8", Palette))
+        places: dict[str, type[Any]] = {
+            "?/": HelpScreen, "i/": ExplainScreen, "3c": LogsScreen, "3f": LogsScreen, "3t": LogsScreen,
+            "3/": LogsScreen, "6/": FleetScreen, "2/": FleetScreen,
+        }  # fmt: skip
+        for begin, screen in places.items():
+            await pilot.press("escape", "escape")
+            app.action_fleet()
+            await pilot.pause()
+            await typed(app, pilot, begin + "qab", in_field("qab", screen))

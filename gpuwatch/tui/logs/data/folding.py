@@ -21,6 +21,11 @@ _CODES = re.compile(
     r"[ :=(]{0,4}(-?\d{1,6})\b"
 )
 """Matches codes that identify an event: lines with different codes are not folded."""
+_STEP = re.compile(
+    r"(?i)(?:\b|_)(?:step|iter|iteration|epoch|batch|update)s?[ :=#\[(]{1,4}(\d{1,12})\b"
+    r"|\| {0,4}(\d{1,12})/\d{1,12} \["
+)
+"""Matches the step in a progress line or a progress bar: lines of different steps are not folded."""
 _FAULTY_GPU = re.compile(r"(?i)\bgpu[ :#]{0,2}(\d{1,4})\b(?=.{0,80}(?:error|uncorrect|fail|lost|fell off))")
 """Matches the GPU index in a line about a fault."""
 _RANK_MARK = re.compile(
@@ -38,6 +43,8 @@ All of them follow the first rank within the second many. Failures follow one an
 """
 TRICKLE_S = 60.0
 """The same error of another rank is folded if the last one is at most this many seconds old."""
+MAX_SHARED = 4096
+"""Number of the newest messages, and of messages at a step, that lines of other ranks may join."""
 MAX_RESUMED_ROWS = 256
 """Number of the newest rows of a continued list that lines of further ranks may join."""
 _MAX_LENGTH_DIFFERENCE = 24
@@ -49,16 +56,16 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
 
     In warnings and errors every number is replaced, but codes of errors are kept. In ordinary lines only
     times, addresses and pids are: a loss that decreases step by step is not a repeated line. `loose`: replace
-    every number, to compare with another rank's line.
+    every number but steps in ordinary lines, to compare with another rank's line.
     """
     strict = not loose and line.level in (None, "info") and line.rule is None
     variable = _STAMP if strict else _NUMBERS
     message = variable.sub("#", line.text)
-    return (
-        message
-        if strict
-        else "\0".join((message, *_CODES.findall(line.text), *_FAULTY_GPU.findall(line.text)))
-    )
+    if strict:
+        return message
+    steps = _STEP.findall(line.text) if line.level in (None, "info") else ()
+    kept = (*_CODES.findall(line.text), *_FAULTY_GPU.findall(line.text), *("".join(step) for step in steps))
+    return "\0".join((message, *kept))
 
 
 @dataclass(slots=True)
@@ -87,8 +94,14 @@ class Fold:
     """The numbers of its lines if there are several: lines of other rows may be between them."""
     alarming: bool = False
     """True if one of its lines is a warning or an error, or a rule was known to match it when it was sent."""
+    newest: dict[int, int] = field(default_factory=dict, compare=False)
+    """Rank -> number of its newest line with this message, whatever its numbers, in this row or another."""
     whole: Fold | None = field(default=None, compare=False)
     """The folded row from which the user unfolded this one."""
+
+    def lacks(self, rank: int) -> bool:
+        """Return True if a rank has logged the message neither in this row nor after it."""
+        return rank not in self.ranks and self.newest.get(rank, self.last) <= self.last
 
 
 @dataclass(slots=True)
@@ -109,13 +122,16 @@ class _Trace:
 class Folder:
     """Takes lines in order, and appends a row to a list or folds the line into an existing row."""
 
-    def __init__(self, rows: list[Fold], *, folding: bool = True, across: bool = False) -> None:
+    def __init__(
+        self, rows: list[Fold], *, folding: bool = True, across: bool = False, later: Folder | None = None
+    ) -> None:
         """Create a folder without lines.
 
         Args:
             rows: The list to append to.
             folding: False: every line is a row.
             across: The lines of several files alternate, so that equal ones need not be adjacent.
+            later: The folder of the lines after these.
         """
         self.rows = rows
         self.folding = folding
@@ -132,6 +148,8 @@ class Folder:
         """The line that was last normalised with all numbers removed, and the result."""
         self._alike: dict[tuple[str | None, str], Fold] = {}
         """Level and normalised text -> the newest row that several ranks may share."""
+        self.newest: dict[str, dict[int, int]] = {} if later is None else later.newest
+        """Message without numbers -> `Fold.newest` of its rows."""
 
     def continues(self, rank: int | None) -> bool:
         """Return True if a rank's traceback is open: its exception has not been read yet."""
@@ -152,7 +170,9 @@ class Folder:
         """
         for row in self.rows[-MAX_RESUMED_ROWS:]:
             if self._across and row.kind != "trace" and row.first_rank is not None and not row.fixed:
-                self._remember(line(row.first), row)
+                first = line(row.first)
+                self.newest[self._message(first)] = row.newest
+                self._remember(first, row)
 
     def add(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold:
         """Add the next line with its rank and time (unix seconds); return its row."""
@@ -170,6 +190,7 @@ class Folder:
             self._traces[rank], self._traced = _Trace(row, indent, _marked(line.text)), rank
         elif self._across and self.folding and rank is not None:
             self._remember(line, row)
+            self._note_newest(number, line, rank, row)
         return row
 
     def _fold(self, number: int, line: LogLine, rank: int | None, at: float) -> Fold | None:
@@ -189,6 +210,8 @@ class Folder:
         else:
             return None
         _extend(row, number, rank, at, stands=row.ranks <= {rank})
+        if self._across and rank is not None:
+            self._note_newest(number, line, rank, row)
         row.kind, row.alarming = "same", row.alarming or not _is_quiet(line)
         return row
 
@@ -223,7 +246,22 @@ class Folder:
         return row if together else None
 
     def _remember(self, line: LogLine, row: Fold) -> None:
-        self._alike[line.level, self._loosely(line)] = row
+        key = line.level, self._loosely(line)
+        self._alike.pop(key, None)
+        self._alike[key] = row
+        if len(self._alike) > MAX_SHARED:
+            del self._alike[next(iter(self._alike))]
+
+    def _note_newest(self, number: int, line: LogLine, rank: int, row: Fold) -> None:
+        message = self._message(line)
+        row.newest = self.newest.pop(message, row.newest)
+        self.newest[message] = row.newest
+        row.newest[rank] = max(number, row.newest.get(rank, number))
+        if len(self.newest) > MAX_SHARED:
+            del self.newest[next(iter(self.newest))]
+
+    def _message(self, line: LogLine) -> str:
+        return self._loosely(line).partition("\0")[0]
 
     def _loosely(self, line: LogLine) -> str:
         """Return `normal(line, loose=True)`, computed once for a line."""

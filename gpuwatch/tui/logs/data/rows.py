@@ -162,7 +162,7 @@ class RowModel:
 
     def _prepend(self, feed: Feed) -> None:
         rows: list[Fold] = []
-        folder = Folder(rows, folding=self.folding, across=self.across)
+        folder = Folder(rows, folding=self.folding, across=self.across, later=self._folder)
         for number in range(feed.base, self._from):
             self._add(folder, number, feed)
         self.rows[:0] = rows

@@ -85,8 +85,9 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
 def fold_tail(row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet) -> list[Segment]:
     """Return the parts of the text after the message of a row of several ranks; empty for other rows.
 
-    They name the missing ranks, unless most are missing. Then, for a row after the incident's cause, they
-    name the first and last rank with their times, else all ranks of the row if the list is short.
+    They name the missing ranks, those that do not log the message later either, unless most are missing.
+    Then, for a row after the incident's cause, they name the first and last rank with their times, else all
+    ranks of the row if the list is short.
 
     Args:
         row: The row.
@@ -96,7 +97,7 @@ def fold_tail(row: Fold, everyone: Sequence[int], cause_at: float | None, look: 
     """
     if not of_ranks(row):
         return []
-    missing = [rank for rank in everyone if rank not in row.ranks]
+    missing = [rank for rank in everyone if row.lacks(rank)]
     parts: list[Segment] = []
     if missing and len(missing) <= len(row.ranks):
         parts.append(Segment(f"  missing: {fit_list(missing)}", look.severity["warning"]))

@@ -58,7 +58,8 @@ class LogBar(RebuiltPage, can_focus=False):
         if opened.time is not None:
             parts.append((f"at {clock(opened.time, self.view_state.wall())}", look.title))
         if opened.level is not None:
-            parts.append((f"{opened.level}s only", look.severity["warning"]))
+            kept = "errors only" if opened.level == "error" else "warnings and errors"
+            parts.append((kept, look.severity["warning"]))
         if opened.filter_text:
             without = opened.filter_text.startswith("!")
             words = f"filter: not {opened.filter_text[1:]}" if without else f"filter: {opened.filter_text}"

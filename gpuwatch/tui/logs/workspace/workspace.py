@@ -270,8 +270,11 @@ class LogWorkspace:
         return None if number is None else (number, since(echo.at, self.course.cause.at))
 
     def everyone(self, view: View) -> list[int]:
-        """Return the ranks of a view's files with loaded lines; a row of several ranks names the others."""
-        return known_ranks(buffer.source for buffer in view.buffers if buffer.lines)
+        """Return the ranks of a view's files with loaded lines; a row of several ranks names the others.
+
+        A file of which a page is being read is left out: it may have the line.
+        """
+        return known_ranks(buffer.source for buffer in view.buffers if buffer.lines and not buffer.reading)
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
         """Jump to the next (1) or previous (-1) error or warning; the other panes move to its time."""
