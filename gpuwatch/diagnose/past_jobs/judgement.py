@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
@@ -72,6 +72,8 @@ class Judgement(Struct, frozen=True):
     """How each of several jobs ended; empty: there is one job."""
     checkpoint: Checkpoint | None = None
     """The last checkpoint in the logs."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """File -> why some of what it says was not judged."""
 
 
 def judge(

@@ -16,8 +16,9 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
-from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
-from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END
+from gpuwatch.diagnose.past_jobs.folder.folder_judgement import judge_folder
+from gpuwatch.diagnose.past_jobs.folder.sound_judgement import with_fault, with_faults
+from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END, Judgement
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import alert_facts, incident_facts, named
@@ -30,6 +31,7 @@ from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.excerpts.line_numbers import line_numbers
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.flight.rank_dump import RankDump
+from gpuwatch.runs.model.containment import contained
 from gpuwatch.runs.scan.result import Scan
 
 Lines = Mapping[tuple[str, int], int]
@@ -99,12 +101,18 @@ def judged(
     `time`: unix seconds of the report; `seconds`: duration of the scan.
     """
     found = judge_folder(scan, packs, time, dumps)
+    lines, fault = contained(_lines_of_evidence, found, scan)
+    scan = with_faults(scan, (found if fault is None else with_fault(found, fault)).faults)
+    return ScanReport(
+        *(scan, found.incidents, found.outside, lines or {}, time, seconds),
+        *(found.end, found.jobs, found.checkpoint),
+    )
+
+
+def _lines_of_evidence(found: Judgement, scan: Scan) -> Lines:
     proofs = [proof for incident in found.incidents for _, proof in evidence(incident)]
     proofs += [alert.proof[0] for alert in found.outside if alert.proof]
-    lines = lines_of(proofs, scan)
-    return ScanReport(
-        scan, found.incidents, found.outside, lines, time, seconds, found.end, found.jobs, found.checkpoint
-    )
+    return lines_of(proofs, scan)
 
 
 def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:

@@ -40,20 +40,25 @@ def contained(
 
 
 def from_sound(
-    made: Callable[[Sequence[Part]], Result], parts: Sequence[Part]
+    made: Callable[[Sequence[Part]], Result],
+    parts: Sequence[Part],
+    *,
+    most: int = MAX_TOGETHER,
+    alone: bool = True,
 ) -> tuple[Result, dict[int, str]]:
     """Return what `made` makes of the parts, and index -> fault of those left out as they raise an error.
 
-    Parts that raise an error alone are left out first, then the last one of the fewest first parts that raise
-    an error together. After `MAX_TOGETHER` of these, all are left out. `made` must accept an empty sequence.
+    Parts that raise an error alone are left out first, unless `alone` is False; then the last one of the
+    fewest first parts that raise an error together. After `most` of these, all are left out. `made` must
+    accept an empty sequence.
     """
     result, fault = contained(made, parts)
     if fault is None:
         return cast("Result", result), {}
-    alone = [contained(made, [part])[1] for part in parts]
-    faults = {at: why for at, why in enumerate(alone) if why is not None}
+    singly = [contained(made, [part])[1] for part in parts] if alone else []
+    faults = {at: why for at, why in enumerate(singly) if why is not None}
     sound = [at for at in range(len(parts)) if at not in faults]
-    for _ in range(min(MAX_TOGETHER, len(sound))):
+    for _ in range(min(most, len(sound))):
         result, fault = contained(made, [parts[at] for at in sound])
         if fault is None:
             return cast("Result", result), faults

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gpuwatch.diagnose.past_jobs.folder_judgement import judge_folder
+from gpuwatch.diagnose.past_jobs.folder.folder_judgement import judge_folder
+from gpuwatch.diagnose.past_jobs.folder.sound_judgement import with_faults
 from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather, with_sections
@@ -55,6 +56,7 @@ def report_of(
 
     `share`: how much of the files is read, 0 to 1.
     """
+    scan = scan if judgement is None else with_faults(scan, judgement.faults)
     ended_at = end_of(scan)
     return FolderReport(
         tuple(found.files),

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.logs.scanning.line_findings import LineFindings
+from gpuwatch.diagnose.past_jobs import judgement
+from gpuwatch.diagnose.past_jobs.folder import folder_judgement
 from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files import files
@@ -78,6 +80,39 @@ def test_a_fault_over_a_file_ends_no_scan(
     assert {place.rank for place in found.places.ranks} >= {1}
     assert "oom.cuda" in rules_of(found)
     assert judged(found, load_packs(), 0.0, 0.0).unread
+
+
+JUDGED_BY = (
+    (judgement, "alerts_of"), (judgement, "tracks_of"), (judgement, "incidents"), (judgement, "job_end"),
+    (judgement, "with_later_lines"), (folder_judgement, "tracks_of"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "stage"), JUDGED_BY, ids=[f"{m.__name__[-8:]}-{n}" for m, n in JUDGED_BY])
+def test_a_fault_of_the_judgement_over_a_file_ends_no_report(
+    module: ModuleType, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-rank0.log", "b-rank1.log", "c-rank2.log"):
+        (tmp_path / name).write_text(f"{OUT_OF_MEMORY}({name})\n")
+    original, found = getattr(module, stage), scanned(tmp_path)
+
+    def fail(*given: Any, **named: Any) -> Any:
+        if stage == "job_end" or "a-rank0" in repr(given[0]):
+            raise KeyError("a-rank0")
+        return original(*given, **named)
+
+    monkeypatch.setattr(module, stage, fail)
+    report = judged(found, load_packs(), 0.0, 0.0)
+    everything = stage == "job_end" or module is folder_judgement
+    why = {file.name: file.trouble for file in report.scan.files}
+    why.update((each.name, each.why) for each in report.scan.skipped)
+    named = [Path(name).name for name, text in why.items() if "KeyError" in (text or "")]
+    assert named == (["all files"] if everything else ["a-rank0.log"])
+    assert report.unread and report.has_problems
+    reported = {rank for each in report.incidents for alert in each.alerts for rank in (alert.rank,)}
+    reported |= {alert.rank for alert in report.outside if alert.code == "oom.cuda"}
+    assert reported >= {1, 2}
+    assert bool(report.incidents) is (stage != "job_end")
 
 
 def test_of_files_that_fail_only_together_the_last_is_left_out() -> None:

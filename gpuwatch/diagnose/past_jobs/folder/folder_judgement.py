@@ -19,28 +19,42 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import NODE_FAILURES, RulePacks
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
+from gpuwatch.diagnose.past_jobs.folder.sound_judgement import sound_judgement, with_fault
+from gpuwatch.diagnose.past_jobs.judgement import Judgement
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.runs.flight.rank_dump import RankDump
+from gpuwatch.runs.model.containment import contained
 from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.steps.job_folders import folder_of
 
 
 def judge_folder(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump] = ()) -> Judgement:
-    """Return the alerts and incidents of a scan, and how its job or jobs ended. Arguments as for `judge`."""
+    """Return the alerts and incidents of a scan, and how its job or jobs ended. Arguments as for `judge`.
+
+    A fault of gpuwatch over what a file says ends nothing; the file is named in `faults`.
+    """
+    of_jobs, fault = contained(_judge_jobs, scan, packs, time, dumps)
+    judgement = of_jobs or sound_judgement(scan, packs, time, dumps)
+    return judgement if fault is None else with_fault(judgement, fault)
+
+
+def _judge_jobs(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[RankDump]) -> Judgement | None:
+    """Return the judgement of several jobs, each by itself; None: it is one job."""
     tracks = tracks_by_job(tracks_of(scan.files))
     apart = tracks and set(tracks) == set(scan.folders) and each_apart(tracks)
     if not apart or any(file.attempt is not None for file in scan.files):
-        return judge(scan, packs, time, dumps)
+        return None
     by_folder: dict[str | None, list[RankDump]] = {folder: [] for folder in (None, *tracks)}
     for dump in dumps:
         by_folder[folder_of(dump.file, tracks)].append(dump)
-    found = {folder: judge(scan.folders[folder], packs, time, by_folder[folder]) for folder in tracks}
+    found = {
+        folder: sound_judgement(scan.folders[folder], packs, time, by_folder[folder]) for folder in tracks
+    }
     if any(each.end.state == "finished" for each in found.values()):
         for folder, each in found.items():
             if each.end.state == "stopped" and not each.incidents:
                 part = scan.folders[folder]
-                found[folder] = judge(part, packs, time, by_folder[folder], beside_finished=True)
+                found[folder] = sound_judgement(part, packs, time, by_folder[folder], beside_finished=True)
     names = names_of(tracks, closings_of(scan.files))
     jobs = by_gravity(NamedEnd(names[folder], found[folder].end, tracks[folder]) for folder in tracks)
     of_jobs = {names[folder]: each for folder, each in found.items()}
@@ -54,6 +68,7 @@ def judge_folder(scan: Scan, packs: RulePacks, time: float, dumps: Sequence[Rank
         jobs[0].end,
         jobs,
         of_jobs[jobs[0].name].checkpoint,
+        {file: why for each in found.values() for file, why in each.faults.items()},
     )
 
 
