@@ -207,6 +207,7 @@ def _playbook(
         unconfirmed=cause is not None
         and (bool(cause.doubt) or cause.writer_unknown)
         and cause in KERNEL_LINES,
+        stopped=cause is not None and cause.code == UNKNOWN,
     )
     return for_device(explain, kind), steps_for(do, kind), links
 

@@ -27,6 +27,15 @@ UNKNOWN_DO = (
     "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
     "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
 )
+STOPPED_EXPLAIN = (
+    "The log ends before the announced last step and states no reason. A process that SIGKILL ends (the "
+    "scheduler, the OOM killer, a person) logs nothing; or its last lines are in another file."
+)
+STOPPED_DO = (
+    "Read the scheduler's record of the job (Slurm: `sacct -j JOB`) and the launcher's log for that time.",
+    "Read the kernel logs of its nodes for that time: the OOM killer, Xids, a crash or a reboot.",
+    "Ask whether someone ended it.",
+)
 CONFIRM = (
     "Look for the line in the kernel log of {node} first (`dmesg -T`): any process can print one like it."
 )
@@ -40,17 +49,21 @@ def playbook(
     rank: int | None,
     *,
     unconfirmed: bool = False,
+    stopped: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return explanation, steps and links of a failure class.
 
     Without a rule, only the steps are known, from the remedy of the code; without either, all are empty.
     `unconfirmed`: only a job's log has the kernel line; a step to confirm it is then put first.
+    `stopped`: the cause is unknown, and the only alert is that logs end early.
     """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
     if rule is not None:
         steps = (CONFIRM, *rule.do) if unconfirmed else rule.do
         return filled(rule.explain, values), tuple(filled(step, values) for step in steps), rule.links
+    if code == UNKNOWN and stopped:
+        return STOPPED_EXPLAIN, STOPPED_DO, ()
     if code == UNKNOWN:
         return UNKNOWN_EXPLAIN, UNKNOWN_DO, ()
     remedy = REMEDIES.get(code)

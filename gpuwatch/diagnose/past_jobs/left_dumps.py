@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gpuwatch.diagnose.hang.answer import without_ranks
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightAnalysis, judge_flight
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.playbook import UNKNOWN_DO, UNKNOWN_EXPLAIN
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS, of_kinds
 from gpuwatch.diagnose.model.incident import UNKNOWN, HangCheck, Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -66,6 +67,8 @@ def _refined(
     incident = structs.replace(incident, hang_check=check)
     if not _is_open(incident) or not stated.culprits or stated.confidence == "low":
         return incident
+    if incident.code == UNKNOWN:  # not a stop without a reason, but a hang
+        incident = structs.replace(incident, explain=UNKNOWN_EXPLAIN, do=UNKNOWN_DO)
     headline = stated.sentence
     there = where.of(stated.culprits[0], incident.job)
     node, gpu = (None, None) if there is None else (there.node or None, there.gpu)

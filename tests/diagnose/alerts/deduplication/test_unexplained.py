@@ -123,4 +123,9 @@ def test_a_job_that_stopped_is_reported_with_the_words_that_end_its_log(
     report = scan_of(tmp_path, rank_0="\n".join([*steps, *([f"2025-03-02 10:03:30 {last}"] if last else [])]))
     (incident,) = report["incidents"]
     assert incident["class"] == "unknown"
+    advice = " ".join([incident["explain"], *incident["do"]])
+    assert "sacct" in advice
+    assert "OOM" in advice
+    assert "hang" not in advice
+    assert "timeout" not in advice
     sentences(incident["sentence"])
