@@ -227,7 +227,7 @@ def rolled_back(file: sqlite3.Connection) -> Iterator[None]:
     """Roll back the file's transaction if the `with` block raises."""
     try:
         yield
-    except (sqlite3.Error, RecordingError):
+    except BaseException:
         with contextlib.suppress(sqlite3.Error):
             file.execute("ROLLBACK")
         raise

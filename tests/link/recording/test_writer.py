@@ -22,7 +22,7 @@ from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.retention import Retention, used_bytes
 from gpuwatch.link.recording.schema import SCHEMA_VERSION, RecordingError
 from gpuwatch.link.recording.tee import BLOCK_S, MICRO, IncidentMark, KeyFrame, RecordBlock
-from gpuwatch.link.recording.writer import RecordingWriter
+from gpuwatch.link.recording.writer import RecordingWriter, rolled_back
 from tests.waiting import wait_until
 
 PLAN = Plan(nodes=(NodeSpec("n1"),), source="n1")
@@ -152,6 +152,14 @@ def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
     with closing(Recording(path)) as recording:
         ((first, last, _),) = recording.gaps()
         assert (first // MICRO, last // MICRO) == (lost[0], lost[-1])
+
+
+def test_no_error_leaves_a_transaction_open(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.gpw", isolation_level=None)) as file:
+        with pytest.raises(PermissionError), rolled_back(file):
+            file.execute("BEGIN IMMEDIATE")
+            raise PermissionError
+        assert not file.in_transaction
 
 
 def test_a_second_recorder_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:

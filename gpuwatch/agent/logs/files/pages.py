@@ -42,7 +42,7 @@ def around(
 
 
 def line_start(read_at: "ReadAt", offset: int) -> int:
-    """Return the start of the line that contains byte `offset`."""
+    """Return the start of the line that contains byte `offset`, at most `MAX_BYTES` before it."""
     reach = _NEAR_BYTES
     while True:
         begin = max(0, offset - reach)
@@ -52,7 +52,7 @@ def line_start(read_at: "ReadAt", offset: int) -> int:
             return begin + found + 1
         if begin == 0 or reach >= MAX_BYTES:
             return begin
-        reach *= 8
+        reach = min(8 * reach, MAX_BYTES)
 
 
 def tail_start(read_at: "ReadAt", size: int, count: int) -> int:

@@ -62,3 +62,14 @@ def test_a_page_of_short_lines_has_as_many_as_were_asked_for() -> None:
     file = Counted(LINES["short"])
     page = pages.around(file, len(file.data), len(file.data), (1000, 0))
     assert [one[2] for one in page] == LINES["short"][-1000:]
+
+
+def test_the_search_for_the_start_of_a_huge_line_ends_after_what_is_read_in_one_direction() -> None:
+    read: list[int] = []
+
+    def read_at(_offset: int, count: int) -> bytes:
+        read.append(count)
+        return b"y" * count
+
+    assert pages.line_start(read_at, 20 << 20) == (20 << 20) - pages.MAX_BYTES
+    assert max(read) == pages.MAX_BYTES
