@@ -111,15 +111,21 @@ def processes_hidden(proc: str = "/proc", user: "int | None" = None) -> "dict[st
     """
     own = os.geteuid() if user is None else user
     if procfs.read_bytes(proc + "/self/stat") is not None and procfs.read_bytes(proc + "/1/stat") is None:
-        why = "/proc is mounted with hidepid"
+        text = (
+            "Processes of other users are not visible (/proc is mounted with hidepid): their jobs are not "
+            "shown."
+        )
     elif own != 0 and _has_closed_environment(proc, own):
-        why = "the agent is not running as root"
+        text = (
+            "The environments of other users' processes cannot be read (the agent is not running as root): "
+            "their ranks and jobs may be missing."
+        )
     else:
         return None
     return _notice(
         PROCESSES_HIDDEN,
         "info",
-        "Processes of other users are not visible ({}): their jobs are not shown.".format(why),
+        text,
         "Run the agent as root, or as the user of the jobs.",
     )
 

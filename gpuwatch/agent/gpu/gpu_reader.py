@@ -194,7 +194,7 @@ class GpuReader(Reader):
             self._event("ecc", "critical", title)
         action = slow.get("recovery_action", "none")
         if action not in ("none", self._health.get("recovery_action")):
-            title = "GPU {} asks for {}".format(self.index, action.replace("_", " "))
+            title = "GPU {} asks for {}".format(self.index, sampling_tiers.RECOVERY_WORDS.get(action, action))
             self._event("recovery_action", "critical", title)
         self._health = slow
 

@@ -48,6 +48,16 @@ RECOVERY = (
     "system_reboot",
 )
 """Values of nvmlDeviceGpuRecoveryAction_t."""
+RECOVERY_WORDS = {
+    "gpu_reset": "a reset of the GPU",
+    "node_reboot": "a reboot of the node",
+    "drain_p2p": "an end of its peer-to-peer traffic (drain P2P)",
+    "drain_and_reset": "a reset once its programs have ended (drain and reset)",
+    "recover_imex_domain": "a recovery of its IMEX domain",
+    "bus_reset": "a reset of its PCIe bus",
+    "system_reboot": "a reboot of the node",
+}
+"""What the driver requests with each of them."""
 
 
 class FastTier(object):

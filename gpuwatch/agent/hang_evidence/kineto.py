@@ -205,7 +205,11 @@ class _TracedRank(object):
                     preexec_fn=lambda: os.fchdir(self._folder),  # noqa: PLW1509 - one system call
                 )
             except OSError as error:
-                self.refuse("its trace file cannot be guarded: {}".format(error.strerror))
+                self.refuse(
+                    "the process that would delete its trace file cannot be started: {}".format(
+                        error.strerror
+                    )
+                )
         return self._guard is not None
 
     def check(self, passed: float, seconds: int) -> None:

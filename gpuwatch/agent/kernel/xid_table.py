@@ -6,7 +6,10 @@ docs.nvidia.com/deploy/xid-errors). An unlisted code is `gpu.xid.unknown`.
 """
 
 _RESTART = "Restart the program; the GPU can stay. If another program fails alike, replace the GPU."
-_FOLLOW = "Look at the other Xids of this GPU in the same seconds: this one follows from them."
+_FOLLOW = (
+    "Look at the other Xids of this GPU in the same seconds, from which this one follows; if there are "
+    "none, a program on the GPU was ended."
+)
 _RESET = "End every process on the GPU and reset it (nvidia-smi -r), or reboot; replace it if that repeats."
 _RESET_REPORT = (
     "Run nvidia-bug-report.sh first, then reset the GPU or reboot; if it repeats, look for a newer driver."

@@ -62,7 +62,7 @@ def scan(
     (dmesg-gpu-002.log) and the output of launchers and Slurm may be in one folder: ranks and nodes are
     read from paths and lines.
 
-    Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
+    Exit status: 0 the job finished, or no problem was seen; 1 something was found, the job stopped
     before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
     """
     if slurm_job is not None:

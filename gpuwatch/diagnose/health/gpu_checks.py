@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuwatch.agent.gpu.sampling_tiers import RECOVERY_WORDS
 from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.metrics import METRICS, slowdown_c
 from gpuwatch.fleet.nodes.missing_text import no_answer
@@ -198,7 +199,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
         if flag:
             yield case.states(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
     if action is not None:
-        text = f"asks for {action.replace('_', ' ')}"
+        text = f"asks for {RECOVERY_WORDS.get(action, action)}"
         severity = RECOVERY.get(action, "critical")
         yield case.states("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))
 

@@ -96,7 +96,7 @@ REMEDIES: dict[str, str] = {
     "clock_off": "Start its time service (chrony, ntpd): events of this node may appear in the wrong order.",
     "scheduler_state": "Read the reason; once it is fixed: `scontrol update NodeName=NODE State=RESUME`, "
     "`kubectl uncordon NODE`.",
-    "host_memory": "Find the largest process before the kernel's OOM killer does.",
+    "host_memory": "End or shrink the largest process before the kernel's OOM killer ends one.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic uses fewer ports, or none.",
     "job.hang": "Before anything is killed, find the rank that the others wait for "

@@ -57,7 +57,8 @@ class DoneRanks:
     def has_one_beyond(self, present: Collection[int], world: int) -> bool:
         """Return True if a rank below `world` that is not in `present` is done.
 
-        The time is proportional to the number of known ranks, not to `world`, which any process may state.
+        As in `__contains__`, a rank that logs no steps is done if any rank logged the last step. The time is
+        proportional to the number of known ranks, not to `world`, which any process may state.
         """
         known = {rank for rank in (*self._own, *self._finished) if rank is not None}
         if any(rank < world and rank not in present and rank in self for rank in known):

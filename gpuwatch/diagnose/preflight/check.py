@@ -127,7 +127,8 @@ def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
 def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
     """Return the `Check` that all nodes have the same value; unknown values are ignored.
 
-    Otherwise FAIL, or WARN without `fail`. `values`: node -> value; `what`: its name in the text.
+    Otherwise FAIL, or WARN without `fail`; SKIP if no value is known. `values`: node -> value; `what`:
+    its name in the text.
     """
     if not values:
         return skipped(id_, NO_GPU)

@@ -57,7 +57,10 @@ WARNED_OF: Mapping[str, tuple[str, str]] = {
         "GPUs communicate through host memory, not over NVLink or PCIe P2P",
         "unset NCCL_P2P_DISABLE",
     ),
-    "NCCL_SHM_DISABLE=1": ("ranks of a node do not share memory", "unset NCCL_SHM_DISABLE"),
+    "NCCL_SHM_DISABLE=1": (
+        "NCCL does not use shared memory between ranks of a node; without P2P, their data takes the network",
+        "unset NCCL_SHM_DISABLE",
+    ),
     "NCCL_NET_GDR_LEVEL=0": ("GPUDirect RDMA is switched off", "unset NCCL_NET_GDR_LEVEL"),
     "NCCL_BLOCKING_WAIT=1": ("every collective waits for the host", "unset NCCL_BLOCKING_WAIT"),
     "TORCH_NCCL_BLOCKING_WAIT=1": ("every collective waits for the host", "unset TORCH_NCCL_BLOCKING_WAIT"),
@@ -234,7 +237,10 @@ def open_files(case: PreflightData) -> Check:
 
 
 def variables(case: PreflightData) -> Check:
-    """Return the `Check` that NCCL variables are equal on all ranks of a job: otherwise ranks may hang."""
+    """Return the `Check` that NCCL variables are equal on all ranks of a job: otherwise ranks may hang.
+
+    `MAY_DIFFER` are left out; of variables with their own value on each node, only their absence counts.
+    """
     id_ = "env.equal"
     apart: list[str] = []
     nodes: dict[str, None] = {}

@@ -157,7 +157,7 @@ class Jobs:
         )
 
     def crowded(self, node: str) -> dict[int, int]:
-        """Return rank -> number of processes that claim it, for ranks with more than `MAX_CLAIMS` claims."""
+        """Return rank -> number of a node's processes that claim it, if there are more than `MAX_CLAIMS`."""
         claimed = Counter((member.base, member.rank) for member in self._members.get(node, ()))
         return {
             rank: count

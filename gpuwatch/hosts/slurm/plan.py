@@ -102,9 +102,11 @@ def _filled(width: str, letter: str, job: str) -> str:
 
 
 def _files(path: str, job: str) -> list[Path]:
-    """Return the files that match a path with patterns, at most `MAX_FILES`; else the path itself.
+    """Return the files that a path with patterns of sbatch(1) stands for, at most `MAX_FILES`.
 
-    The job's user has chosen the path: with many patterns it would search the whole file system.
+    With no pattern but `%j` and `%%`, the filled path, whether it exists or not; the path itself if no file
+    exists, or with more than `MAX_PATTERNS`: the job's user has chosen it, and many patterns would search the
+    whole file system.
     """
     count = len(_PATTERN.findall(path))
     filled = _PATTERN.sub(lambda found: _filled(found[1], found[2], job), path)

@@ -112,7 +112,8 @@ def second_of(step: int) -> float:
 def share_of_last_second(t: float, begin: float, end: float) -> float:
     """Return the share of the second before `t` in which a training step was in one of its parts.
 
-    The part is between the fractions `begin` and `end` of the step (0 to 1).
+    The part is between the fractions `begin` and `end` of the step (0 to 1). Only the time in which steps
+    advance counts.
     """
 
     def covered(x: float) -> float:

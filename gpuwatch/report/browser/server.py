@@ -130,7 +130,7 @@ class BrowserServer:
         return made
 
     def _trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an exception of the event loop; no traceback for OSErrors, which any client can cause."""
+        """Handle an exception of the event loop; ignore OSErrors, which any client can cause."""
         if not isinstance(context.get("exception"), OSError):
             loop.default_exception_handler(context)
 

@@ -15,7 +15,7 @@ from gpuwatch.report.output.fair_order import in_turn
 MAX_ALERTS_SHOWN = 2_000
 """Maximum number of firing alerts with their own labels: most severe and newest first, nodes in turn.
 
-The counts include all alerts.
+The counts by severity include all alerts.
 """
 MAX_INCIDENTS_SHOWN = 200
 

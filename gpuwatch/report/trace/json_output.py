@@ -27,7 +27,7 @@ def trace_json(found: FoundTraces, verdict: TraceVerdict, scales: Sequence[Scale
 
 
 def trace_facts(found: FoundTraces, verdict: TraceVerdict, scales: Sequence[ScaleTimes] = ()) -> Facts:
-    """Return the report as plain data."""
+    """Return the report of `gpuwatch trace` as plain data."""
     straggler = verdict.straggler
     return {
         "gpuwatch": __version__,

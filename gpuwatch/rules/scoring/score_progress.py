@@ -54,10 +54,7 @@ class FieldScore:
 
     @property
     def precision(self) -> float | None:
-        """Return the fraction of the found fields that were expected with this number.
-
-        None: none was found.
-        """
+        """Return the fraction of the found fields whose number is the expected one; None: none was found."""
         return self.right / self.given if self.given else None
 
     def facts(self) -> dict[str, Any]:

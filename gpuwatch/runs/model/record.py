@@ -181,7 +181,7 @@ class Last:
     """Offset (bytes)."""
 
     def take(self, event: Match) -> None:
-        """Record the matches of an event."""
+        """Keep the last of an event's matches and the earlier ones, and the offset of the match before it."""
         for row in event.rows:
             if self.row is None or row["offset"] > self.row["offset"]:
                 self.before = None if self.row is None else self.row["offset"]

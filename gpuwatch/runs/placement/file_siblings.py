@@ -80,7 +80,7 @@ def _is_in_host(file: str, number: re.Match[str]) -> bool:
 def _of_pairs(
     form: str, found: dict[str, list[re.Match[str]]], node: int, local: int
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield the ranks of files that are numbered by node and process."""
+    """Yield (form, file -> rank) once if the files are numbered by node and process without gaps."""
     pairs = {file: (int(each[node].group()), int(each[local].group())) for file, each in found.items()}
     file, numbers = next(iter(found.items()))
     words = NODE_WORD.search(file[: numbers[node].start()]), LOCAL_WORD.search(file[: numbers[local].start()])

@@ -32,7 +32,7 @@ NOT_CONNECTED = "the node is not connected, or its agent does not support this r
 
 
 class ViewerRelay:
-    """Sends a session's stream to viewers.
+    """Sends a session's stream to viewers, and handles their requests.
 
     Call `exchange` after every poll of the session, from the same thread.
     """

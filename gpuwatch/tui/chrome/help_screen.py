@@ -95,9 +95,9 @@ class HelpPage(RebuiltPage):
         rows.append(
             (
                 Segment(glyphs.missing, look.dim),
-                Segment(" filtered out, or no value       ", look.dim),
+                Segment(" filtered out or nothing to show    ", look.dim),
                 Segment("-", look.text),
-                Segment(" unknown", look.dim),
+                Segment(" value unknown", look.dim),
             )
         )
         return rows

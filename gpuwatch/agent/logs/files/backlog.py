@@ -16,7 +16,7 @@ class Backlog(object):
     """The reader of one file's backlog, with a descriptor of its own, since the file may be rotated."""
 
     def __init__(self, path: str, end: int, begin: "int | None" = None, older: "int | None" = None) -> None:
-        """Read from `begin` (a line's first byte) to `end`; None: from `BACKLOG_BYTES` before the end.
+        """Read from `begin` (a line's first byte) to `end`; None: the last `BACKLOG_BYTES` stored bytes.
 
         `older`: start of the part to scan after this one; earlier parts follow.
 

@@ -47,7 +47,7 @@ class Server(object):
         """Requests for files that may still be found."""
 
     def answer(self, request: "dict[str, Any]") -> None:
-        """Start the work of a request; an impossible one is answered with the reason."""
+        """Start the work of a request, keep it if it is too early, or answer why it is impossible."""
         number = request["id"]
         actions = {"tail": self._tail, "read": self._read, "search": self._search, "cancel": self._cancel}
         try:

@@ -44,7 +44,10 @@ class Place(NamedTuple):
 
 
 def place_of(alert: Alert) -> Place | None:
-    """Return the place whose lines to request; None: the alert is no log line, or several nodes report it."""
+    """Return the place whose lines to request.
+
+    None: the alert is no line of a log, or is of the kernel log, or several nodes report it.
+    """
     proof = alert.proof[0] if alert.proof else None
     if proof is None or proof.node is None or proof.file in (None, KERNEL_LOG) or proof.offset is None:
         return None

@@ -110,7 +110,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 
 
 def _port(results: Results) -> Expected | None:
-    """Return the row of the slowest active port that ranks use, else of any active one; None: no port."""
+    """Return the expected rates of the slowest active port that ranks use, or of any; None: no active one."""
     nics = {slot.nic for slot in results.slots}
     ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]

@@ -103,7 +103,9 @@ def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
     while most := max(map(len, against.values()), default=0):
         for node in [node for node, others in against.items() if len(others) == most]:
             claimants = ", ".join(sorted(against.pop(node))[:4])
-            found[node] = f"it and {claimants} list the same GPUs: one of them is wrong"
+            found[node] = (
+                f"it and {claimants} report the same GPUs (by UUID), so which of them has the GPUs is unknown"
+            )
         for others in against.values():
             others.difference_update(found)
     return found

@@ -42,7 +42,7 @@ def names_of_ranks(files: Mapping[str, Sequence[str]], token: re.Pattern[str]) -
 
 
 def _one_each(names: Mapping[str, set[int]]) -> Iterator[tuple[str, int]]:
-    """Yield names and ranks, if at least two names have one rank each, and no two the same."""
+    """Yield the names and ranks if several names have one rank each, no two the same; else nothing."""
     ranks = [next(iter(each)) for each in names.values() if len(each) == 1]
     if 1 < len(ranks) == len(names) == len(set(ranks)) <= MAX_NAMES:
         yield from zip(names, ranks, strict=True)

@@ -38,7 +38,10 @@ class SidePanes(Vertical):
         yield self.situation
 
     def share(self, lines: int, *, wide: bool) -> None:
-        """Set the heights of the parts within `lines`; the job is shown only if `wide` and there is one."""
+        """Set the heights of the parts within `lines`; the job is shown only if `wide` and there is one.
+
+        No effect until the parts are mounted.
+        """
         if wide and self._parts is None and self.is_mounted:
             self._mount_job()
         if self._parts is None or self._job is None or not all(part.is_mounted for part in self._parts):
