@@ -166,7 +166,7 @@ def folded(numbers: Iterable[int]) -> str:
 
 
 def scaled_text(value: float, kilo: int) -> str:
-    """Return a number with a prefix, `kilo` (1000 or 1024) per step: `0`, `812`, `1.5k`, `79.6G`, `1024T`."""
+    """Return a number with a prefix, `kilo` (1000 or 1024) per step: `0`, `812`, `1.5k`, `79.6G`, `1024P`."""
     size, prefix = float(value), ""
     for prefix in ("", "k", "M", "G", "T", "P"):
         if abs(size) < 999.5 or prefix == "P":

@@ -50,7 +50,7 @@ class NodeReader(Reader):
         self._addresses_due = 0.0
 
     def read(self, tick: int) -> None:
-        """Read the host values, processes and kernel records that are due."""
+        """Read the host values and new kernel records, and the processes and addresses if they are due."""
         sample = self._host.read()
         self.memory = (sample.get("memory_used_bytes"), sample.get("memory_total_bytes"))  # type: ignore[assignment]  # the frame's table has mixed values; these two are numbers
         self.found.append(("host", sample))

@@ -65,7 +65,7 @@ class OutputStream(object):
 
 
 def _valid(text: str) -> bytes:
-    """Return the text as valid UTF-8; unpaired surrogates (from names that are not UTF-8) are replaced."""
+    """Return the text as UTF-8; unpaired surrogates (from names that are not UTF-8) become U+FFFD."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

@@ -95,7 +95,7 @@ class ProfileQuery:
 
     @property
     def ready(self) -> bool:
-        """True if the cost is estimated and the sampling has not started."""
+        """True if no estimate of the cost is awaited any more, until the sampling starts."""
         return self._began is None and not self._asked
 
     @property
@@ -141,7 +141,7 @@ class ProfileQuery:
         return [self._profile(each) for each in self.ranks]
 
     def update(self) -> bool:
-        """Process what has arrived; return True if there was anything."""
+        """Process what has arrived, and give up late requests; return True if the results changed."""
         before = self.version
         for upload in self._uploads.values():
             if not upload.over:

@@ -75,7 +75,7 @@ def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
     """Yield the action that drains a node, if its labels or one of its processes show that Slurm runs it.
 
     A name in the hosts file can be another machine's in Slurm: the name that the ranks or the node itself
-    report must then be the same.
+    report must then be the same. Nothing for a node with a name that Slurm reads as all nodes.
     """
     name = value("node", node.name)
     by_plan = {"slurm_job", "slurm_state"} & node.spec.labels.keys()

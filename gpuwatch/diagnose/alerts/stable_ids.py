@@ -44,8 +44,8 @@ class LastingIds:
     def name_incidents(self, found: Sequence[Incident]) -> list[Incident]:
         """Return the incidents with their ids, numbers and hang checks.
 
-        An incident takes these from the earlier one with which it shares most alerts; a new one gets
-        the next number. The hang check is the newest of all earlier incidents whose alerts it contains.
+        An incident takes id and number from the earlier one with which it shares most alerts; a new one gets
+        the next number. Its hang check is the newest of all earlier incidents of which it has an alert.
         """
         taken: set[str] = set()
         earlier = {name for name, _ in self._incidents.values()}

@@ -74,7 +74,7 @@ def ranks_cut_short(
 
 
 def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """Return the only rank that ended one logged step before all others, after a line that only it logged.
+    """Return the only rank that ended a logged step before all others, after a line that only it logged.
 
     Empty if there is none. The others, at least `PEERS`, all end with the line of the same step. One step
     less alone may be a difference in logging; the rank's own line shows what delayed it. A saved stack that

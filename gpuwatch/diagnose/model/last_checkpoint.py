@@ -190,7 +190,7 @@ def _furthest(
 ) -> tuple[int | None, float | None]:
     """Return the highest step of a job, and when it was logged (unix seconds on our clock).
 
-    None for both: unknown. `offset_s`: unix seconds minus the clock of the steps.
+    None: unknown. `offset_s`: unix seconds minus the clock of the steps.
     """
     steps = [
         (step.step, step.at)

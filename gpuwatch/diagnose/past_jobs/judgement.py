@@ -168,7 +168,7 @@ def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
 
 
 def around_in(files: Iterable[LogScan]) -> Reader:
-    """Return a reader of the lines around errors in these files; None in system logs (of many programs)."""
+    """Return a function alert -> the lines around it in these files; it returns None for a system log's."""
     logs = {file.name: file for file in files if not file.kernel}
 
     def read(alert: Alert) -> Around | None:

@@ -266,7 +266,7 @@ def variables(case: PreflightData) -> Check:
 
 
 def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mapping[str, str]:
-    """Return node -> value if all ranks of each node agree; for a single node, `rank-3` -> value."""
+    """Return node -> value if all ranks of each node agree; else, or for one node, `rank-3` -> value."""
     nodes: dict[str, set[str]] = {}
     for rank in ranks:
         if rank.name in values:

@@ -38,7 +38,10 @@ class FlameCell(Struct, frozen=True):
 
 
 def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
-    """Return the frames that nearly all samples share, outermost first, and the call of the innermost one."""
+    """Return the frames that nearly all samples share, outermost first, and the tree's node of the last.
+
+    The root if there are none.
+    """
     shared: list[CodeLine] = []
     call = tree.root
     while call.calls:

@@ -168,7 +168,7 @@ class GpuQuery:
                 _total_memory(known)
 
     def _more(self, tier: str) -> tuple[str, ...]:
-        """Return the metrics of a tier that have several series, one per reason, error or action."""
+        """Return the metrics of a tier that are no single values of `columns`; `_put_more` reads them."""
         if self._own:
             return {
                 "fast": (gpu.THROTTLE.name,),

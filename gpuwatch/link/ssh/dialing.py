@@ -129,7 +129,7 @@ class SshDialing:
     ) -> Connection:
         """Connect to a host, log in, and return the connection.
 
-        `tcp_s` limits the TCP connect (seconds); None: the same as the login.
+        `tcp_s` shortens the TCP connect (seconds); None: the host's timeout.
         """
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)

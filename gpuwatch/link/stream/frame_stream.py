@@ -228,7 +228,7 @@ class FrameStream(BoundedStream):
 
 
 def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:
-    """Return a token bucket for the stored bytes of one node."""
+    """Return the token bucket that limits how many bytes of one node's frames are kept in memory."""
     limits = limits or StreamLimits()
     return TokenBucket(limits.kept_bytes_per_s, limits.kept_bytes_burst)
 

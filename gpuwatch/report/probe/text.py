@@ -133,7 +133,7 @@ def verdict_lines(results: Results) -> Iterator[Line]:
 def sentence_lines(verdict: ProbeVerdict) -> Iterator[Line]:
     """Yield lines with the verdict, `BAD  gpu-003: all 14 links at 25 % of its peers`, and its evidence.
 
-    The culprits, at most `SHOWN_CULPRITS`, are last.
+    The culprits, at most `SHOWN_CULPRITS`, and the number of further ones are last.
     """
     yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:

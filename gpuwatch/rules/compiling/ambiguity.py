@@ -146,7 +146,11 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
 
 
 def _conditions(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]:
-    """Return the elements of a zero-width part, an anchor or a lookaround: one sequence per alternative."""
+    """Return the sequences of elements that stand for an anchor or a lookaround.
+
+    Lookahead: the empty one, and one per alternative. Lookbehind: the empty one; if negative, one element of
+    all that it reads.
+    """
     if code is op.AT:
         return [[_anchor(argument)]]
     behind, body = argument

@@ -39,7 +39,7 @@ _FLAT = re.compile(
 
 
 class Literal(Struct, frozen=True):
-    """A text of a pattern and its words; every matching line has at least one of the pattern's literals."""
+    """Constant text in a pattern, and its words; each matching line has one of the pattern's literals."""
 
     text: str
     words: tuple[str, ...]

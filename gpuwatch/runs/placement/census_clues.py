@@ -128,7 +128,7 @@ def several_on_a_node(found: Census) -> bool:
 
 
 def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Return where each rank ran, from the ranks and hosts at the heads of lines.
+    """Return clues to where each rank ran, from the ranks and hosts at the heads of lines.
 
     A rank with several hosts is left out. Empty if ranks restart on each host.
     """
@@ -142,7 +142,7 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_pods(found: Census) -> list[Clue]:
-    """Return the rank of each pod by its ordinal, if no line shows where a rank runs."""
+    """Return clues to the rank of each pod, by its ordinal; none if a line shows where a rank runs."""
     if any(word == "rank" for word, _ in found.hosts):
         return []
     one_per_host = found.one_per_host or found.one_process_each(found.writers, hosts=True)

@@ -131,7 +131,7 @@ def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
 
 
 def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
-    """Yield word, number and remainder for each number in a path component."""
+    """Yield (word, number, component with `#` for both) for each number that a word such as `rank` names."""
     plain = part.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
     found = list(RANK_NAMED.finditer(plain))
     for name in found:

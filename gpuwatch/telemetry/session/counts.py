@@ -102,7 +102,7 @@ class WarningCounts:
 
 
 class GpuCounts:
-    """Averages and peaks of the GPUs that this rank reads."""
+    """Averages and peaks of each GPU that this rank reads, with its facts, newest values and energy."""
 
     NAMES = ("utilization_pct", "memory_pct", "temperature_c", "power_w")
 

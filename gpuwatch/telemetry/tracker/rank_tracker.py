@@ -175,7 +175,7 @@ class RankTracker:
             _LOG.warning("telemetry is not saved: %s", error)
 
     def save_all_ranks(self) -> None:
-        """Write the files of all ranks on rank 0, if `output_dir` is set. A collective for every rank."""
+        """Write the files of all ranks on rank 0, if `output_dir` is set. Always a collective of all."""
         summaries = self.get_summaries_from_all_ranks()
         if self._files is None or self.facts.rank != 0:
             return

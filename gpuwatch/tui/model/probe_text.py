@@ -76,7 +76,7 @@ def sentence_of(results: Results) -> str:
 
 
 def culprit_text(verdict: ProbeVerdict) -> str:
-    """Return the culprits in short, such as `node gpu-005 slow`; without any, the verdict's sentence."""
+    """Return at most two culprits, as `node gpu-005 slow`; without any, the verdict's sentence."""
     if not verdict.culprits:
         return verdict.sentence
     first = verdict.culprits[0]

@@ -38,7 +38,7 @@ class Replaying(Protocol):
         ...
 
     def incident_moments(self) -> Sequence[tuple[float, str]]:
-        """Return (time when an incident was first seen, its severity), the oldest first."""
+        """Return (time first seen, severity) of each incident, the oldest first."""
         ...
 
     def density(self, columns: int) -> Sequence[int]:

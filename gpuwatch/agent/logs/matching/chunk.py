@@ -36,7 +36,7 @@ _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 """Characters that are dropped before a line is searched."""
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
-"""Entry number in torch's failure table; 0 is the root cause."""
+"""Entry number in torch's failure table; the root cause, the earliest failure, is mostly 0."""
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"

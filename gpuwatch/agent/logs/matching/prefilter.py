@@ -223,7 +223,7 @@ class Prefilter(object):
         return list(phrases)
 
     def _make_room(self) -> None:
-        """Forget all shapes if there are too many; never while lines are searched, which would be lost."""
+        """Forget all shapes if there are too many; to be called before a search, which needs its shapes."""
         count = len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes)
         if self._bytes > MAX_BYTES or count > MAX_SHAPES:
             self._forget()

@@ -80,9 +80,10 @@ class Past(object):
     def take(
         self, lines: "list[bytes]", shapes: "list[bytes]", paced: "dict[bytes, list[CompiledDialect]]"
     ) -> None:
-        """Add the next lines of a backlog, with their shapes; only shapes in `paced` may report progress.
+        """Sample the next lines of a backlog; `shapes` has the shape of each.
 
-        Left out: lines of over `MAX_LINE` bytes, and new shapes beyond `MAX_SHAPES`.
+        Left out: lines whose shape is not in `paced` (only those there may report progress), lines of over
+        `MAX_LINE` bytes, and new shapes beyond `MAX_SHAPES`.
         """
         end = 0
         for index, shape in enumerate(shapes):

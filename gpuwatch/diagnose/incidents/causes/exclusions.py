@@ -128,7 +128,7 @@ class Candidates:
 
     @cached_property
     def unplaced(self) -> set[tuple[str | None, str | None]]:
-        """Node and path of the files with an error that any of their ranks may have logged."""
+        """Node and path of the files with an error of unknown rank, so that any of its ranks may be meant."""
         found = [a for a in self.alerts if a.rank is None and (a in GENERIC_EXCEPTIONS or is_own_error(a))]
         return {(alert.proof[0].node, alert.proof[0].file) for alert in found}
 

@@ -133,7 +133,10 @@ def last_words_of(file: LogScan) -> str | None:
 
 
 def _is_strange(line: str) -> bool:
-    """Return True if a line below the last step is neither ordinary nor harmless by its own log level."""
+    """Return True if this line, from below the last step, is not ordinary.
+
+    For a line of a quiet level (debug, info, warning): True if it states a failure or trouble of the machine.
+    """
     if is_quiet(line):
         return states_failure(line, quiet=True) or states_machine_trouble(line)
     return not is_ordinary(line)

@@ -49,7 +49,7 @@ SENTENCES = ("error", "reason", "text")
 
 
 class TalkError(ValueError):
-    """Raised for an invalid line; the message is safe to show."""
+    """Raised for an invalid line of the other side; the message is safe to show."""
 
 
 _decoder: msgspec.json.Decoder[AnyNodeMessage] = msgspec.json.Decoder(AnyNodeMessage)

@@ -38,7 +38,7 @@ class SessionModel(msgspec.Struct, kw_only=True):
 
 
 class SessionBatch(msgspec.Struct, kw_only=True):
-    """The batch: samples per step (total), per device and micro-step; tokens per sample."""
+    """The batch: samples per step (total), per device and micro-step; micro-steps; tokens per sample."""
 
     global_size: int | None = None
     per_device_size: int | None = None

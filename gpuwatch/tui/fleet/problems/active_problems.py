@@ -135,7 +135,7 @@ class ActiveProblems(MultiLinePage):
             )  # fmt: skip
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
-        """Yield items for jobs that ended before gpuwatch connected: how each ended, what failed first.
+        """Yield items for jobs that ended before gpuwatch connected: what failed first, else how each ended.
 
         At most `MAX_LISTED`.
         """
