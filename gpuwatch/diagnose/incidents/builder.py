@@ -31,7 +31,7 @@ from gpuwatch.diagnose.incidents.culprits.culprit import (
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.headline.facts import HeadlineFacts, followers
 from gpuwatch.diagnose.incidents.headline.headline import sentence
-from gpuwatch.diagnose.incidents.playbook import playbook, settle
+from gpuwatch.diagnose.incidents.playbook import STOPPED_DO, STOPPED_EXPLAIN, playbook, settle
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
@@ -194,6 +194,8 @@ def _playbook(
 
     If the cause's process raised an exception, they are those of the exception's class.
     """
+    if cause is not None and cause.code == UNKNOWN:  # all that is known is that logs end early
+        return STOPPED_EXPLAIN, STOPPED_DO, ()
     raised = None if cause is None else raised_by(cause, alerts)
     reporting = raised or cause
     of_kernel = reporting is None or reporting.kernel or not reporting.proof
@@ -207,7 +209,6 @@ def _playbook(
         unconfirmed=cause is not None
         and (bool(cause.doubt) or cause.writer_unknown)
         and cause in KERNEL_LINES,
-        stopped=cause is not None and cause.code == UNKNOWN,
     )
     return for_device(explain, kind), steps_for(do, kind), links
 

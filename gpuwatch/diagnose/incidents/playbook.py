@@ -49,21 +49,17 @@ def playbook(
     rank: int | None,
     *,
     unconfirmed: bool = False,
-    stopped: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return explanation, steps and links of a failure class.
 
     Without a rule, only the steps are known, from the remedy of the code; without either, all are empty.
     `unconfirmed`: only a job's log has the kernel line; a step to confirm it is then put first.
-    `stopped`: the cause is unknown, and the only alert is that logs end early.
     """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
     if rule is not None:
         steps = (CONFIRM, *rule.do) if unconfirmed else rule.do
         return filled(rule.explain, values), tuple(filled(step, values) for step in steps), rule.links
-    if code == UNKNOWN and stopped:
-        return STOPPED_EXPLAIN, STOPPED_DO, ()
     if code == UNKNOWN:
         return UNKNOWN_EXPLAIN, UNKNOWN_DO, ()
     remedy = REMEDIES.get(code)
