@@ -45,7 +45,7 @@ MISTAKES = [
     (MATCH, "'[a-z]+ \\d+'", "7:10", "no word of three letters"),
     (MATCH, "'seized (?:a+)+'", "7:10", "'match' is refused: a repeated group"),
     ("do: [d]", "do: [a, b, c, d]", "5:7", "4 steps in 'do'"),
-    ("do: [d]", "do: [d]\n  kinds: [timeout]", "6:11", "collective_timeout"),
+    ("do: [d]", "do: [d]\n  kinds: [colective_timeout]", "6:11", "collective_timeout"),
     ("do: [d]", "do: [d]\n  explains: [Rank Killed]", "6:14", "'explains'"),
     ("do: [d]", "do: [a: b]", "5:8", "not a mapping; text with ': ' in it needs quotes"),
 ]
