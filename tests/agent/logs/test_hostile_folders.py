@@ -77,7 +77,7 @@ def test_many_folders_of_torchrun_leave_room_for_the_home_folder(
         (temporary / f"torchelastic_{number}").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    found = list(start_folders("/proc", [str(tmp_path)], [], lambda _: None, lambda _: False))
+    found = list(start_folders("/proc", [str(tmp_path)], {}, lambda _: None, lambda _: False))
     assert {str(home), str(tmp_path)} < set(found)
     assert sum("torchelastic_" in folder for folder in found) == MAX_TORCHRUN
 

@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,6 +17,7 @@ from gpuwatch.agent.logs.discovery.launch_records import unit_files
 from gpuwatch.agent.logs.discovery.launch_records.accounting import AT_ONCE, ended_launchers
 from gpuwatch.agent.logs.discovery.launch_records.journal_entries import STARTED, Launches
 from gpuwatch.agent.logs.discovery.launch_records.recorded_folders import WINDOW_S, RecordedFolders
+from gpuwatch.agent.logs.discovery.start_folders import start_folders
 
 NOW = 1_795_850_000.0
 
@@ -123,7 +125,7 @@ def test_a_pipe_in_place_of_a_user_s_unit_file_is_not_read(
     )
     for _ in records.steps():
         pass
-    assert records.folders == ["/data/y", str(tmp_path / "home")]
+    assert records.folders == {"/data/y": own, str(tmp_path / "home"): own}
 
 
 def test_a_user_s_home_and_working_folders_are_looked_through(
@@ -144,4 +146,53 @@ def test_a_user_s_home_and_working_folders_are_looked_through(
         )
         for _ in records.steps():
             pass
-        assert records.folders == expected
+        assert records.folders == dict.fromkeys(expected, own)
+
+
+@pytest.mark.parametrize(
+    ("entry", "owner"),
+    [
+        ({"_COMM": "sudo", "_UID": "0", "MESSAGE": SUDO.format("/a", "torchrun x")}, 65534),
+        ({"_COMM": "sudo", "_UID": "1009", "MESSAGE": SUDO.format("/a", "torchrun x")}, 1009),
+        ({"_COMM": "sudo", "MESSAGE": SUDO.format("/a", "torchrun x")}, -1),
+        ({"_COMM": "cron", "_UID": "0", "MESSAGE": "(alice) CMD (cd /a && torchrun x)"}, 65534),
+        ({"_COMM": "cron", "_UID": "1009", "MESSAGE": "(root) CMD (cd /a && torchrun x)"}, 1009),
+        ({"_COMM": "python3", "_UID": "1009", "_SYSTEMD_UNIT": "a.service",
+          "_CMDLINE": "torchrun /a/x.py"}, 1009),
+        ({"_COMM": "systemd", "_UID": "1009", "MESSAGE_ID": STARTED, "UNIT": "a.service",
+          "MESSAGE": "Started torchrun /a/x.py."}, 1009),
+        ({"_COMM": "systemd", "_UID": "0", "MESSAGE_ID": STARTED, "UNIT": "a.service",
+          "MESSAGE": "Started torchrun /a/x.py."}, 0),
+    ],
+)  # fmt: skip
+def test_a_recorded_folder_stands_on_the_word_of_the_user_who_named_it(
+    entry: dict[str, str], owner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = pwd.struct_passwd(("alice", "x", 65534, 65534, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwnam", {"alice": alice}.__getitem__)
+    launches = Launches(lambda _uid: None, lambda _path: None)
+    launches.add(json.dumps(entry).encode())
+    assert launches.owners == {"/a": owner}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root gives folders to other users")
+def test_no_user_leads_the_search_into_a_folder_that_he_may_not_list() -> None:
+    with TemporaryDirectory(dir="/tmp") as made:  # pytest's own folders are private
+        place = Path(made)
+        place.chmod(0o755)
+        private, own = place / "private", place / "own"
+        for folder, uid in ((private, 0), (own, 65534)):
+            (folder / "run").mkdir(parents=True)
+            os.chown(folder, uid, uid)
+            folder.chmod(0o700)
+        (own / "link").symlink_to(private / "run")
+        named = [str(private), str(private / "run"), str(own), str(own / "run"), str(own / "link")]
+
+        def searched(uid: int) -> set[str]:
+            recorded = dict.fromkeys(named, uid)
+            found = start_folders("/nowhere", [], recorded, lambda _: None, lambda _: False)
+            return {folder for folder in found if folder.startswith(made)}
+
+        assert searched(65534) == {str(own), str(own / "run")}
+        assert searched(-1) == set()
+        assert searched(0) == {str(private), str(private / "run"), str(own), str(own / "run")}

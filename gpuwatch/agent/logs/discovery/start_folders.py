@@ -1,6 +1,7 @@
 """Lists likely folders of ended jobs: working folders of shells, home folders, torchrun's folders."""
 
 import os
+import pwd
 import stat
 import tempfile
 
@@ -9,7 +10,7 @@ from ...base.system_folders import is_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator
+    from typing import Callable, Iterable, Iterator, Mapping
 
 SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
@@ -25,7 +26,7 @@ _TORCHELASTIC = "torchelastic_"
 def start_folders(
     proc: str,
     earlier: "Iterable[str]",
-    recorded: "Iterable[str]",
+    recorded: "Mapping[str, int]",
     enter: "Callable[[str], object]",
     blocked: "Callable[[str], bool]",
 ) -> "Iterator[str]":
@@ -36,20 +37,52 @@ def start_folders(
     Args:
         proc: Where /proc is.
         earlier: The folders of logs that were followed in earlier sessions.
-        recorded: Folders of launches that the journal or the process accounting records.
+        recorded: Folders of launches that the journal or the process accounting records, and the user (uid)
+            on whose word each stands: it counts if that user may list it.
         enter: Is called with each folder before the file system is accessed.
         blocked: Returns True for folders that must not be accessed.
     """
     seen: set[str] = set()
     torchrun, shells = _torchelastic()[:MAX_TORCHRUN], _of_shells(proc)[:MAX_SHELLS]
-    for folder in [_own(), _home()] + list(earlier) + shells + torchrun + list(recorded):
+    trusted = [_own(), _home()] + list(earlier) + shells + torchrun
+    for folder in trusted + list(recorded):
         if not folder.startswith("/") or blocked(folder):
             continue
         enter(folder)
         real = os.path.realpath(folder)
+        on_word_of_user = folder in recorded and folder not in trusted
+        if on_word_of_user and not may_list(real, recorded[folder]):
+            continue
         if real not in seen and not is_system(real) and os.path.isdir(real):
             seen.add(real)
             yield real
+
+
+def may_list(folder: str, uid: int) -> bool:
+    """Return True if a user may enter and list a folder, by the modes of all folders on its real path."""
+    if uid == 0:
+        return True
+    groups = _groups(uid)
+    at, wanted = folder, stat.S_IROTH | stat.S_IXOTH
+    while True:
+        try:
+            found = os.lstat(at)
+        except OSError:
+            return False
+        shift = 6 if found.st_uid == uid else 3 if found.st_gid in groups else 0
+        if not stat.S_ISDIR(found.st_mode) or (found.st_mode >> shift) & wanted != wanted:
+            return False
+        if at == os.path.dirname(at):
+            return True
+        at, wanted = os.path.dirname(at), stat.S_IXOTH
+
+
+def _groups(uid: int) -> "list[int]":
+    try:
+        person = pwd.getpwuid(uid)
+        return os.getgrouplist(person.pw_name, person.pw_gid)
+    except (KeyError, OverflowError, OSError):
+        return []
 
 
 def _torchelastic() -> "list[str]":

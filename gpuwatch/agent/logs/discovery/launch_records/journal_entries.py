@@ -1,6 +1,7 @@
 """Reads entries of the systemd journal: folders and users of commands that may have been trainings."""
 
 import json
+import pwd
 import re
 
 from ....ranks.launcher_names import LAUNCHERS, starts_training
@@ -22,8 +23,10 @@ WRITERS = tuple(sorted(LAUNCHERS - {"slurmstepd", "conmon", "raylet"})) + (
 """Programs (_COMM) that can be a training which writes to the journal itself."""
 _SLURM_USER = re.compile(r"\b(?:UID:|for UID )(\d{1,10})\b")
 """`launch task StepId=65.0 request from UID:1000 GID:1000 HOST:...`, `Launching batch job 65 for UID 1000`"""
-_CRON = re.compile(r"\([^()]{1,64}\) CMD \((.{1,4096})\)$", re.DOTALL)
+_CRON = re.compile(r"\(([^()]{1,64})\) CMD \((.{1,4096})\)$", re.DOTALL)
 _CHANGE_FOLDER = re.compile(r"(?:^|[;&(]) {0,4}cd (/[^\s;&|)]{1,1024})")
+NOBODY = -1
+MAX_UID_DIGITS = 10
 MAX_COMMAND = 8192
 """Characters of a command that are read."""
 _UNIT = re.compile(r"[\w@:.\\-]{1,240}\.service")
@@ -33,7 +36,10 @@ _FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
 class Launches(object):
-    """What entries of the journal tell: `folders`, newest first, and `users` (uid) without a folder."""
+    """What entries of the journal tell: `folders`, newest first, and `users` (uid) without a folder.
+
+    Users choose what their entries say: `owners` has the user on whose word a folder stands.
+    """
 
     def __init__(self, home: "Callable[[int], str | None]", read: "Callable[[str], str | None]") -> None:
         """Start empty.
@@ -44,6 +50,8 @@ class Launches(object):
         """
         self.folders: list[str] = []
         self.users: list[int] = []
+        self.owners: dict[str, int] = {}
+        """Folder -> uid; 0: the system's own; NOBODY: a user who is not known."""
         self._home = home
         self._read = read
         self._known: set[tuple[str, int | None, str]] = set()
@@ -61,10 +69,11 @@ class Launches(object):
     def _add(self, entry: "dict[str, str]") -> None:
         program, message = entry.get("_COMM", ""), entry.get("MESSAGE", "")
         if program == "sudo":
-            self._of_sudo(message)
+            self._of_sudo(message, _writer(entry))
         elif program in ("cron", "crond"):
             found = _CRON.search(message)
-            self._take(found.group(1) if found else "")
+            if found:
+                self._take(found.group(2), (), _user(found.group(1), _writer(entry)))
         elif program in ("slurmd", "slurmstepd"):
             self.users.extend(int(uid) for uid in _SLURM_USER.findall(message) if int(uid) not in self.users)
         elif entry.get("MESSAGE_ID") == STARTED:
@@ -74,11 +83,11 @@ class Launches(object):
             unit = entry.get("_SYSTEMD_USER_UNIT") or entry.get("_SYSTEMD_UNIT") or ""
             self._of_unit(unit, entry, entry.get("_CMDLINE", ""))
 
-    def _of_sudo(self, message: str) -> None:
+    def _of_sudo(self, message: str, writer: int) -> None:
         """`alice : TTY=pts/0 ; PWD=/home/alice/run7 ; USER=root ; COMMAND=/usr/bin/torchrun train.py`."""
         head, _, command = message.partition(" ; COMMAND=")
         folders = [part[4:] for part in head.split(" ; ") if part.startswith("PWD=/")]
-        self._take(command, folders)
+        self._take(command, folders, _user(head.partition(" : ")[0].strip(), writer))
 
     def _of_unit(self, unit: str, entry: "dict[str, str]", command: str) -> None:
         """Take the folders of a command that a unit has run, and of the unit's file if there is one."""
@@ -92,19 +101,44 @@ class Launches(object):
             folder, started = working_folder(unit, uid, self._home, self._read)
             command = command + " " + started
         known = len(self.folders)
-        if self._take(command, [folder] if folder else []) and len(self.folders) == known:
+        started_by_system = entry.get("MESSAGE_ID") == STARTED and not of_user
+        writer = _writer(entry)
+        on_word_of = 0 if started_by_system and writer == 0 else uid if uid is not None else writer
+        if self._take(command, [folder] if folder else [], on_word_of) and len(self.folders) == known:
             owner = entry.get("_UID", "")
             if owner.isdecimal() and int(owner) not in self.users:
                 self.users.append(int(owner))
 
-    def _take(self, command: str, folders: "list[str] | tuple[()]" = ()) -> bool:
-        """Take the folders of a command if it can have been a training; return whether it can."""
+    def _take(self, command: str, folders: "list[str] | tuple[()]", uid: int) -> bool:
+        """Take the folders of a user's command if it can have been a training; return whether it can."""
         words = _words(command)
         if not starts_training(words):
             return False
         named = list(folders) + _CHANGE_FOLDER.findall(command) + named_folders(words)
-        self.folders.extend(folder for folder in dict.fromkeys(named) if folder not in self.folders)
+        for folder in named:
+            if folder not in self.owners:
+                self.owners[folder] = uid
+                self.folders.append(folder)
         return True
+
+
+def _writer(entry: "dict[str, str]") -> int:
+    """Return the user (uid) of the process that wrote an entry, which journald states; or NOBODY."""
+    uid = entry.get("_UID", "")
+    return int(uid) if uid.isdecimal() and len(uid) <= MAX_UID_DIGITS else NOBODY
+
+
+def _user(name: str, writer: int) -> int:
+    """Return the uid of the user whom a program of root names; of another writer, the writer.
+
+    Users can give their programs any name.
+    """
+    if writer != 0:
+        return writer
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):
+        return NOBODY
 
 
 def named_folders(words: "list[str]") -> "list[str]":

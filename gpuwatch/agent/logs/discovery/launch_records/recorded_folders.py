@@ -50,7 +50,8 @@ class RecordedFolders(object):
         journals: "Sequence[str]" = JOURNALS,
     ) -> None:
         """Prepare; `enter` is called with each file before it is read, `blocked`: paths not to access."""
-        self.folders: list[str] = []
+        self.folders: dict[str, int] = {}
+        """Folder -> the user (uid) on whose word it stands; 0: the system's own."""
         self._proc = proc
         self._enter = enter
         self._blocked = blocked
@@ -72,9 +73,10 @@ class RecordedFolders(object):
                 users.update(found)
                 yield
         by_end = sorted(users, key=lambda uid: -users[uid])
-        folders = self._launches.folders[:MAX_FOLDERS]
+        folders = {each: self._launches.owners[each] for each in self._launches.folders[:MAX_FOLDERS]}
         for uid in list(dict.fromkeys(self._launches.users + by_end))[:MAX_USERS]:
-            folders += [folder for folder in self._places(uid) if folder not in folders]
+            for folder in self._places(uid):
+                folders.setdefault(folder, uid)
             yield
         self.folders = folders
 
