@@ -124,6 +124,7 @@ def _gloo_member(
     except StoreLostError:
         raise
     except Exception as error:  # of gloo, by what it received: it need not be one that torch documents
+        store.confirm()
         member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
         return member
     without = roll_call(store, "built", slot.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
@@ -167,6 +168,7 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
     except Exception as error:  # the pairs will show which link it was
+        member.store.confirm()
         member.notes.append(f"a first small collective failed: {words.first_line(error)}")
     return member._replace(collectives=collectives)
 

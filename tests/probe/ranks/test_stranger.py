@@ -17,11 +17,13 @@ from gpuwatch.probe.ranks.shared import store_barrier, store_server
 from gpuwatch.probe.ranks.shared.store_barrier import meet, roll_call
 from gpuwatch.probe.ranks.shared.store_client import (
     TAMPERED,
+    Delays,
     StoreClient,
     StoreLostError,
     StoreTamperedError,
 )
 from gpuwatch.probe.ranks.shared.store_messages import (
+    ANSWER,
     ASK,
     HEAD,
     MAX_UNKNOWN_BYTES,
@@ -80,8 +82,12 @@ def test_who_does_not_know_the_secret_reads_and_writes_nothing(port: int) -> Non
 def test_bytes_that_no_rank_sends_end_their_own_connection_alone(port: int) -> None:
     rank = client(port)
     rank.set("key", b"value")
-    too_long = HEAD.pack(MAX_UNKNOWN_BYTES + 1, bytes(32))
-    for hostile in (os.urandom(4096), bytes(NONCE_BYTES) + too_long, bytes(NONCE_BYTES) + b"\xff" * 36):
+    too_long = HEAD.pack((MAX_UNKNOWN_BYTES + 1).to_bytes(4, "big"), bytes(32), bytes(32))
+    for hostile in (
+        os.urandom(4096),
+        bytes(NONCE_BYTES) + too_long,
+        bytes(NONCE_BYTES) + b"\xff" * HEAD.size,
+    ):
         with socket.create_connection(("127.0.0.1", port), 60) as connection:
             connection.sendall(hostile)
             with suppress(ConnectionError):
@@ -96,7 +102,9 @@ def test_a_message_counts_in_its_own_place_and_way_alone() -> None:
     first, second = (sent.packed({"do": "add"}, value) for value in (b"1", b"2"))
 
     def opened(message: bytes, signer: MessageSigner) -> bytes:
-        return signer.unpacked(message[4:36], message[36:])[1]
+        head, body = message[: HEAD.size], message[HEAD.size :]
+        assert signer.length(head) == len(body)
+        return signer.unpacked(head, body)[1]
 
     taken = MessageSigner(SECRET, nonces, ASK)
     assert opened(first, taken) == b"1"
@@ -104,6 +112,7 @@ def test_a_message_counts_in_its_own_place_and_way_alone() -> None:
         (first, taken),  # once more
         (second, MessageSigner(SECRET, nonces, ASK)),  # without the first
         (first[:-1] + b"3", MessageSigner(SECRET, nonces, ASK)),
+        (bytes([first[0] ^ 1]) + first[1:], MessageSigner(SECRET, nonces, ASK)),  # of another length
         (first, MessageSigner(SECRET, nonces, b"answer")),
         (first, MessageSigner(SECRET, bytes(31) + b"\1", ASK)),
     ):
@@ -111,12 +120,45 @@ def test_a_message_counts_in_its_own_place_and_way_alone() -> None:
             opened(wrong, signer)
 
 
+def test_an_answer_that_comes_byte_by_byte_is_not_awaited_for_long() -> None:
+    ended = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            nonces = connection.recv(NONCE_BYTES) + bytes(NONCE_BYTES)
+            signer = MessageSigner(SECRET, nonces, ANSWER)
+            connection.sendall(bytes(NONCE_BYTES) + signer.packed({"found": False}))
+            for byte in signer.packed({}, bytes(1 << 20)):
+                connection.sendall(bytes([byte]))
+                if ended.wait(0.05):
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=(listening,), daemon=True).start()
+        rank = StoreClient("127.0.0.1", listening.getsockname()[1], SECRET, 0.5)
+        with pytest.raises(StoreLostError):
+            rank.get("key")
+        with pytest.raises(StoreLostError):
+            rank.confirm()
+        ended.set()
+
+
+def test_a_rank_whose_answers_are_late_again_and_again_has_lost_the_store() -> None:
+    """A usual share of the time is not counted: a probe of an hour over a slow network is well."""
+    slow, delayed = Delays(0.0), Delays(0.0)
+    assert not any(slow.add(0.2, float(at)) for at in range(3600))
+    assert [delayed.add(9.0, 9.0 * at) for at in range(1, 5)] == [False, False, True, True]
+
+
 def test_a_stranger_in_the_place_of_the_store_is_noticed() -> None:
     def answer(listening: socket.socket) -> None:
         connection, _ = listening.accept()
         with connection:
             connection.recv(NONCE_BYTES)
-            connection.sendall(os.urandom(NONCE_BYTES) + HEAD.pack(4, bytes(32)) + b"{}\nx")
+            connection.sendall(
+                os.urandom(NONCE_BYTES) + HEAD.pack(b"\0\0\0\4", bytes(32), bytes(32)) + b"{}\nx"
+            )
             connection.recv(4096)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:

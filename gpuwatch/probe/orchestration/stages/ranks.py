@@ -14,7 +14,7 @@ from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome, possible
 from gpuwatch.probe.protocol import Arrived, Died, Done, NodeSlot, Prepare, Ready, Step
-from gpuwatch.probe.ranks.shared.store_client import TAMPERED
+from gpuwatch.probe.ranks.shared.store_client import DELAYED, TAMPERED
 
 STEP_MARGIN_S = 5.0
 """Seconds beyond a step's own timeout: ranks report a timeout themselves, with more detail."""
@@ -211,12 +211,13 @@ class RankControl:
 
 
 def _refuse_tampering(node: str, reason: str) -> None:
-    """End the probe if a rank of this node reports that the store was changed.
+    """End the probe if a rank of this node reports that the store was changed, or its answers delayed.
 
     No rank is named as the culprit.
 
     Raises:
         FailedError: a rank reports it.
     """
-    if TAMPERED in reason:
-        raise FailedError(f"{TAMPERED}, as {node} reports; nothing is known of any rank or node")
+    for what in (TAMPERED, DELAYED):
+        if what in reason:
+            raise FailedError(f"{what}, as {node} reports; nothing is known of any rank or node")

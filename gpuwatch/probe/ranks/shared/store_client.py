@@ -23,6 +23,14 @@ from gpuwatch.probe.ranks.shared.store_messages import (
 from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 TAMPERED = "the store was tampered with"
+DELAYED = "the answers of the store are delayed"
+_DELAY_S, _USUAL_SHARE = 20.0, 0.25
+"""Seconds of delay in all from which the store counts as lost, without this share of the time that passes.
+
+A rank that waits for such answers alone is done after 27 s, before others give it up.
+"""
+_CONFIRM_S = 10.0
+"""Seconds for a new connection to the store, which takes milliseconds."""
 _AGAIN_S = 0.2
 """Seconds between attempts to connect."""
 
@@ -36,6 +44,26 @@ class StoreTamperedError(StoreLostError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{TAMPERED}: {what}; nothing is known of any rank or node")
+
+
+class StoreDelayedError(StoreLostError):
+    """Raised if answers come, but too slowly: the rank is late for the others through no fault of its own."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"{DELAYED} by {words.seconds(seconds)}; nothing is known of any rank or node")
+
+
+class Delays:
+    """Adds up by how long answers were late on their way."""
+
+    def __init__(self, now: float) -> None:
+        self._sum_s, self._at = 0.0, now
+
+    def add(self, seconds: float, now: float) -> bool:
+        """Count the delay of an answer at `now` (monotonic seconds); return True if they are too many."""
+        usual_s = _USUAL_SHARE * max(0.0, now - self._at)
+        self._sum_s, self._at = max(0.0, self._sum_s - usual_s) + max(0.0, seconds), now
+        return self._sum_s > _DELAY_S
 
 
 class StoreClient:
@@ -56,6 +84,18 @@ class StoreClient:
         self._idle: List[_Connection] = []
         """Connections that no thread uses."""
         self._lock = threading.Lock()
+        self._delays = Delays(time.monotonic())
+        self._lost: Optional[StoreLostError] = None
+        """Why what this rank misses may be the fault of the store's answers."""
+
+    def confirm(self) -> None:
+        """Raise the StoreTamperedError or StoreDelayedError of an earlier call, else connect once more.
+
+        torch replaces the exceptions of a store by its own, and gives up while an answer is awaited.
+        """
+        if self._lost is not None:
+            raise self._lost
+        self._keep(self._connect(time.monotonic() + _CONFIRM_S))
 
     def reach(self, patience_s: float) -> None:
         """Connect for the first time; the store's node may be slower than ours to import torch."""
@@ -93,21 +133,34 @@ class StoreClient:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self._connect(time.monotonic() + self._timeout_s)
+        began, patience_s = time.monotonic(), float(header.get("seconds", 0.0)) + self._timeout_s
         try:
-            answer = connection.ask(header, value, float(header.get("seconds", 0.0)) + self._timeout_s)
+            answer = connection.ask(header, value, patience_s)
         except ForgedError as error:
-            raise StoreTamperedError(str(error)) from error
+            raise self._losing(StoreTamperedError(str(error))) from error
+        except _DelayedError as error:
+            raise self._losing(StoreDelayedError(patience_s)) from error
         except OSError as error:
             raise StoreLostError(self._unanswered(error)) from error
         self._keep(connection)
+        now = time.monotonic()
+        late_s = now - began - float(answer[0].get("waited_s", 0.0))
+        with self._lock:
+            too_late = self._delays.add(late_s, now)
+        if too_late:
+            raise self._losing(StoreDelayedError(late_s))
         return answer
+
+    def _losing(self, error: StoreLostError) -> StoreLostError:
+        self._lost = self._lost or error
+        return error
 
     def _connect(self, until: float) -> "_Connection":
         while True:
             try:
                 return _Connection(self._place, self._secret, max(until - time.monotonic(), _AGAIN_S))
             except ForgedError as error:
-                raise StoreTamperedError(str(error)) from error
+                raise self._losing(StoreTamperedError(str(error))) from error
             except OSError as error:
                 if time.monotonic() + _AGAIN_S > until:
                     raise StoreLostError(self._unanswered(error)) from error
@@ -123,6 +176,10 @@ class StoreClient:
             self._idle.append(connection)
 
 
+class _DelayedError(OSError):
+    """Raised if a part of an answer came in time, and the rest did not."""
+
+
 class _Connection:
     """One connection to the store, for one question at a time; after an error it is closed.
 
@@ -132,11 +189,12 @@ class _Connection:
     """
 
     def __init__(self, place: Tuple[str, int], secret: str, patience_s: float) -> None:
+        until = time.monotonic() + patience_s
         self._socket = socket.create_connection(place, patience_s)
         try:
             nonce = os.urandom(NONCE_BYTES)
             self._socket.sendall(nonce)
-            nonces = nonce + self._received(NONCE_BYTES)
+            nonces = nonce + self._received(NONCE_BYTES, until)
         except OSError:
             self._socket.close()
             raise
@@ -146,12 +204,14 @@ class _Connection:
         self.ask({"do": "wait", "keys": [""], "seconds": 0.0}, b"", patience_s)
 
     def ask(self, header: Header, value: bytes, patience_s: float) -> Tuple[Header, bytes]:
-        """Return the answer, waiting up to `patience_s` for each part of it."""
+        """Return the answer, waiting up to `patience_s` for the whole of it."""
+        until = time.monotonic() + patience_s
         try:
             self._socket.settimeout(patience_s)
             self._socket.sendall(self._asked.packed(header, value))
-            size, signature = HEAD.unpack(self._received(HEAD.size))
-            return self._answers.unpacked(signature, self._received(min(size, MAX_BYTES)))
+            head = self._received(HEAD.size, until)
+            size = min(self._answers.length(head), MAX_BYTES)
+            return self._answers.unpacked(head, self._received(size, until, has_begun=True))
         except (OSError, ForgedError):
             self._socket.close()
             raise
@@ -160,10 +220,17 @@ class _Connection:
         """Close it."""
         self._socket.close()
 
-    def _received(self, size: int) -> bytes:
+    def _received(self, size: int, until: float, has_begun: bool = False) -> bytes:
         data = bytearray()
         while len(data) < size:
-            piece = self._socket.recv(size - len(data))
+            left_s = until - time.monotonic()
+            try:
+                self._socket.settimeout(max(left_s, 0.001))
+                piece = self._socket.recv(size - len(data))
+            except socket.timeout as error:
+                if data or has_begun:
+                    raise _DelayedError("the rest of its answer does not come") from error
+                raise
             if not piece:
                 raise ConnectionResetError("it closed the connection")
             data += piece

@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 import threading
+import time
 from typing import Dict, List, Optional, Tuple
 
 from gpuwatch.probe.ranks.shared.store_messages import (
@@ -80,10 +81,11 @@ class StoreServer:
         answers = MessageSigner(self._secret, nonces, ANSWER)
         most, patience_s = MAX_UNKNOWN_BYTES, _GREETING_S  # type: int, Optional[float]
         while True:
-            size, signature = HEAD.unpack(await _read(reader, HEAD.size, patience_s))
+            head = await _read(reader, HEAD.size, patience_s)
+            size = asked.length(head)
             if size > most:
                 return
-            header, value = asked.unpacked(signature, await _read(reader, size, patience_s))
+            header, value = asked.unpacked(head, await _read(reader, size, patience_s))
             self._unknown.pop(writer, None)
             most, patience_s = MAX_BYTES, None
             writer.write(answers.packed(*await self._do(header, value)))
@@ -101,8 +103,10 @@ class StoreServer:
             return {}, b"%d" % count
         if do == "delete":
             return {"found": self._values.pop(key, None) is not None}, b""
+        began = time.monotonic()
         found = await self._appeared(keys, float(header["seconds"]))
-        return {"found": found}, self._values.get(key, b"") if do == "get" else b""
+        waited_s = time.monotonic() - began
+        return {"found": found, "waited_s": waited_s}, self._values.get(key, b"") if do == "get" else b""
 
     def _write(self, key: str, value: bytes) -> None:
         self._values[key] = value
