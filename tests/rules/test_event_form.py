@@ -53,6 +53,8 @@ NO_EVENTS = [
     "Exception ignored in: <function BaseEventLoop.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     '  File "/w/x.py", line 3, in __del__\n    f()\nRuntimeError: Event loop is closed',
     f"Exception ignored in: <function Bar.__del__ at 0x7f>\nRuntimeError: {OOM}\nstep 12 loss 2.1",
+    "Exception ignored in: <_io.TextIOWrapper name='<stdout>' mode='w'>\n"
+    "OSError: [Errno 5] Input/output error",
     "Exception ignored in: <function Reader.__del__ at 0x7f>\n"
     "AttributeError: 'NoneType' object has no attribute 'close'",
     f"[eval sample 4] >>> RuntimeError: {OOM}",
@@ -83,6 +85,7 @@ EVENTS = [
     f"=== Sample 3 ===\nThe log says\nRuntimeError: {OOM}",  # the last words: it may have cut the sample
     f"Exception ignored in: <function Bar.__del__ at 0x7f>\nTraceback (most recent call last):\n"
     f'  File "/w/x.py", line 3, in __del__\n    f()\nRuntimeError: {OOM}',  # likewise: its end
+    "Exception ignored in: <function Writer.__del__ at 0x7f>\nOSError: [Errno 28] No space left on device",
     f"Possible causes:\n  - x\n2025-03-02 10:00:00 ERROR {OOM}",
     "Apr  9 21:05:38.106121 leaf-4 INFO kernel: [10601.214044] igb 0000:00:14.0 eth0: NIC Link is Down",
     f"cn4.1> RuntimeError: {OOM}",

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ...patterns.module_pattern import pattern_of
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import line_text
-from .text_form import IGNORED, MAX_NEAR, is_in_text, is_of_python, is_tagged, is_text, is_turn
+from .text_form import IGNORED, MAX_NEAR, is_ignored, is_in_text, is_of_python, is_tagged, is_text, is_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def is_left_open(chunk: "Chunk", start: int, end: int, named: "str | None") -> b
     if chunk.below(end, 1):
         return False
     above = [_as_above(line)[0] for line in _untagged(chunk.above(start, MAX_SAMPLE))]
-    if named is not None and not is_of_python(named) and any(each.startswith(IGNORED) for each in above):
+    if named is not None and not is_of_python(named) and any(map(is_ignored, above)):
         return True
     return any(is_turn(each) or (_SAMPLE_HEADING.search(each) and "Traceback" not in each) for each in above)
 

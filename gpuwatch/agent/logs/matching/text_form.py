@@ -13,6 +13,8 @@ from ...patterns.module_pattern import pattern_of
 
 IGNORED = "Exception ignored in"
 """How Python begins its report of an exception that it ignores, above a traceback or the exception alone."""
+_OUTPUT = "name='<std"
+"""Standard output or error in such a report: its terminal is gone."""
 MAX_NEAR = 3
 """Lines above and below that are compared with a line."""
 MIN_WORDS = 6
@@ -134,7 +136,12 @@ def is_turn(line: str) -> bool:
 def is_of_python(text: str) -> bool:
     """Return True if a text begins with an exception of Python's own, but for those that libraries raise."""
     name = text.partition(":")[0].strip()
-    return hasattr(builtins, name) and name not in ("RuntimeError", "MemoryError", "SystemError")
+    return hasattr(builtins, name) and name not in ("RuntimeError", "MemoryError", "SystemError", "OSError")
+
+
+def is_ignored(line: str) -> bool:
+    """Return True for the head of Python's report of an ignored exception, but for one of its own output."""
+    return line.startswith(IGNORED) and _OUTPUT not in line
 
 
 def is_tagged(line: str) -> bool:

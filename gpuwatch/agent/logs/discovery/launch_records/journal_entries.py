@@ -67,7 +67,7 @@ class Launches(object):
             self._add(fields)
 
     def _add(self, entry: "dict[str, str]") -> None:
-        program, message = entry.get("_COMM", ""), entry.get("MESSAGE", "")
+        program, message = entry.get("_COMM", ""), entry.get("MESSAGE", "")[:MAX_COMMAND]
         if program == "sudo":
             self._of_sudo(message, _writer(entry))
         elif program in ("cron", "crond"):
