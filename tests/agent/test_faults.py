@@ -86,7 +86,7 @@ def test_a_gpu_that_hangs_before_it_is_identified_is_listed_from_the_first_frame
     assert all(one.fast is None for one in reported)
     assert agent.ranks(lambda r: r.partial is not None and "GPU 5" in r.partial)
     fake.set()
-    after = agent.hello(lambda h: all(gpu.identified for gpu in h.gpus))
+    after = agent.hello(lambda h: bool(h.gpus) and all(gpu.identified for gpu in h.gpus))
     assert len(after.gpus) == 8
     agent.gpu(5, ok)
 

@@ -16,6 +16,7 @@ from gpuwatch.cli.run.monitoring.samples import NodeSamples, descendants, python
 from gpuwatch.cli.run.monitoring.summary import scale_rates
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.link.start.log_settings import poll_s
+from tests.waiting import wait_until
 
 
 def alert(*, file: str | None = None, **facts: object) -> Alert:
@@ -116,6 +117,7 @@ def test_the_rank_of_a_process_is_the_one_that_the_agent_reads(
     """`mpirun` in a batch script inherits the script's own SLURM_PROCID, 0, which is no rank."""
     env = dict(each.split("=", 1) for each in variables.split())
     with subprocess.Popen(["/bin/sleep", "100"], env=env) as process:
+        wait_until(lambda: bool(Path(f"/proc/{process.pid}/environ").read_bytes()))
         found = rank_of(process.pid)
         process.kill()
     assert (None if found is None else (found.rank, found.local_rank, found.world_size)) == numbers
