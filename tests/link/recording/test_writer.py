@@ -145,9 +145,8 @@ def test_what_does_not_fit_into_memory_meanwhile_is_a_gap(
                 wait_until(is_committing)
         other.execute("ROLLBACK")
     kept = moments(path)
-    lost = sorted(set(range(1, 9)) - set(kept))  # the first blocks may be in a commit by then
+    lost = sorted(set(range(1, 9)) - set(kept))  # blocks may be in a commit by then, which keeps them
     assert kept[0] == 1 or not in_commit
-    assert lost == list(range(lost[0], lost[-1] + 1))
     assert (kept[-1], writer.state.lost_items) == (8, len(lost))
     with closing(Recording(path)) as recording:
         ((first, last, _),) = recording.gaps()

@@ -250,9 +250,11 @@ async def typed(app: GpuwatchApp, pilot: Pilot[None], text: str, done: Callable[
     until = time.monotonic() + 300
     while not done():
         assert time.monotonic() < until, (text, app.screen, app.focused)
+        app.pump()
         await pilot.pause(0.02)
 
 
+@pytest.mark.long
 async def test_what_is_typed_at_once_goes_where_the_keys_before_it_lead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
