@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.rules.model import rule_ids
 
 _VANISHED = (
     "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's output; the others "
@@ -101,26 +100,13 @@ REMEDIES: dict[str, str] = {
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic uses fewer ports, or none.",
     "job.hang": "Before anything is killed, find the rank that the others wait for "
     "(`gpuwatch stacks SOURCE`, or D here); then end the job and start it again without the suspect's node.",
-    rule_ids.NUM_NAN_LOSS: "Stop it and go back to the last good checkpoint; if the same GPU is involved "
-    "twice, suspect its hardware.",
-    rule_ids.NUM_GRAD_NAN: "Look at the loss scale and the batch of these steps; if it continues, go back to "
-    "an earlier checkpoint.",
-    rule_ids.NUM_LOSS_SPIKE: "Watch 100 steps; if it persists, go back to a checkpoint before it and skip "
-    "those batches.",
     "num.loss_rising": "Go back to the checkpoint before the rise; check the learning rate and the data "
     "there.",
     "num.grad_explodes": "Check clipping and the learning rate; look at the batch of these steps.",
     "num.grad_vanishes": "Check that the loss reaches the parameters (detached graph, frozen weights, "
     "wrong mask).",
-    rule_ids.NUM_SCALE_MIN: "Stop it: every step overflows. Go back a checkpoint, use bf16 or a lower "
-    "learning rate.",
     "num.steps_skipped": "The loss scale is too high or the run diverges: look at the gradient norm.",
     "train.restarted": "Look above the repeated step, in all logs, for why the previous attempt ended.",
-    rule_ids.TRAIN_SLOW: "Look for a straggler (clocks, heat), for checkpoints and evaluations, and at the "
-    "data loader.",
-    rule_ids.TRAIN_LOW_UTILISATION: "Profile a step: data loading and host code leave the GPUs waiting.",
-    rule_ids.TRAIN_COMMUNICATION_BOUND: "Probe the links (`gpuwatch probe SOURCE`); overlap or shard "
-    "differently.",
     "train.data_bound": "More loader workers, faster storage, or prefetching.",
     "serve.errors": "Look at the server's log for the first failed request, and at its GPUs (Xid, memory).",
     "serve.queue_grows": "More requests arrive than it serves: add a replica, or lower the load; a full KV "
