@@ -20,7 +20,6 @@ from gpuwatch.diagnose.straggler.alerts import CODE, TITLE
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.rules.model import rule_ids
 
-"""Code of the alert that a job's steps take longer than before."""
 MIN_SAMPLES = 6
 MAX_OWN_SHARE, MIN_OTHERS_SHARE, MEAN_OTHERS_SHARE = 0.15, 0.3, 0.5
 """Most share of samples in which the slow rank waits, least share for each other rank, and their mean.
@@ -118,9 +117,8 @@ def slow_jobs(alerts: Mapping[str, Alert]) -> set[str]:
     """Return the jobs whose steps take longer than before, and whose slow rank is unknown."""
     firing = [alert for alert in alerts.values() if alert.state == "firing" and alert.job is not None]
     known = {alert.job for alert in firing if alert.code == CODE and not alert.id.startswith(_PREFIX)}
-    return {
-        alert.job for alert in firing if alert.code == rule_ids.TRAIN_SLOW and alert.job is not None
-    } - known
+    slow = {alert.job for alert in firing if alert.code == rule_ids.TRAIN_SLOW and alert.job is not None}
+    return slow - known
 
 
 _PREFIX = "sampled "
