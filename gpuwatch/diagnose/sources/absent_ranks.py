@@ -55,6 +55,12 @@ def absent_ranks(alert: Alert) -> tuple[int, ...]:
     return tuple(sorted(found)[:MAX_LISTED])
 
 
+def other_ranks(alert: Alert) -> tuple[int, ...]:
+    """Return the other ranks that a line names: those that it lists as missing, else its peer."""
+    peer = alert.fields.get("peer_rank")
+    return absent_ranks(alert) or ((peer,) if isinstance(peer, int) else ())
+
+
 def absent_in(alerts: Iterable[Alert]) -> set[int]:
     """Return the ranks that any of these alerts lists as missing."""
     return {rank for alert in alerts for rank in absent_ranks(alert)}

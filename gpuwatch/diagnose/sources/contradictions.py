@@ -17,7 +17,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_LINES, VANISHED, of_kinds
 from gpuwatch.diagnose.model.rank_index import RankIndex
-from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.diagnose.sources.absent_ranks import other_ranks
 from gpuwatch.diagnose.sources.listed_processes import (
     NOTICED_S,
     came_later,
@@ -277,9 +277,7 @@ def _about_listed(
     alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
     """Return the doubt on a line that lists another node's ranks (or a peer), from outside their job."""
-    peer = alert.fields.get("peer_rank")
-    ranks = absent_ranks(alert) or ((peer,) if isinstance(peer, int) else ())
-    places = [where.of(rank, alert.job) for rank in ranks]
+    places = [where.of(rank, alert.job) for rank in other_ranks(alert)]
     listed = [place for place in places if place is not None and place.node not in senders]
     if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
         return UNDISPUTED

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, VANISHED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
-from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
+from gpuwatch.diagnose.sources.absent_ranks import absent_ranks, other_ranks
 from gpuwatch.diagnose.sources.listed_processes import ended_first
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
@@ -150,8 +150,7 @@ def kernel_witness(
 
 def _is_about_others(alert: Alert, senders: set[str | None], where: RankIndex) -> bool:
     """Return True if a line names a rank or node apart from those that send it, or a job alone."""
-    peer = alert.fields.get("peer_rank")
-    ranks = absent_ranks(alert) or ((peer,) if isinstance(peer, int) else ())
+    ranks = other_ranks(alert)
     ranks = ranks if alert.rank is None else (*ranks, alert.rank)
     places = [where.of(rank, alert.job) for rank in ranks]
     if any(place is not None and place.node not in senders for place in places):
