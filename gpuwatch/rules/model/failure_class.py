@@ -117,11 +117,10 @@ class FailureClass(msgspec.Struct, frozen=True):
 
     def with_families(self, code: str, families: Families) -> FailureClass:
         """Return the class with the kinds of the families of its code."""
-        inherited = kinds_of_families(code, families)
+        inherited = [kind for family in families_of(code) for kind in families.get(family, ())]
         return self if not inherited else replace(self, kinds=tuple(dict.fromkeys((*self.kinds, *inherited))))
 
 
-def kinds_of_families(code: str, families: Families) -> tuple[Kind, ...]:
-    """Return the kinds of all families of a code; the code itself is none of them."""
-    ends = [at for at, letter in enumerate(code) if letter == "."]
-    return tuple(dict.fromkeys(kind for end in ends for kind in families.get(code[:end], ())))
+def families_of(code: str) -> list[str]:
+    """Return the families of a code, the widest first (`gpu`, `gpu.xid`); the code itself is none of them."""
+    return [code[:at] for at, letter in enumerate(code) if letter == "."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -16,13 +15,13 @@ from gpuwatch.number_text import limit_text
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
+from gpuwatch.rules.model.failure_class import families_of
 from gpuwatch.rules.model.rule import Context, Flood, GeneralPatterns, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of
 from gpuwatch.rules.parsing.shapes import PACK, PackProblems
 from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 4 << 20
-_DOT = re.compile(r"\.")
 
 
 def parse_pack(
@@ -59,9 +58,8 @@ def parse_pack(
 
 def _check_family(name: str, entries: Sequence[ReadMapping], at: TextPosition, problems: Problems) -> None:
     """Add a problem if no rule of the pack is of the family."""
-    ids = [entry.values.get("id", "") for entry in entries]
-    if not any(each.startswith(f"{name}.") for each in ids):
-        known = dict.fromkeys(each[: end.start()] for each in ids for end in _DOT.finditer(each))
+    known = dict.fromkeys(each for entry in entries for each in families_of(entry.values.get("id", "")))
+    if name not in known:
         problems.add(at, f"no rule of this pack is of the family {name!r}{did_you_mean(name, known)}")
 
 
