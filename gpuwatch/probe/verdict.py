@@ -23,6 +23,11 @@ class Culprit(Struct, frozen=True):
     state: str = ""
     """The state if there is no ratio: dead, took no part, did not start."""
 
+    @property
+    def node(self) -> str:
+        """Return the node of the component; of a link, the one that sends."""
+        return self.name.partition(" ")[0]
+
 
 class ProbeVerdict(Struct, frozen=True):
     """The verdict on everything measured so far: status, sentence, culprits."""

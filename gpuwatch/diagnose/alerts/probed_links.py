@@ -57,7 +57,7 @@ class ProbedLinksWatch(PeriodicWatch):
 
 
 def _alert(culprit: Culprit, severity: Severity, nodes: set[str], at: float) -> Alert:
-    node = culprit.name.partition(" ")[0]
+    node = culprit.node
     gpu = _GPU.search(culprit.name)
     how = culprit.state if culprit.ratio is None else f"{100 * culprit.ratio:.0f} % of its peers' rate"
     return Alert(

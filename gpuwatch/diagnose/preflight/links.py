@@ -57,9 +57,7 @@ def pairs(results: Results) -> Check:
         return skipped(id_, results.reason or "nothing was measured")
     statuses: dict[str, Status] = {"ok": "PASS", "noisy": "WARN", "bad": "FAIL", "failed": "FAIL"}
     nodes = {slot.node for slot in results.slots}
-    named = tuple(
-        name for name in dict.fromkeys(c.name.split()[0] for c in verdict.culprits) if name in nodes
-    )
+    named = tuple(name for name in dict.fromkeys(c.node for c in verdict.culprits) if name in nodes)
     status = statuses[verdict.status]
     absent = {each.node: each.problem for each in results.nodes if each.problem}
     if absent and status == "PASS":

@@ -45,7 +45,7 @@ def culprit_nodes(results: Results) -> set[str]:
     """Return the nodes of the verdict's culprits; the reason for their slow links is reported separately."""
     nodes = {slot.node for slot in results.slots}
     culprits = results.verdict.culprits if results.verdict is not None else ()
-    return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
+    return {culprit.node for culprit in culprits if culprit.kind != "link"} & nodes
 
 
 def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
