@@ -26,11 +26,10 @@ def _collects_others(node: str | None, file: str, job: str | None, where: RankIn
     """
     if not where.places.live or job is None:
         return False
-    ranks = [place for place in where.places.ranks if place.job == job]
-    others = [place for place in ranks if place.node != node]
-    elsewhere = any(place.logs or _writes(where.places, place) for place in others)
-    own = any(set(place.logs) - {file} for place in ranks if place.node == node)
-    return bool(others) and not elsewhere and not own
+    if any(place.job == job and set(place.logs) - {file} for place in where.on(node)):
+        return False
+    others = [place for place in where.places.ranks if place.job == job and place.node != node]
+    return bool(others) and not any(place.logs or _writes(where.places, place) for place in others)
 
 
 def _writes(places: Places, rank: RankPlace) -> bool:
