@@ -7,7 +7,7 @@ of gpu-002, which runs ranks of the job, reports that a GPU has fallen off the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -119,7 +119,7 @@ def kernel_facts(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
 
 
 def kernel_witness(
-    alert: Alert, facts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
+    alert: Alert, facts: Sequence[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Alert | None:
     """Return the fact that explains the stop of which a line of another node gives another cause.
 
@@ -132,7 +132,7 @@ def kernel_witness(
         reports: Node -> its report.
     """
     senders = {proof.node for proof in alert.proof} - {None}
-    if not senders or alert.kernel or any(proof.kind != "line" for proof in alert.proof):
+    if not facts or not senders or alert.kernel or any(proof.kind != "line" for proof in alert.proof):
         return None
     if not _is_about_others(alert, senders, where):
         return None
