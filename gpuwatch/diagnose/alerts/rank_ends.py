@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, LAUNCHER_ENDED, OBSERVED, TERMINATED
+from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, LAUNCHER_ENDED, OBSERVED
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import LAUNCHER_KILLED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -93,5 +93,5 @@ def class_of(status: int) -> str:
     """Return the failure class of an exit status; a signal is a negative status or 128 plus its number."""
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
-        return TERMINATED
+        return rule_ids.RANK_TERMINATED
     return next((code for each, code in _BY_SIGNAL.items() if each == number), GENERIC_END)

@@ -13,7 +13,6 @@ RANK_ENDED, LAUNCHER_ENDED = "rank_ended", "launcher_ended"
 """Names of the events."""
 OBSERVED = f"{RANK_ENDED}:"
 """Prefix of the ids of alerts about observed ends."""
-TERMINATED = rule_ids.RANK_TERMINATED
 GENERIC_END = rule_ids.RANK_EXIT_ERROR
 ANNOUNCED_BYTES = 1024
 """A launcher's lines about one end lie within this many bytes."""
