@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import OWN_LOG, Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_LINES, VANISHED, of_kinds
+from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_LINES, NODE_FAILURES, VANISHED
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import other_ranks
 from gpuwatch.diagnose.sources.listed_processes import (
@@ -28,10 +28,6 @@ from gpuwatch.diagnose.sources.listed_processes import (
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 from gpuwatch.diagnose.sources.unconfirmed import kernel_facts, kernel_witness
 from gpuwatch.fleet.jobs.places import RankPlace
-
-NODE_FAILURES = of_kinds("node_failure")
-"""Classes that report a whole node as down or unreachable."""
-
 
 OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
 """Job, rank and node."""
