@@ -17,7 +17,7 @@ from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numerics, spike
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
-from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
+from gpuwatch.diagnose.training.training_watch import TITLES, role_of
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
@@ -177,7 +177,7 @@ def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
         title=TITLES[sign.code],
         text=sign.text,
         proof=(proof,),
-        role="root" if sign.code in ENDS_RUNS or sign.lasts else "hint",
+        role="root" if sign.lasts else role_of(sign.code),
         node=node if of_one else None,
         rank=of.writer.rank if of_one else None,
         first=at,

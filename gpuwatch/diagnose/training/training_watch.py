@@ -22,7 +22,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.session_logs import joined_sessions
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.rules.built_in import built_in_rules
 from gpuwatch.rules.model import rule_ids
+from gpuwatch.wire import Role
 
 T = TypeVar("T")
 
@@ -55,8 +57,6 @@ OF_A_CURVE = frozenset(("num.loss_rising", rule_ids.NUM_LOSS_SPIKE))
 """Codes that name a rank if only its loss shows them: averaged losses are alike on all ranks."""
 MAX_PEERS = 64
 """Most ranks whose losses are compared."""
-ENDS_RUNS = frozenset((rule_ids.NUM_NAN_LOSS, rule_ids.NUM_SCALE_MIN))
-"""Codes of rules after which a run no longer learns, as in the packs."""
 
 
 class TrainingWatch(SymptomWatch):
@@ -132,12 +132,18 @@ def _alert(
         title=TITLES[sign.code],
         text=sign.text,
         proof=(proof,),
-        role="root" if sign.code in ENDS_RUNS else "hint",
+        role=role_of(sign.code),
         node=writer.node if of_one or job is None else None,
         rank=writer.rank if of_one else None,
         job=job,
         fields=_fields(sign),
     )
+
+
+def role_of(code: str) -> Role:
+    """Return the role of a sign: that of the built-in rule of its code; `hint` if no rule has the code."""
+    rule = built_in_rules().get(code)
+    return "hint" if rule is None else rule.role
 
 
 def _fields(sign: Sign) -> dict[str, str | int | float]:
