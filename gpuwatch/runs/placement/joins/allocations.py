@@ -51,20 +51,6 @@ _MPIRUN = re.compile(
     rf"\b(?:mpirun|mpiexec(?:\.hydra)?|horovodrun|prterun)\b.{{0,2000}}?\s(?:-H|--?hosts?)[ =]"
     rf"(?P<hosts>{_NAME}:\d{{1,4}}(?:,{_NAME}:\d{{1,4}}){{1,4095}})(?=\s|$)"
 )
-_MARKS = (
-    b"NODELIST",
-    b"NodeList",
-    b"exec_host",
-    b"LSB_MCPU",
-    b"tarted",
-    b"ispatched",
-    b"slots",
-    b"@",
-    b"mpi",
-    b"horovodrun",
-    b"[",
-    b"*",
-)
 _OTHER_ORDER = re.compile(
     rb"rdzv[_-]backend[= ]'?c10d|rdzv_backend\W{1,4}c10d"
     rb"|distribution\W{1,4}(?:cyclic|plane|arbitrary)|\s-m[= ](?:cyclic|plane|arbitrary)\b"
@@ -109,10 +95,9 @@ def allocations(samples: Iterable[tuple[str, Sequence[bytes]]]) -> set[HostOrder
         for raw in lines[:MAX_LINES]:
             if _OTHER_ORDER.search(raw[:2000]) is not None:
                 return set()
-            if any(mark in raw for mark in _MARKS):
-                text = raw[:9000].decode("utf-8", "replace")
-                found.update(each for each in _in_line(text) if 1 < len(each.hosts) <= MAX_HOSTS)
-            row = _SLOTS_ROW.match(raw[:300].decode("utf-8", "replace")) if len(raw) < 300 else None
+            text = raw[:9000].decode("utf-8", "replace")
+            found.update(each for each in _in_line(text) if 1 < len(each.hosts) <= MAX_HOSTS)
+            row = _SLOTS_ROW.match(text) if len(raw) < 300 else None
             if row is not None and ("=" in row[0] or "@" in row[0]):
                 rows.append((row["host"], int(row["slots"])))
         if len({host for host, _ in rows}) == len(rows) > 1:
@@ -146,21 +131,25 @@ def ranks_in_order(
 
 
 def _in_line(text: str) -> Iterator[HostOrder]:
-    folded = _SLURM.search(text) or _SQUEUE.match(text)
+    """Yield the allocations in a line. A pattern is tried if the line has a text that each match contains."""
+    folded = _SLURM.search(text) if "NODELIST" in text or "NodeList" in text else None
+    folded = folded or (_SQUEUE.match(text) if "[" in text else None)
     if folded is not None:
         try:
             yield HostOrder(tuple(expand(folded["hosts"], MAX_HOSTS)))
         except RangeError:
             return
-    pbs = _PBS.search(text)
+    pbs = _PBS.search(text) if "exec_host" in text else None
     if pbs is not None:
         yield _of_pairs((each["host"], _pbs_slots(each)) for each in _PBS_HOST.finditer(pbs["hosts"]))
-    lsf = _LSF.search(text)
+    has_lsf = "tarted" in text or "ispatched" in text or "LSB_MCPU" in text or "*" in text
+    lsf = _LSF.search(text) if has_lsf else None
     if lsf is not None:
         form = _PAIR if lsf["pairs"] is not None else _LSF_HOST
         part = lsf["pairs"] or lsf["row"] or "".join(re.findall(r"<[^<>]{1,140}>", lsf["hosts"]))
         yield _of_pairs((each["host"], int(each["slots"] or 1)) for each in form.finditer(part))
-    mpirun = _MPIRUN.search(text)
+    has_mpirun = "mpi" in text or "horovodrun" in text or "prterun" in text
+    mpirun = _MPIRUN.search(text) if has_mpirun else None
     if mpirun is not None:
         pairs = (each.rpartition(":") for each in mpirun["hosts"].split(","))
         yield replace(_of_pairs((host, int(slots)) for host, _, slots in pairs), of_processes=True)
