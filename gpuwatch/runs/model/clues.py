@@ -75,11 +75,18 @@ TABLE_PID = re.compile(r"\(pid: (\d+)\)")
 MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 
+NCCL_LINE, MAPPING, TABLE = "NCCL INFO line", "launcher's mapping", "torchrun's table"
+OWN_LINE, LINE_PREFIX, HEAD = "the job's own line", "the line's prefix", "the log's head"
+SOURCES = (NCCL_LINE, MAPPING, TABLE, OWN_LINE, LINE_PREFIX, HEAD)
+"""The sources of clues, most reliable first."""
+
+
 class Clue(Struct, frozen=True):
     """The facts of one line about where a rank or process runs; None: not stated."""
 
     file: str
     how: str
+    """Its source, one of `SOURCES`."""
     host: str | None = None
     rank: int | None = None
     world: int | None = None
@@ -116,7 +123,7 @@ def _clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
             case "place.nccl_init":
                 yield Clue(
                     file,
-                    "NCCL INFO line",
+                    NCCL_LINE,
                     host,
                     number(fields.get("rank")),
                     number(fields.get("world")),
@@ -125,22 +132,22 @@ def _clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
                     pid=pid,
                 )
             case "place.nccl_address":
-                yield Clue(file, "NCCL INFO line", host, address=str(fields["address"]))
+                yield Clue(file, NCCL_LINE, host, address=str(fields["address"]))
             case "place.failed_rank":
                 yield from failed_rank(file, finding, lines, fields)
             case "place.rank_mapping":
                 for node, ranks in MAPPED.findall(str(fields["mapping"])):
                     for local, rank in enumerate(ranks.split(",")):
-                        yield Clue(file, "launcher's mapping", node, int(rank), local_rank=local)
+                        yield Clue(file, MAPPING, node, int(rank), local_rank=local)
             case "place.rank_on_host":
                 named = str(fields["host"])
                 if DATA_FILE.search(named) is None and f"Pool(host='{named}'" not in line:
-                    yield Clue(file, "the job's own line", named, number(fields.get("rank")))
+                    yield Clue(file, OWN_LINE, named, number(fields.get("rank")))
             case rule if rule in (SAVED, BEGUN):
                 pass
             case _ if host is not None:
                 rank = finding.get("rank") if finding.get("rank_from") in ("line", "path") else None
-                yield Clue(file, "the line's prefix", host, rank, pid=pid)
+                yield Clue(file, LINE_PREFIX, host, rank, pid=pid)
 
 
 def failed_rank(
@@ -155,7 +162,7 @@ def failed_rank(
     host = next((found[1] for line in reversed(above) if (found := TABLE_HOST.search(line))), None)
     pid = next((int(found[1]) for line in below if (found := TABLE_PID.search(line))), None)
     rank, local = number(fields.get("rank")), number(fields.get("local"))
-    yield Clue(file, "torchrun's table", host, rank, local_rank=local, pid=pid)
+    yield Clue(file, TABLE, host, rank, local_rank=local, pid=pid)
 
 
 def number(value: object) -> int | None:

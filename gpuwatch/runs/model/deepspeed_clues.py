@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuwatch.agent.logs.lines.normalise import messages
-from gpuwatch.runs.model.clues import MAPPED, Clue
+from gpuwatch.runs.model.clues import MAPPED, MAPPING, Clue
 from gpuwatch.wire import LOCALHOST
 
 LOCAL_PROCESSES = re.compile(r"\bnum_local_procs=(\d{1,3}), node_rank=(\d{1,5})\b")
@@ -22,7 +22,6 @@ WORLD_INFO = re.compile(
     r"\bWORLD INFO DICT: (?P<slots>\{.{1,8000}\})|--world_info=(?P<encoded>[\w+/-]{8,20000}={0,2})"
 )
 """Matches the list of nodes with their slots, in the order of the ranks; base64 in launcher commands."""
-MAPPING = "launcher's mapping"
 MAX_NODES = 4096
 
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from gpuwatch.agent.logs.lines.line_ranks import line_ranks
 from gpuwatch.agent.logs.lines.rank_words import WORLD_NEEDED
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import HEAD, OWN_LINE, Clue
 from gpuwatch.runs.placement.joins.pod_ranks import ranks_of_pods
 from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 
 OUT_OF_ALL = frozenset(("letter", "worker", "task", "process", "replica", "trainer", "pe"))
 """Words whose number and number of all (`R12/16`) state a rank and the world."""
@@ -105,7 +104,7 @@ def clues_of_openings(found: Census) -> list[Clue]:
         hosts = [found.hosts.get(("rank", rank), set()) for rank in ranks]
         every = set().union(*hosts)
         if len(ranks) > 1 and all(hosts) and len(every) == 1 and found.ranks.get(file, set()) <= ranks:
-            clues.append(Clue(file, "the log's head", next(iter(every))))
+            clues.append(Clue(file, HEAD, next(iter(every))))
     return clues
 
 
@@ -159,9 +158,7 @@ def clues_of_own_hosts(found: Census) -> list[Clue]:
     sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
-        heads = [
-            Clue(file, "the log's head", host) for file, host in sorted(stated.items()) if file not in sure
-        ]
+        heads = [Clue(file, HEAD, host) for file, host in sorted(stated.items()) if file not in sure]
         return heads + [Clue(file, OWN_LINE, host) for file, host in sorted(sure.items())]
     return [Clue(file, OWN_LINE, host) for file, host in sorted((stated | sure).items())]
 

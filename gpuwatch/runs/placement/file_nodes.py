@@ -9,10 +9,10 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import HEAD, MAPPING, TABLE, Clue
 from gpuwatch.runs.placement.owners import stem, without_weak
 
-TABLE, HEAD = "torchrun's table", "the log's head"
+ABOVE_NAME = (TABLE, HEAD)
 """Sources of a node that are more reliable than the file's name, if no other line gives the node."""
 
 
@@ -43,9 +43,9 @@ def nodes_of_files(
         if clue.host is not None:
             host = addresses.get(clue.host, clue.host)
             hosts.add(host)
-            if clue.how in (TABLE, HEAD):
+            if clue.how in ABOVE_NAME:
                 stated[clue.file].add(host)
-            elif clue.how != "launcher's mapping":
+            elif clue.how != MAPPING:
                 named[clue.file][host] += 1
     nodes: dict[str, str] = {}
     likely = without_weak({owner.file: owner.hosts for owner in owners})

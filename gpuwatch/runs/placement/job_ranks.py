@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import OWN_LINE, Clue
 from gpuwatch.runs.placement.census_clues import (
     clues_of_hosts,
     clues_of_launchers,
@@ -24,7 +24,6 @@ from gpuwatch.runs.placement.census_clues import (
 from gpuwatch.runs.placement.file_nodes import FileOwner
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
 from gpuwatch.runs.placement.rank_facts import Census
-from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.steps.step_series import StepSeries
 
 RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")

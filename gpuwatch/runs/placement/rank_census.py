@@ -10,7 +10,7 @@ from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import OWN_LINE, Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
 from gpuwatch.runs.placement.joins.stated_hosts import places_in, table_of_hosts
 from gpuwatch.runs.placement.learned_tags.numbering import WORLD
@@ -24,7 +24,6 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     NODE_RANK,
     ONE_PER_HOST,
     ONE_PROCESS,
-    OWN_LINE,
     PER_NODE,
     PROCESS_OF,
     SRUN_TASKS,

@@ -6,7 +6,6 @@ import re
 
 from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS
 
-OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
 HOST = re.compile(
     r"(?<!Pool\()\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?"

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
-from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.model.clues import NCCL_LINE, POD, SOURCES, Clue
 from gpuwatch.runs.placement.file_nodes import (
     FileOwner,
     files_of_nodes,
@@ -25,15 +25,6 @@ from gpuwatch.runs.placement.learned_tags.introductions import WORD
 from gpuwatch.runs.placement.owners import stem
 from gpuwatch.shell_command import value
 
-ORDER = (
-    "NCCL INFO line",
-    "launcher's mapping",
-    "torchrun's table",
-    "the job's own line",
-    "the line's prefix",
-    "the log's head",
-)
-"""Sources of a rank's place, most reliable first."""
 NO_JOINS = Joins()
 _PID = re.compile(r"(?<![0-9])[1-9][0-9]{3,6}(?![0-9])")
 """Matches a number in a file's name that may be a pid."""
@@ -93,7 +84,7 @@ def rank_map(
     apart = files_of_nodes(clues)
     own_paths = {(owner.file, owner.rank) for owner in owners}
     foreign = hosts_of_others(owners)
-    for clue in sorted(clues, key=lambda clue: ORDER.index(clue.how)):
+    for clue in sorted(clues, key=lambda clue: SOURCES.index(clue.how)):
         if clue.rank is not None:
             host = addresses.get(clue.host, clue.host) if clue.host is not None else None
             if host is not None and (clue.file, clue.rank) in own_paths and host in foreign[clue.file]:
@@ -274,7 +265,7 @@ def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, i
     spoken: dict[str, set[int]] = defaultdict(set)
     local: dict[tuple[str, int], set[int]] = defaultdict(set)
     for clue in clues:
-        if clue.how == ORDER[0] and clue.rank is not None:
+        if clue.how == NCCL_LINE and clue.rank is not None:
             spoken[clue.file].add(clue.rank)
     for owner in owners:
         if owner.local_rank is not None:

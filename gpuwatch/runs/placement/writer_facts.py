@@ -9,7 +9,7 @@ from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, named_in
 from gpuwatch.agent.ranks.rank_environment import is_rank
-from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.clues import OWN_LINE, Clue
 from gpuwatch.runs.placement.joins.stated_hosts import visible_gpu
 from gpuwatch.runs.placement.learned_tags.numbering import launched_node
 from gpuwatch.runs.placement.rank_facts import Census
@@ -30,7 +30,6 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     OWN,
     OWN_ADDRESS,
     OWN_HOST,
-    OWN_LINE,
     PID,
     PID_OF_RANK,
     RANK_OF_HOST,

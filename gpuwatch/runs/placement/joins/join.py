@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gpuwatch.fleet.jobs.places import RankPlace
-from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.model.clues import MAPPING, POD, Clue
 from gpuwatch.runs.placement.joins.gpu_tables import GpuTable, gpu_table
 from gpuwatch.runs.placement.joins.process_tables import ancestors, parents_in, ranks_in
 from gpuwatch.runs.placement.learned_tags.introductions import WORD, names_of_ranks
@@ -116,9 +116,7 @@ def nodes_of_pods(file: str, lines: Sequence[bytes]) -> Iterator[Clue]:
             row = _ROW.match(raw[:600])
             in_table = row is not None or b"<none>" in raw
             if row is not None:
-                yield Clue(
-                    file, "launcher's mapping", row["node"].decode(), address=POD + row["pod"].decode()
-                )
+                yield Clue(file, MAPPING, row["node"].decode(), address=POD + row["pod"].decode())
 
 
 def nodes_by_pid(

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuwatch.agent.logs.lines.prefixes import Speaker
-from gpuwatch.runs.model.clues import POD, Clue
+from gpuwatch.runs.model.clues import MAPPING, POD, Clue
 
 _DIGITS = tuple(bytes([code]) for code in b"0123456789")
-MAPPING = "launcher's mapping"
 MIN_HOSTS = 2
 HOSTS_ROW = re.compile(
     rb"((?:[0-9]{1,3}\.){3}[0-9]{1,3})[ \t]{1,40}([A-Za-z][\w.-]{0,80})(?:[ \t]{1,40}[\w.-]{1,80}){0,4}\s*$"
