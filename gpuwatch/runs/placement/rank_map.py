@@ -141,14 +141,14 @@ def give_pids(
 
 
 def give_family(
-    ranks: defaultdict[int, _Rank], joined: Joins, names: Mapping[str, int], own: Mapping[str, int]
+    ranks: Mapping[int, _Rank], joined: Joins, names: Mapping[str, int], own: Mapping[str, int]
 ) -> None:
     """Add the pids by which other lines and the names of its files call a rank, and those of what it started.
 
     `own`: file -> the rank that writes it.
     """
     for pid, of in {**pids_in_files(own), **pids_named(names)}.items():
-        if (of in ranks or of in own.values()) and ranks[of].pid != pid:
+        if of in ranks and ranks[of].pid != pid:
             ranks[of].children.add(pid)
     pids: dict[int, list[int]] = defaultdict(list)
     for rank, known in ranks.items():
