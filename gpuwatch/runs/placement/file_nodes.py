@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 
@@ -49,11 +49,11 @@ def nodes_of_files(
                 named[clue.file][host] += 1
     nodes: dict[str, str] = {}
     likely = without_weak({owner.file: owner.hosts for owner in owners})
-    foreign = hosts_of_others(owners)
+    is_foreign = foreign_hosts(owners)
     for owner in owners:
         candidates = [addresses.get(host, host) for host in owner.hosts]
         sure = [host for host in candidates if host in hosts] or folders_named(owner.file, hosts)
-        inside = [host for host in named.get(owner.file, ()) if host not in foreign[owner.file]]
+        inside = [host for host in named.get(owner.file, ()) if not is_foreign(owner.file, host)]
         if sure and not (owner.rank is not None and len(inside) == 1):
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
@@ -85,18 +85,16 @@ def _nodes_of_folders(
     return found
 
 
-def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
-    """Return file -> hosts in the paths of other files.
+def foreign_hosts(owners: Sequence[FileOwner]) -> Callable[[str, str], bool]:
+    """Return a function that returns True if a host (file, host) is in the paths of other files only.
 
-    Empty for a file that is not of a rank or whose path names no host. A line that contains such a host
-    belongs to that node, wherever it is.
+    It returns False for a file that is not of a rank or whose path names no host. A line that contains such a
+    host belongs to that node, wherever it is.
     """
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     every = {hosts[0] for hosts in likely.values() if hosts}
-    return {
-        owner.file: every - set(owner.hosts) if likely[owner.file] and owner.rank is not None else set()
-        for owner in owners
-    }
+    own = {owner.file: owner.hosts for owner in owners if likely[owner.file] and owner.rank is not None}
+    return lambda file, host: file in own and host in every and host not in own[file]
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:

@@ -17,7 +17,7 @@ from gpuwatch.runs.model.clues import NCCL_LINE, POD, SOURCES, Clue
 from gpuwatch.runs.placement.file_nodes import (
     FileOwner,
     files_of_nodes,
-    hosts_of_others,
+    foreign_hosts,
     nodes_of_files,
 )
 from gpuwatch.runs.placement.joins.join import Joins, addresses_of_gpus, children_of, pids_named
@@ -83,11 +83,11 @@ def rank_map(
     ranks: defaultdict[int, _Rank] = defaultdict(_Rank)
     apart = files_of_nodes(clues)
     own_paths = {(owner.file, owner.rank) for owner in owners}
-    foreign = hosts_of_others(owners)
+    is_foreign = foreign_hosts(owners)
     for clue in sorted(clues, key=lambda clue: SOURCES.index(clue.how)):
         if clue.rank is not None:
             host = addresses.get(clue.host, clue.host) if clue.host is not None else None
-            if host is not None and (clue.file, clue.rank) in own_paths and host in foreign[clue.file]:
+            if host is not None and (clue.file, clue.rank) in own_paths and is_foreign(clue.file, host):
                 host = nodes.get(clue.file)
             if host is None and (clue.local_rank is not None or clue.file in apart):
                 host = nodes.get(clue.file)
