@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
 
 from gpuwatch.runs.files.encodings import as_utf8
 from gpuwatch.runs.files.exports.log_tables import LOG_TABLE
@@ -25,12 +24,6 @@ SAMPLE_BYTES = 1 << 16
 """Number of bytes that are read at each end of a file."""
 CHARACTER_BYTES = 2
 """Number of bytes of a UTF-16 character; the byte order mark is one character."""
-
-
-def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield name and sample lines of each file; empty for unreadable ones."""
-    for log in logs:
-        yield log.name, sample_of(log, len(logs))
 
 
 def sample_of(log: LogPath, files: int) -> list[bytes]:

@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.prefilter import Prefilter
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
-from gpuwatch.runs.files.excerpts.samples import sampled
+from gpuwatch.runs.files.excerpts.samples import sample_of
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines
@@ -51,7 +51,8 @@ def test_the_shapes_of_a_piece_are_those_of_any_prefilter() -> None:
 @pytest.mark.parametrize("folder", ["failures", "harmless"])
 def test_repeated_lines_add_no_fact_about_ranks(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = gather([CORPUS / folder]).files
-    samples = list(sampled(found[:: max(1, len(found) // 150)]))
+    chosen = found[:: max(1, len(found) // 150)]
+    samples = [(log.name, sample_of(log, len(chosen))) for log in chosen]
     fast = census(samples)
     passed = 0
 
