@@ -20,7 +20,7 @@ from gpuwatch.number_text import age_text, duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.status_counts import LEAST_COUNTS, StatusCounts, width_of
 from gpuwatch.tui.chrome.timeline import Timeline
-from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text, alert_text
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
@@ -92,9 +92,7 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     if alert is None:
         text = f"{look.glyph('ok')} no problems detected "
         return [Segment(text, look.severity["ok"])]
-    same = alert.title.casefold() == alert.text.casefold()
-    stated = ": ".join(filter(None, (alert.node, alert.title, "" if same else alert.text)))
-    text = clean(f"{look.glyph(alert.severity)} {stated} ")
+    text = clean(f"{look.glyph(alert.severity)} {alert_text(alert)} ")
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 

@@ -223,6 +223,12 @@ def problem_text(reported: AlertSnapshot) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def alert_text(alert: Alert) -> str:
+    """Return `node: title: text`, without an unknown node, and without a text that repeats the title."""
+    repeats = alert.text.casefold() == alert.title.casefold()
+    return ": ".join(filter(None, (alert.node, alert.title, "" if repeats else alert.text)))
+
+
 def standing(alert: Alert) -> Standing:
     """Return the state of an alert: silenced, else resolved, else acknowledged, else firing."""
     if alert.silenced:

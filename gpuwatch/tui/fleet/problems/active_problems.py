@@ -21,7 +21,13 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural
 from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, gpu_of
 from gpuwatch.tui.fleet.problems.problem_rows import line_rows, sentence_rows
-from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown, sign_shown
+from gpuwatch.tui.model.alert_snapshot import (
+    acknowledged_text,
+    alert_text,
+    problem_text,
+    severity_shown,
+    sign_shown,
+)
 from gpuwatch.tui.toolkit.lines.item_page import MultiLinePage
 from gpuwatch.tui.toolkit.lines.rows import Row, heading, note
 from gpuwatch.tui.toolkit.styles import clean
@@ -296,9 +302,7 @@ class ActiveProblems(MultiLinePage):
             return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
         if (alert := reported.loudest_outside) is not None:
-            same = alert.text.casefold() == alert.title.casefold()
-            parts = (alert.node or "", alert.title, "" if same else alert.text)
-            text = clean(f" {': '.join(filter(None, parts))}")
+            text = clean(f" {alert_text(alert)}")
             return (self.look.mark(alert.severity), Segment(text, self.look.severity[alert.severity]))
         if any(not incident.over for incident in reported.incidents):
             return note("none besides the incidents", self.look)
