@@ -26,13 +26,10 @@ def about_place(
     incident = next(
         (
             each
-            for each in view_state.snapshot.incidents
-            if not each.over
-            and (
-                node == each.node
-                or (job is not None and job == each.job)
-                or any(alert.node == node for alert in each.alerts)
-            )
+            for each in view_state.snapshot.active
+            if node == each.node
+            or (job is not None and job == each.job)
+            or any(alert.node == node for alert in each.alerts)
         ),
         None,
     )

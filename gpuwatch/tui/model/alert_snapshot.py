@@ -86,12 +86,17 @@ class AlertSnapshot(Struct, frozen=True):
     """The node under which alerts of unknown nodes are listed; None: nowhere."""
 
     @property
+    def active(self) -> list[Incident]:
+        """The incidents that are not over, the newest first."""
+        return [each for each in self.incidents if not each.over]
+
+    @property
     def leading(self) -> Incident | None:
         """The most important incident: the newest active unacknowledged one, else the newest active one.
 
         An acknowledged incident stays in the status bar until it is over. None if no incident is active.
         """
-        active = [each for each in self.incidents if not each.over]
+        active = self.active
         return next((each for each in active if not each.acknowledged), active[0] if active else None)
 
     @property
@@ -102,7 +107,7 @@ class AlertSnapshot(Struct, frozen=True):
     @property
     def loudest_outside(self) -> Alert | None:
         """The `loudest` of the alerts that belong to no active incident; None if none."""
-        own = {part for incident in self.incidents if not incident.over for part in _ids(incident)}
+        own = {part for incident in self.active for part in _ids(incident)}
         return _loudest(alert for alert in self.alerts.values() if alert.id not in own)
 
     @property
@@ -149,11 +154,13 @@ class AlertSnapshot(Struct, frozen=True):
         Acknowledged incidents and alerts below a warning are left out.
         """
         found = self._worst(self.listed_at)
-        for incident in reversed([each for each in self.incidents if not each.over]):
+        for incident in reversed(self.active):
             cause = incident.cause
-            node = None if cause is None else self.listed_at(cause)
-            if cause is not None and node in found and standing(self.alerts.get(cause.id, cause)) == "firing":
-                found[node] = found[node] if cause.severity == "info" else cause
+            if cause is None or cause.severity == "info":
+                continue
+            node = self.listed_at(cause)
+            if node in found and standing(self.alerts.get(cause.id, cause)) == "firing":
+                found[node] = cause
         return found
 
     def worst_by_rank(self) -> dict[int, Alert]:

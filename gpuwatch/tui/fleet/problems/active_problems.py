@@ -60,15 +60,14 @@ class ActiveProblems(MultiLinePage):
     def incidents(self) -> Iterator[ProblemItem]:
         """Yield items for the active incidents: the unacknowledged ones first, and each kind newest first."""
         wall = self.view_state.wall()
-        for incident in sorted(self.view_state.snapshot.incidents, key=lambda each: each.acknowledged):
-            if not incident.over:
-                taken = acknowledged_text(incident.acknowledged_at, wall) if incident.acknowledged else ""
-                ago, do = self.view_state.ago(incident.first), first_step(incident)
-                yield ProblemItem(
-                    ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    ", ".join(filter(None, (taken, ago))), do, incident=incident.id,
-                    code=incident.code, sign=sign_shown(incident),
-                )  # fmt: skip
+        for incident in sorted(self.view_state.snapshot.active, key=lambda each: each.acknowledged):
+            taken = acknowledged_text(incident.acknowledged_at, wall) if incident.acknowledged else ""
+            ago, do = self.view_state.ago(incident.first), first_step(incident)
+            yield ProblemItem(
+                ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
+                ", ".join(filter(None, (taken, ago))), do, incident=incident.id,
+                code=incident.code, sign=sign_shown(incident),
+            )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
         """Yield items for what the link probe found, the nodes' conditions, and links that reconnect.
@@ -146,7 +145,7 @@ class ActiveProblems(MultiLinePage):
         At most `MAX_LISTED`.
         """
         reported, wall = self.view_state.snapshot, self.view_state.wall()
-        of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
+        of_job = {incident.job: incident for incident in reported.active}
         for job in islice(reported.ended, MAX_LISTED):
             incident = of_job.get(job.name)
             yield ProblemItem(
@@ -304,7 +303,7 @@ class ActiveProblems(MultiLinePage):
         if (alert := reported.loudest_outside) is not None:
             text = clean(f" {alert_text(alert)}")
             return (self.look.mark(alert.severity), Segment(text, self.look.severity[alert.severity]))
-        if any(not incident.over for incident in reported.incidents):
+        if reported.active:
             return note("none besides the incidents", self.look)
         if reported.error_lines:
             return (self.look.mark("info"), Segment(f" {reported.error_words}", self.look.severity["info"]))
