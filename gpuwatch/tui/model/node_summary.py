@@ -201,14 +201,14 @@ def _listed(
     found: list[tuple[list[str], Condition, str]] = []
     alike: dict[str, list[str]] = {}
     for name, condition in worst:
-        node, text = views[name].node, condition.sentence
+        node, text, names = views[name].node, condition.sentence, [name]
         if condition.code == "node_lost" and node.hello is None:
             text = general_reason(text, node)
             if text in alike:
                 alike[text].append(name)
                 continue
-            alike[text] = [name]
-        found.append((alike.get(text, [name]), condition, text))
+            alike[text] = names
+        found.append((names, condition, text))
     return [(names, c, c.sentence if len(names) == 1 else text) for names, c, text in found]
 
 
