@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from gpuwatch.wire import LogLine
 
 Kind: TypeAlias = Literal["line", "trace", "same"]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d[T ]?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?|0x[0-9a-fA-F]+|\[\d+\]|pid[ =:]\d+"
@@ -58,7 +60,7 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
     times, addresses and pids are: a loss that decreases step by step is not a repeated line. `loose`: replace
     every number but steps in ordinary lines, to compare with another rank's line.
     """
-    strict = not loose and line.level in (None, "info") and line.rule is None
+    strict = not loose and _is_quiet(line)
     variable = _STAMP if strict else _NUMBERS
     message = variable.sub("#", line.text)
     if strict:
@@ -246,19 +248,13 @@ class Folder:
         return row if together else None
 
     def _remember(self, line: LogLine, row: Fold) -> None:
-        key = line.level, self._loosely(line)
-        self._alike.pop(key, None)
-        self._alike[key] = row
-        if len(self._alike) > MAX_SHARED:
-            del self._alike[next(iter(self._alike))]
+        _keep_newest(self._alike, (line.level, self._loosely(line)), row)
 
     def _note_newest(self, number: int, line: LogLine, rank: int, row: Fold) -> None:
         message = self._message(line)
-        row.newest = self.newest.pop(message, row.newest)
-        self.newest[message] = row.newest
+        row.newest = self.newest.get(message, row.newest)
         row.newest[rank] = max(number, row.newest.get(rank, number))
-        if len(self.newest) > MAX_SHARED:
-            del self.newest[next(iter(self.newest))]
+        _keep_newest(self.newest, message, row.newest)
 
     def _message(self, line: LogLine) -> str:
         return self._loosely(line).partition("\0")[0]
@@ -268,6 +264,14 @@ class Folder:
         if self._loose_of is None or self._loose_of[0] is not line:
             self._loose_of = line, normal(line, loose=True)
         return self._loose_of[1]
+
+
+def _keep_newest(entries: dict[K, V], key: K, value: V) -> None:
+    """Make an entry the last one, and drop the first one beyond `MAX_SHARED`."""
+    entries.pop(key, None)
+    entries[key] = value
+    if len(entries) > MAX_SHARED:
+        del entries[next(iter(entries))]
 
 
 def _is_quiet(line: LogLine) -> bool:
