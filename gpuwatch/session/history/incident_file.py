@@ -188,13 +188,12 @@ def _may_be_same(file: sqlite3.Connection, one: SeenIncident) -> Iterator[tuple[
     places: list[tuple[str, tuple[object, ...]]] = [("node IS ? AND gpu IS ?", (one.node, one.gpu))]
     if one.uuid is not None:
         places.append(("uuid = ?", (one.uuid,)))
+    touching = one.last + SLACK_S, one.first - SLACK_S
+    exact = (one.first + SAME_S, one.first - SAME_S) if one.timed else touching
     for where, place in places:
         here = (f"{rows} AND {where} AND timed = ? AND first <= ?", (one.code, *place))
-        yield from _newest(file, here, False, one.last + SLACK_S, one.first - SLACK_S)
-        if one.timed:
-            yield from _newest(file, here, True, one.first + SAME_S, one.first - SAME_S)
-        else:
-            yield from _newest(file, here, True, one.last + SLACK_S, one.first - SLACK_S)
+        yield from _newest(file, here, False, *touching)
+        yield from _newest(file, here, True, *exact)
 
 
 def _newest(
