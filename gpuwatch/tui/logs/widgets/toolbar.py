@@ -75,8 +75,8 @@ class LogBar(RebuiltPage, can_focus=False):
             )
         if not opened.folding:
             parts.append(("folding off", look.dim))
-        if workspace.bookmarks:
-            parts.append((f"* {len(workspace.bookmarks)}", look.title))
+        if bookmarks := len(workspace.bookmarks):
+            parts.append((f"* {bookmarks}", look.title))
         return parts
 
     def _how_many(self) -> str:

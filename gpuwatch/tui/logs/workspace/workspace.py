@@ -15,6 +15,7 @@ from gpuwatch.tui.logs.data.sources import (
     all_sources,
     choose,
     every_rank,
+    file_of,
     known_ranks,
     of_job,
     rank_sources,
@@ -91,10 +92,10 @@ class LogWorkspace:
 
     def _is_here(self, source: LogSource) -> bool:
         """Return True if a file may belong to this session: of its nodes, or to the opened folder."""
-        node = self.view_state.session.fleet.nodes.get(source.node)
-        if node is None or self.view_state.folder is None:
-            return node is not None
-        return any(file.path == source.file for file in node.logs)
+        fleet = self.view_state.session.fleet
+        if self.view_state.folder is None:
+            return source.node in fleet.nodes
+        return file_of(fleet, source) is not None
 
     # ---- what is shown
 
