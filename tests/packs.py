@@ -23,9 +23,6 @@ from gpuwatch.runs.model.clues import CLUES
 from gpuwatch.runs.scan.result import Engine
 from gpuwatch.runs.scan.scan import Begin
 
-MANY_RULES = 300
-"""Fewer rules are those of one test: nothing of them is kept, here or in the cache folder."""
-
 
 def patterns_of(entry: Rule | Dialect) -> tuple[str, ...]:
     """What is searched for in every line that a literal of the rule or dialect stands in."""
@@ -59,19 +56,21 @@ def compile_once(cache_folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for more in ((), CLUES, CHECKPOINT_RULES):
             compiled_or_kept([*packs.all, *more])
+        compiled_or_kept([*packs.rules, *CLUES])
 
 
 def share_begins(patch: pytest.MonkeyPatch) -> None:
     """Let all scans of this process with the same rules share one prepared set: 0.2 s of CPU for each scan.
 
-    A new scan finds no rule suspended, as in a process of its own.
+    A new scan finds no rule suspended, as in a process of its own. Fewer rules than the built-in ones are
+    those of one test: nothing of them is kept, here or in the cache folder.
     """
     made: dict[tuple[Engine, tuple[int, ...]], tuple[tuple[Rule | Dialect, ...], Begin]] = {}
     of = Begin.of
 
     def shared(rules: Iterable[Rule | Dialect], engine: Engine) -> Begin:
         given = tuple(rules)
-        if len(given) < MANY_RULES:
+        if len(given) < len(load_packs().rules):
             return Begin(compiled([*given, *CLUES]), engine)
         key = (engine, tuple(map(id, given)))
         if key not in made:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,18 +22,13 @@ from gpuwatch.runs.model.containment import from_sound
 from gpuwatch.runs.scan import assembly, dating, placing, reading
 from gpuwatch.runs.scan import scan as scanning
 from gpuwatch.runs.scan.result import Scan
-from gpuwatch.runs.scan.scan import Begin, scan
+from gpuwatch.runs.scan.scan import scan
 
 OUT_OF_MEMORY = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 
 
-@cache
-def begin() -> Begin:
-    return Begin.of(load_packs().rules, "agent")
-
-
 def scanned(folder: Path) -> Scan:
-    return scan(gather([folder]), [], begin=begin())
+    return scan(gather([folder]), load_packs().rules, "agent")
 
 
 def rules_of(found: Scan) -> set[str]:
