@@ -28,16 +28,14 @@ from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.scan.assembly import is_syslog
 from gpuwatch.runs.scan.placing import FileEvidence, placed
 from gpuwatch.runs.scan.reading import PartRead
-from gpuwatch.runs.scan.scan import Begin, scan
+from gpuwatch.runs.scan.scan import scan
 from gpuwatch.runs.scan.scan_file import ScanFile
 from gpuwatch.runs.steps.unfinished import unfinished
-from tests.bench.parts import ROOT
+from tests.corpus.score import CORPUS, NOW
 from tests.fuzz.mutations import changed_bytes
 
-CORPUS = ROOT / "tests" / "corpus"
 MAX_FOLDER_BYTES = 60_000
 MAX_SAMPLE_LINES = 600
-NOW = 1_800_000_000.0
 BLOCKS = tuple(Path(__file__).with_name("known_texts.txt").read_text("utf-8").rstrip("\n").split("\n%\n"))
 """Texts that a reader of places knows: tables, documents, banners, stamps, headings."""
 NAMES = (
@@ -169,11 +167,6 @@ def _classify(name: str, text: bytes, columns: Mapping[str, str]) -> None:
     is_pasted(list(headings(text)), text, LogPath(Path(name), name, name, len(text), NOW))
 
 
-@cache
-def _begin() -> Begin:
-    return Begin.of(load_packs().all, "agent")
-
-
 def scan_folder(folder: Path, data: bytes) -> list[str]:
     """Scan a folder and return its report; an error over one file is raised."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -184,7 +177,8 @@ def scan_folder(folder: Path, data: bytes) -> list[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode("latin-1", "replace"))
     folder.mkdir(exist_ok=True)
-    found = scan(gather([folder], load_packs().column_words), [], begin=_begin())
+    packs = load_packs()
+    found = scan(gather([folder], packs.column_words), packs.all, "agent")
     troubles = [*(file.trouble for file in found.files), *(each.why for each in found.skipped)]
     assert not [each for each in troubles if each is not None and "please report" in each], troubles
-    return [scan_json(judged(found, load_packs(), NOW, 1.0))]
+    return [scan_json(judged(found, packs, NOW, 1.0))]
