@@ -33,22 +33,10 @@ class Watcher:
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
         self.seen: list[Arrival] = []
-        self._all: list[Arrival] = []
 
     def drain(self) -> list[Arrival]:
-        new = self.inbox.drain()
-        self.seen += new
-        self._all += new
+        self.seen += self.inbox.drain()
         return self.seen
-
-    def first(self, kind: type[T]) -> T:
-        """Wait until one of this kind has come, at whatever time, and return the first; forget nothing."""
-
-        def found() -> list[T]:
-            self.drain()
-            return [arrival.what for arrival in self._all if isinstance(arrival.what, kind)]
-
-        return until(found, f"{kind.__name__}; came: {[arrival.what for arrival in self._all[-5:]]}")[0]
 
     def next(self, kind: type[T], match: Callable[[T], bool] = lambda _: True, node: str | None = None) -> T:
         """Wait for the first one of this kind that was not returned before, forgetting those before it."""

@@ -358,14 +358,8 @@ def test_an_end_that_others_can_cause_while_the_ranks_connect_names_nobody(
                 self._receive(self.node, structs.replace(died, rank=rank))
 
     fabric = Fabric()
-    conductor = Conductor(
-        [*cluster(2, fabric=fabric), Unlucky("gpu-002", inventory("gpu-002", 2, 0), fabric)], SMALL
-    )
-    conductor.start()
-    confirm_and_wait(conductor)
-    conductor.close()
-    verdict = conductor.results.verdict
-    assert verdict is not None
+    lines = [*cluster(2, fabric=fabric), Unlucky("gpu-002", inventory("gpu-002", 2, 0), fabric)]
+    verdict = judge_results(run_through(lines))
     assert verdict.status == "failed"
     assert died.reason in verdict.sentence
     assert bool(verdict.culprits) == named

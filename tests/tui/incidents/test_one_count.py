@@ -184,12 +184,11 @@ async def test_an_alert_outside_of_the_active_incident_is_an_active_problem() ->
             assert ("none" in below) is (not alerts), below
             fleet = fleet_of(app)
             assert timeout_alert(30).title in fleet.table.copy_text()
-            graver = {"z": structs.replace(segfault, id="z", severity="critical", first=1.0)}
             snapshot = app.view_state.snapshot
             (cause,) = (incident.cause for incident in snapshot.incidents)
             assert cause is not None
             at_cause = structs.replace(snapshot, unnamed_node="gpu-004").listed_at(cause)
-            worse = structs.replace(graver["z"], node=at_cause)
+            worse = structs.replace(segfault, id="z", severity="critical", first=1.0, node=at_cause)
             listed = structs.replace(snapshot, alerts={**snapshot.alerts, cause.id: cause, "z": worse})
             assert listed.worst_by_node()[str(at_cause)] == cause, "the row names what the banner names"
             await pilot.press("exclamation_mark")
