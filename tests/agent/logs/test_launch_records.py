@@ -101,7 +101,7 @@ def test_an_entry_of_the_journal_gives_the_folder_of_a_training(
     )
     for line in (json.dumps(entry), json.dumps({**entry, "MESSAGE": [1, 2]}), "[" * 9999, "null", "{"):
         launches.add(line.encode())
-    assert (launches.folders, launches.users) == (folders, users)
+    assert (list(launches.folders), launches.users) == (folders, users)
 
 
 def test_a_pipe_in_place_of_a_user_s_unit_file_is_not_read(
@@ -172,7 +172,7 @@ def test_a_recorded_folder_stands_on_the_word_of_the_user_who_named_it(
     monkeypatch.setattr(pwd, "getpwnam", {"alice": alice}.__getitem__)
     launches = Launches(lambda _uid: None, lambda _path: None)
     launches.add(json.dumps(entry).encode())
-    assert launches.owners == {"/a": owner}
+    assert launches.folders == {"/a": owner}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root gives folders to other users")

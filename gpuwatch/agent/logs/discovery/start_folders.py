@@ -37,32 +37,29 @@ def start_folders(
     Args:
         proc: Where /proc is.
         earlier: The folders of logs that were followed in earlier sessions.
-        recorded: Folders of launches that the journal or the process accounting records, and the user (uid)
-            on whose word each stands: it counts if that user may list it.
+        recorded: Folder of a launch in the journal or the process accounting -> the user (uid) who named it;
+            it counts if that user may list it.
         enter: Is called with each folder before the file system is accessed.
         blocked: Returns True for folders that must not be accessed.
     """
     seen: set[str] = set()
     torchrun, shells = _torchelastic()[:MAX_TORCHRUN], _of_shells(proc)[:MAX_SHELLS]
+    groups = {uid: _groups(uid) for uid in set(recorded.values())}
     trusted = [_own(), _home()] + list(earlier) + shells + torchrun
-    for folder in trusted + list(recorded):
+    for folder, uid in [(each, 0) for each in trusted] + list(recorded.items()):
         if not folder.startswith("/") or blocked(folder):
             continue
         enter(folder)
         real = os.path.realpath(folder)
-        on_word_of_user = folder in recorded and folder not in trusted
-        if on_word_of_user and not may_list(real, recorded[folder]):
+        if real in seen or is_system(real) or not os.path.isdir(real):
             continue
-        if real not in seen and not is_system(real) and os.path.isdir(real):
+        if uid == 0 or _may_list(real, uid, groups[uid]):
             seen.add(real)
             yield real
 
 
-def may_list(folder: str, uid: int) -> bool:
-    """Return True if a user may enter and list a folder, by the modes of all folders on its real path."""
-    if uid == 0:
-        return True
-    groups = _groups(uid)
+def _may_list(folder: str, uid: int, groups: "list[int]") -> bool:
+    """Return True if a user of these groups may list a folder, by the modes of all on its real path."""
     at, wanted = folder, stat.S_IROTH | stat.S_IXOTH
     while True:
         try:

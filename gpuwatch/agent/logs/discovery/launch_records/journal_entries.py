@@ -36,10 +36,7 @@ _FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
 class Launches(object):
-    """What entries of the journal tell: `folders`, newest first, and `users` (uid) without a folder.
-
-    Users choose what their entries say: `owners` has the user on whose word a folder stands.
-    """
+    """The folders of commands that entries of the journal name, newest first, and users without a folder."""
 
     def __init__(self, home: "Callable[[int], str | None]", read: "Callable[[str], str | None]") -> None:
         """Start empty.
@@ -48,10 +45,12 @@ class Launches(object):
             home: uid -> home folder.
             read: Path -> text of a unit file, or None.
         """
-        self.folders: list[str] = []
+        self.folders: dict[str, int] = {}
+        """Folder -> the user (uid) who named it; 0: the system's own; NOBODY: a user who is not known.
+
+        Users choose what their entries name.
+        """
         self.users: list[int] = []
-        self.owners: dict[str, int] = {}
-        """Folder -> uid; 0: the system's own; NOBODY: a user who is not known."""
         self._home = home
         self._read = read
         self._known: set[tuple[str, int | None, str]] = set()
@@ -92,7 +91,8 @@ class Launches(object):
     def _of_unit(self, unit: str, entry: "dict[str, str]", command: str) -> None:
         """Take the folders of a command that a unit has run, and of the unit's file if there is one."""
         of_user = "USER_UNIT" in entry or "_SYSTEMD_USER_UNIT" in entry
-        uid = int(entry["_UID"]) if of_user and entry.get("_UID", "").isdecimal() else None
+        writer = _writer(entry)
+        uid = writer if of_user and writer != NOBODY else None
         if (unit, uid, command) in self._known:
             return
         self._known.add((unit, uid, command))
@@ -101,13 +101,11 @@ class Launches(object):
             folder, started = working_folder(unit, uid, self._home, self._read)
             command = command + " " + started
         known = len(self.folders)
-        started_by_system = entry.get("MESSAGE_ID") == STARTED and not of_user
-        writer = _writer(entry)
-        on_word_of = 0 if started_by_system and writer == 0 else uid if uid is not None else writer
-        if self._take(command, [folder] if folder else [], on_word_of) and len(self.folders) == known:
-            owner = entry.get("_UID", "")
-            if owner.isdecimal() and int(owner) not in self.users:
-                self.users.append(int(owner))
+        without_folder = (
+            self._take(command, [folder] if folder else [], writer) and len(self.folders) == known
+        )
+        if without_folder and writer != NOBODY and writer not in self.users:
+            self.users.append(writer)
 
     def _take(self, command: str, folders: "list[str] | tuple[()]", uid: int) -> bool:
         """Take the folders of a user's command if it can have been a training; return whether it can."""
@@ -116,9 +114,7 @@ class Launches(object):
             return False
         named = list(folders) + _CHANGE_FOLDER.findall(command) + named_folders(words)
         for folder in named:
-            if folder not in self.owners:
-                self.owners[folder] = uid
-                self.folders.append(folder)
+            self.folders.setdefault(folder, uid)
         return True
 
 

@@ -51,7 +51,7 @@ class RecordedFolders(object):
     ) -> None:
         """Prepare; `enter` is called with each file before it is read, `blocked`: paths not to access."""
         self.folders: dict[str, int] = {}
-        """Folder -> the user (uid) on whose word it stands; 0: the system's own."""
+        """Folder -> the user (uid) who named it, as in `Launches.folders`."""
         self._proc = proc
         self._enter = enter
         self._blocked = blocked
@@ -73,7 +73,7 @@ class RecordedFolders(object):
                 users.update(found)
                 yield
         by_end = sorted(users, key=lambda uid: -users[uid])
-        folders = {each: self._launches.owners[each] for each in self._launches.folders[:MAX_FOLDERS]}
+        folders = dict(list(self._launches.folders.items())[:MAX_FOLDERS])
         for uid in list(dict.fromkeys(self._launches.users + by_end))[:MAX_USERS]:
             for folder in self._places(uid):
                 folders.setdefault(folder, uid)
