@@ -1,13 +1,13 @@
 # make run        set up on first use, then watch this machine; ARGS replaces the arguments: make run ARGS="hosts.yaml"
 # make test       set up on first use, then the test suite;    ARGS goes to pytest:          make test ARGS="-k dmon"
-#                 (six test processes: most of them wait for something; WORKERS=0 for one without them)
+#                 (seven test processes: most of them wait for something; WORKERS=0 for one without them)
 # make test-long  the tests that take minutes (marked `long`), which make test leaves out
 # make test-agent the agent and the launcher of the probe on the oldest Pythons of nodes; make old-pythons brings these
 # make test-wheel the wheel in dist/, installed by pipx, prints its version and a report of the demo
 # make lint, make bench, make docs, make wheel
 
 PYTHON ?= python3
-WORKERS ?= 6
+WORKERS ?= 7
 PIPX ?= pipx
 NODE_PYTHONS := 3.6 3.8
 VENV := .venv
@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 run: $(INSTALLED)
 	@$(BIN)/gpuwatch $(or $(ARGS),--local)
 
-# In a new clone two processes compile the test modules first, which each of the six would do otherwise.
+# In a new clone two processes compile the test modules first, which each of the seven would do otherwise.
 test: $(INSTALLED_DEV)
 	@test -d tests/__pycache__ || printf '%s\n' tests/*/ | \
 	    xargs -n 12 -P 2 $(BIN)/python -m pytest -q -p no:xdist --collect-only > /dev/null || true

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,13 @@ def test_dmon_waits_for_a_slow_driver(driver: FakeNvml) -> None:
 
 def test_a_hanging_init_is_no_success_of_dmon_and_check(driver: FakeNvml) -> None:
     driver.set("hang - nvmlInitWithFlags")
-    done = alone("dmon", "--local", "-s", "p", "-c", "1")
+    with ThreadPoolExecutor() as pool:
+        checked = pool.submit(alone, "check", "--local", "--wait", "12", "--json")
+        done = alone("dmon", "--local", "-s", "p", "-c", "1")
     assert (done.returncode, "no GPU" in done.stdout) == (1, False), done.stdout
     assert "nvmlInitWithFlags" in done.stdout
-    done = alone("check", "--local", "--wait", "12", "--json")
-    checks = {each["id"]: each["status"] for each in json.loads(done.stdout)["checks"]}
-    assert (done.returncode, checks["gpu.driver"]) == (1, "FAIL")
+    checks = {each["id"]: each["status"] for each in json.loads(checked.result().stdout)["checks"]}
+    assert (checked.result().returncode, checks["gpu.driver"]) == (1, "FAIL")
 
 
 def test_a_machine_without_a_gpu_is_healthy_and_says_so_plainly(driver: FakeNvml) -> None:

@@ -142,6 +142,7 @@ def test_check_names_the_one_node_that_has_a_low_limit(start_job: StartJob, sess
         run.until(lambda: [nodes for status, nodes in blamed() if status != "PASS"] == [("n2",)])
 
 
+@pytest.mark.long
 def test_no_end_of_a_rank_that_saves_is_offered(
     start_job: StartJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from tests.parts import SEEN_BY_EVERY_AGENT
 pytestmark = SEEN_BY_EVERY_AGENT
 
 
+@pytest.mark.long  # a drill over ssh looks at the same
 def test_a_hang_closes_when_its_last_rank_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vanished, "SIBLINGS_S", 60.0)
     with (

@@ -49,20 +49,6 @@ def test_a_killed_worker_takes_its_ranks_along_and_the_launcher_says_so() -> Non
         assert driven.until(Leaving).reason == "stopped"
 
 
-def test_the_deadline_ends_everything_although_the_connection_lives(sentences: Sentences) -> None:
-    with Driven(deadline_s=20.0) as driven:
-        everyone = with_a_rank(driven)
-        sentences(driven.until(Leaving).reason)
-        assert gone(*everyone)
-
-
-def test_silence_ends_everything_where_that_was_asked_for(sentences: Sentences) -> None:
-    with Driven(silence_s=20.0) as driven:
-        everyone = with_a_rank(driven)
-        sentences(driven.until(Leaving).reason)
-        assert gone(*everyone)
-
-
 def test_empty_lines_keep_the_launcher_alive() -> None:
     with Driven(silence_s=6.0) as driven:
         everyone = with_a_rank(driven)
@@ -80,14 +66,21 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
         assert gone(*everyone)
 
 
-def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive(
-    sentences: Sentences,
-) -> None:
-    with Driven(worker_silence_s=24.0) as driven:
-        everyone = with_a_rank(driven)
+def test_each_limit_of_time_ends_everything_although_the_connection_lives(sentences: Sentences) -> None:
+    """They wait side by side: the deadline, the silence of the carrier, and that of a stopped worker."""
+    with (
+        Driven(deadline_s=20.0) as late,
+        Driven(silence_s=20.0) as silent,
+        Driven(worker_silence_s=24.0) as halted,
+    ):
+        everyone = with_a_rank(halted)
         os.kill(everyone[1], signal.SIGSTOP)  # at once: it is ended after so long a silence
-        driven.until(Alive, lambda message: message.worker == "T")
-        reason = driven.until(Died, lambda message: message.rank is None).reason
+        of_late, of_silent = with_a_rank(late), with_a_rank(silent)
+        for driven, processes in ((late, of_late), (silent, of_silent)):
+            sentences(driven.until(Leaving).reason)
+            assert gone(*processes)
+        halted.until(Alive, lambda message: message.worker == "T")
+        reason = halted.until(Died, lambda message: message.rank is None).reason
         assert "SIGSTOP" in reason
         sentences(reason)
         assert gone(*everyone[1:])
