@@ -56,7 +56,7 @@ class Composer(object):
         return dict(self._hello)
 
     def _made_of(self) -> "list[Any]":
-        """Return the facts of the hello; none is changed in place, so that the comparison is quick."""
+        """Return the values of which a hello is made: with the same objects as before it is unchanged."""
         driver, node = self._driver, self._node
         found: list[Any] = [
             driver.listed, driver.opened, driver.version, driver.cuda, driver.nvml_version, driver.notice,

@@ -78,7 +78,7 @@ def _check(place: int, path: str) -> None:
     """Check an open file: it must be regular, and the owners of links to it must be allowed to read it.
 
     Raises:
-        OSError: It is refused.
+        OSError: It is refused, or the path leads to another file by now.
     """
     found = os.fstat(place)
     if not stat.S_ISREG(found.st_mode):

@@ -165,7 +165,8 @@ class Driver(object):
     def _trouble(self, code: int) -> None:
         """Set the notice about a driver problem.
 
-        If the library on disk was replaced, end the agent: this process keeps the old one.
+        On a version mismatch after the library on disk was replaced, end the agent: this process keeps the
+        old library.
         """
         self.failed(code)
         if code == nvml_codes.MISMATCH and proc_driver.replaced(_LIBRARY):

@@ -165,9 +165,10 @@ def _listed(
 
 
 def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "dict[str, Any]":
-    """Return the dumps with one prefix since the first of these processes began.
+    """Return facts about the dumps with one prefix since the first of these processes began.
 
-    Older ones and those of other users are counted.
+    Older dumps and those of other users are only counted. If the folder cannot be listed: the error, or {}
+    unless the job names the prefix.
     """
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)

@@ -263,7 +263,10 @@ def _beside(proc: str, pid: int) -> "Callable[[], object]":
 
 
 def _own(folder: str) -> "str | None":
-    """Return the path of the py-spy in a process's environment; None: none, or it is in a container."""
+    """Return the path of the py-spy in a process's environment.
+
+    None: there is none that can be trusted, or the process is in a container.
+    """
     if not os.path.samestat(os.stat(os.path.join(folder, "root")), os.stat("/")):
         return None  # a container: its programs may not run outside of it
     folders = []

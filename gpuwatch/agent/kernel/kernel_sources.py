@@ -169,7 +169,10 @@ def journal_command() -> "list[str] | None":
 
 
 def _die_with_parent() -> "Callable[[], None] | None":
-    """Return a function for the child to call, after which the kernel ends it with this thread; or None."""
+    """Return a function that the child calls so that the kernel ends it when this thread ends.
+
+    None: the C library has no such call.
+    """
     try:
         prctl = ctypes.CDLL(None).prctl
     except (AttributeError, OSError):

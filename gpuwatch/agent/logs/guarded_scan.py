@@ -91,7 +91,7 @@ class GuardedScan(object):
             self._reporter.place(entry)
 
     def _tell_failed(self, entry: "FileEntry") -> None:
-        """Report the lines of a file that are not fully searched; neither is the file then."""
+        """Report the lines of a file that are not fully searched, and mark the file as not fully searched."""
         for scanner in entry.scanners():
             for begin, end, why in scanner.take_failed():
                 detail = "bytes {} to {}: {}".format(begin, end, why)

@@ -205,7 +205,7 @@ _COUNTS = frozenset(("size", "lines", "grown_at", "backlog_pct", "searched_to", 
 def _lasting(row: "dict[str, Any]") -> "list[tuple[str, Any]]":
     """Return the items of a file's row that do not change with every line.
 
-    An item states whether all of the file is searched.
+    One more item states whether all of the file is searched.
     """
     searched = row.get("searched_to", -1) >= (row.get("size") or 0)
     return sorted(

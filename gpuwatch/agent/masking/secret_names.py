@@ -192,7 +192,10 @@ def _backwards(found: "Match[str]") -> str:
 
 
 def _masked(found: "Match[str]", name: int, values: "range") -> str:
-    """Return the match with its values masked if the name is a secret's. `name`, `values`: group numbers."""
+    """Return the match with its value masked if the name is a secret's.
+
+    `name`, `values`: group numbers; the first of `values` that matched is the value.
+    """
     value = next(each for each in values if found.group(each))
     whole = found.group(0)
     if not is_secret(found.group(name), found.group(value)):

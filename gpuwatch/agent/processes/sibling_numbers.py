@@ -108,7 +108,7 @@ def _places(members: "Sequence[Sibling]") -> "dict[int, int]":
 
 
 def _from_zero(reported: "dict[int, int]") -> bool:
-    """Return True if numbers may be ranks: close together, and not simply starting at 1."""
+    """Return True if numbers may be ranks: close together, and not exactly 1 to their count."""
     values = sorted(reported.values())
     dense = values[-1] < 2 * len(values) + 2
     return dense and values != list(range(1, len(values) + 1))

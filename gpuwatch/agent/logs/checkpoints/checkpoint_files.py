@@ -144,7 +144,7 @@ def _lacks(found: "StoredCheckpoint", earlier: "StoredCheckpoint") -> bool:
 
 
 def _older(path: str, written_at: float) -> "list[tuple[str, StoredCheckpoint]]":
-    """Return (path, files) of older checkpoints with the same name but for digits, newest first."""
+    """Return (path, files) of the newest `MAX_OLDER` older checkpoints with the same name but for digits."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
     found: list[tuple[float, str]] = []

@@ -131,9 +131,9 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
 
 
 def _with_level(record: "dict[str, Any]") -> "str | None":
-    """Return the field `text` of a record with a level, or a list of lines; without a level they are data.
+    """Return the field `text` of a record with a level, else the lines of a list in it.
 
-    An error may have its lines under any name.
+    None: it has neither, or no level, so that its lines are data. In an error any field may have the lines.
     """
     levels = [record[name] for name in _LEVEL_NAMES if name in record]
     if not levels:

@@ -112,7 +112,7 @@ def _pieces(line: bytes) -> "tuple[bytes, ...]":
 
 
 def _around(line: bytes, wanted: "WantedLines") -> "Iterator[bytes]":
-    """Yield the beginning of a long message, and parts of it around the places beyond."""
+    """Yield the beginning of a long message, and parts around the places beyond it that `wanted` names."""
     yield line[:MAX_LINE]
     searched = MAX_LINE - AROUND_BYTES
     for place in wanted.places(line):

@@ -129,7 +129,10 @@ def read_prefixes(text: str, speaker: "Speaker", local_ranks: bool = False) -> "
 
 
 def _read_known(text: str, at: int, speaker: "Speaker", local_ranks: bool) -> "tuple[int, bool]":
-    """Do as `read_prefixes` from `at` on, with the prefixes of the table."""
+    """Read the prefixes of the table from `at` on into `speaker`.
+
+    Return (their end, whether they prove that `[rankN]:` is a local rank).
+    """
     proof, kernel = False, False
     for _ in range(MAX_PREFIXES):
         begin = at

@@ -175,7 +175,7 @@ class Chunk(object):
             size *= 4
 
     def _upwards(self, start: int, most: int) -> "Iterator[bytes]":
-        """Yield the lines above `start`, nearest first; far ones are looked up only when they are reached."""
+        """Yield at most `most` lines above `start`, nearest first; far ones are read only when reached."""
         near = self.above(start, SHORT_TRACEBACK)
         for line in reversed(near):
             yield line

@@ -289,7 +289,7 @@ def _untagged(lines: "list[bytes]") -> "list[bytes]":
 
 
 def _is_part(chunk: "Chunk", start: int, text: str, lines: "list[bytes]", advice: bool) -> bool:
-    """Return the same as `is_quoted` for a line without a prefix; `lines`: those above, nearest first."""
+    """Return True if a line without a prefix is part of a quotation; `lines`: those above, nearest first."""
     entry = not advice and _ENTRY.match(text) is not None
     fences = 0
     raised = False

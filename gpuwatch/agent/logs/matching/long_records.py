@@ -89,7 +89,7 @@ class LongRecords(object):
         return start, end
 
     def _advance(self, to: int) -> None:
-        """Go forward to a byte in the line, at most `MAX_RECORD` bytes at a time."""
+        """Read the record of the line up to byte `to`, at most `MAX_RECORD` bytes at a time."""
         while self._before is not None and self._place < to:
             end = min(to, self._place + MAX_RECORD)
             self._before = self._before.after(self._clean[self._place : end])

@@ -212,7 +212,7 @@ def _windows(text: str, phrases: "list[Phrase]") -> "Iterator[str]":
 
 
 def _places(text: str, phrases: "list[Phrase]") -> "list[int]":
-    """Return the offsets of phrases in a text, in ascending order, and its beginning."""
+    """Return the offsets of phrases in a text, and 0 for its beginning, in ascending order."""
     data = text.encode("utf-8", "replace")
     found = sorted({0}.union(places_in(data, phrases, SEARCHED_CHARS // 4)))
     if len(data) == len(text):

@@ -223,7 +223,7 @@ class Prefilter(object):
         return list(phrases)
 
     def _make_room(self) -> None:
-        """Forget all shapes if there are too many; to be called before a search, which needs its shapes."""
+        """Forget all shapes if there are too many. Call it between searches: a search needs its shapes."""
         count = len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes)
         if self._bytes > MAX_BYTES or count > MAX_SHAPES:
             self._forget()
@@ -235,7 +235,7 @@ class Prefilter(object):
         self._bytes = 0
 
     def _remember_plain(self, shapes: "set[bytes] | frozenset[bytes]") -> None:
-        """Remember that these shapes (lines without digits) contain no phrase of any rule; not long ones."""
+        """Remember that these shapes (lines without digits) contain no phrase of a rule; omits long ones."""
         short = shapes
         if any(map(MAX_SHAPE.__lt__, map(len, shapes))):
             short = {shape for shape in shapes if len(shape) <= MAX_SHAPE}
@@ -243,7 +243,7 @@ class Prefilter(object):
         self._plain_shapes.update(short)
 
     def _remember(self, shape: bytes, phrases: "list[Phrase]", dialects: "list[CompiledDialect]") -> None:
-        """Remember the phrases and dialects, one at least, of a shape."""
+        """Remember the phrases and dialects (not both empty) of a shape, unless it is too long."""
         if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):
             return
         self._bytes += len(shape)

@@ -145,7 +145,7 @@ def _value(fields: "Fields", text: str, kind: str, factor: float) -> "Value | No
 
 
 def _count(fields: "Fields", number: float, of: "str | None") -> "int | None":
-    """Return a count as a whole number, or None if it is none.
+    """Return a count as a whole number; None: it is negative or a fraction.
 
     `of`: its total, which is stored in `fields` if no step is known yet.
     """

@@ -219,7 +219,10 @@ class Server(object):
 
 
 def _begin(follower: "Follower", offset: "int | None", count: int) -> "tuple[int, str | None]":
-    """Return (start offset of a tail, None), or with why it is not `offset`: truncated, or bytes left out."""
+    """Return (start offset of a tail, None), or with why it is not `offset`: truncated, or bytes left out.
+
+    `count`: how many lines to show if `offset` is None or beyond the end of the file.
+    """
     if offset is None:
         return pages.tail_start(follower.at, follower.offset, count), None
     if offset > follower.offset:

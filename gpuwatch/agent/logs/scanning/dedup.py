@@ -144,7 +144,10 @@ class Gatherer(object):
         return next(iter(self._open[rule]), None), True
 
     def _make_room(self, at: float) -> bool:
-        """Drop findings that are too old to count repeats; return True if there is room for another one."""
+        """Drop findings that are too old to count repeats; return True if there is room for another one.
+
+        At most once in `ROOM_EVERY_S`; in between it returns False.
+        """
         if at - self._made_room < ROOM_EVERY_S:
             return False
         self._made_room = at

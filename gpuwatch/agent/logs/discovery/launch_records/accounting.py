@@ -54,7 +54,10 @@ def ended_launchers(path: str, since: float) -> "Iterator[dict[int, float]]":
 
 
 def _add(data: bytes, since: float, found: "dict[int, float]") -> float:
-    """Add the launchers among the records to `found`; return the newest end of any record."""
+    """Set in `found` (uid -> unix seconds) when each user's last launcher or long Python run ended.
+
+    Return the newest end of any record; 0.0: there is none.
+    """
     newest = 0.0
     for record in _RECORD.iter_unpack(data):
         began, ticks = record[8:10]

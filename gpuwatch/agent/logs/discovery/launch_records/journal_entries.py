@@ -83,13 +83,19 @@ class Launches(object):
             self._of_unit(unit, entry, entry.get("_CMDLINE", ""))
 
     def _of_sudo(self, message: str, writer: int) -> None:
-        """`alice : TTY=pts/0 ; PWD=/home/alice/run7 ; USER=root ; COMMAND=/usr/bin/torchrun train.py`."""
+        """Take the folder and the user of a command from a message of sudo.
+
+        Example: `alice : TTY=pts/0 ; PWD=/home/alice/run7 ; USER=root ; COMMAND=/usr/bin/torchrun train.py`.
+        """
         head, _, command = message.partition(" ; COMMAND=")
         folders = [part[4:] for part in head.split(" ; ") if part.startswith("PWD=/")]
         self._take(command, folders, _user(head.partition(" : ")[0].strip(), writer))
 
     def _of_unit(self, unit: str, entry: "dict[str, str]", command: str) -> None:
-        """Take the folders of a command that a unit has run, and of the unit's file if there is one."""
+        """Take the folders of a command that a unit has run, and of the unit's file if there is one.
+
+        If a training command names no new folder, the user is added to `users`.
+        """
         of_user = "USER_UNIT" in entry or "_SYSTEMD_USER_UNIT" in entry
         writer = _writer(entry)
         uid = writer if of_user and writer != NOBODY else None

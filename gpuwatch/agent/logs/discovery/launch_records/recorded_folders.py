@@ -89,7 +89,10 @@ class RecordedFolders(object):
         return False
 
     def _ask(self, question: "list[str]", since: float, deadline: float) -> "Iterator[None]":
-        """Give the answer of `journalctl` to `Launches`, until it ends or a limit is reached."""
+        """Give the answer of `journalctl` to `Launches`, until it ends or a limit is reached.
+
+        Yields after each piece of the answer, and whenever it had to wait.
+        """
         import subprocess  # noqa: PLC0415 - 1 MB, for nodes with a journal only
 
         me, left = os.getpid(), MAX_BYTES
@@ -144,7 +147,10 @@ class RecordedFolders(object):
             pass  # no accounting here, or for root only
 
     def _places(self, uid: int) -> "list[str]":
-        """Return a user's home folder, and working folders of his running processes."""
+        """Return a user's home folder, and working folders of his running processes.
+
+        At most `MAX_WORKING_FOLDERS`; system folders are left out.
+        """
         found = [folder for folder in (_home(uid),) if folder]
         for pid in names(self._proc):
             folder = os.path.join(self._proc, pid)
