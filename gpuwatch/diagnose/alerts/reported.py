@@ -145,7 +145,8 @@ class ReportedAlerts:
     def _has_new_files(self, fleet: Fleet) -> bool:
         """Return True if a file without a known job is listed that the places do not cover yet.
 
-        Without new places its lines would be given to the only job of its node.
+        False while the lists of files are those of the last call. Without new places the file's lines would
+        be given to the only job of its node.
         """
         if fleet.logs_version == self._logs_version:
             return False

@@ -178,7 +178,10 @@ def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
 
 
 def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
-    """Return True if the step number falls at the first later step, so that a new process logged it."""
+    """Return True if the step number falls at the first later step, so that a new process logged it.
+
+    False if steps count per epoch, or the track's rank is unknown.
+    """
     above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
     return not track.per_epoch and track.rank is not None and begins_anew([*above[-1:], later[0]])
 

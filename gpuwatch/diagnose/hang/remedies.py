@@ -101,7 +101,7 @@ def slurm_job(fleet: Fleet, job: str | None) -> str | None:
 
 
 def _inspection(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
-    """Return harmless commands: SIGCONT for stopped processes of a rank, otherwise a stack dump."""
+    """Return a command with its purpose: SIGCONT for a rank's stopped processes, else a stack dump."""
     main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
     below = [] if received is None else held_children(received)

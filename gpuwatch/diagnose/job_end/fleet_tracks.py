@@ -43,7 +43,7 @@ def tracks_for(alerts: Collection[Alert], fleet: Fleet, now: float, wall: float)
 
 
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    """Return the newest steps of one writer.
+    """Return a track of the newest `KEPT_STEPS` steps of one writer.
 
     If the last step has no offset, it gets that of the file's newest line. `offset_s`: unix seconds minus the
     clock of the steps. `alone`: no other writer shares the file.

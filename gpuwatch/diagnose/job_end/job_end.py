@@ -121,7 +121,10 @@ class JobEnd(Struct, frozen=True):
         return f"the logs do not show how the job ended{last}"
 
     def _place(self, total: str) -> str:
-        """Return text such as ` at step 700 of 744 in epoch 5`, for logs that count steps per epoch."""
+        """Return text such as ` at step 700 of 744 in epoch 5` for logs that count steps per epoch.
+
+        For other logs it is `total`, which also replaces the epoch if it is not empty.
+        """
         if self.place is None:
             return total
         epoch, step, steps = self.place

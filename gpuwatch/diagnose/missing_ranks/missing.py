@@ -158,7 +158,7 @@ def _due(node: Node, job: str, here: Collection[Process], world: int, *, by_logs
 def _block(process: Process, world: int) -> tuple[int, int] | None:
     """Return the node's first rank and the end (exclusive) of its range.
 
-    None if its ranks are not consecutive.
+    None: the range is unknown, or its ranks are not consecutive.
     """
     rank, local = process.rank, process.local_rank
     if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):

@@ -96,7 +96,7 @@ class UnwatchedEndsWatch(PeriodicWatch):
 
 
 def _is_known(fleet: Fleet, training: FinishedTraining, job: str, gap: Gap) -> bool:
-    """Return True if the logs show that the job finished, or an error of it since the gap."""
+    """Return True if the logs show that the job finished, or an error of it or its end since the gap."""
     done = training.done(job, {gap.node})
     if all(rank in done for rank in gap.ranks):
         return True

@@ -114,7 +114,7 @@ class EarlierJobsWatch:
 
 
 def _line(alert: Alert) -> tuple[str, str, int] | None:
-    """Return code, file and offset of an alert from a log line; None: the alert is not from a log line."""
+    """Return code, file and offset of an alert from a log line; None: it is from none, or of the kernel."""
     proof = alert.proof[0] if alert.proof else None
     if proof is None or proof.file is None or proof.offset is None or alert.kernel:
         return None

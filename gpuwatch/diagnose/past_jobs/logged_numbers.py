@@ -148,7 +148,7 @@ def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
 
 
 def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
-    """Yield the index of the first point of the first loss spike that ended, if any."""
+    """Yield the index of the first point of the first loss spike, if any."""
     losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
     for at in range(MIN_STEPS + 2, len(losses)):
         if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:

@@ -309,7 +309,7 @@ def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set
 def _shares(
     job: str | None, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> bool:
-    """Return True if a sender runs ranks or the launcher of a node's job, with the same world size."""
+    """Return True if a sender runs ranks or the launcher of a node's job, and no other world size of it."""
     if job not in _jobs(node, where, reports):
         return False
     own_sizes = _world_sizes(node, job, where)

@@ -60,7 +60,7 @@ def _is_own_error(alert: Alert) -> bool:
 
 
 def _yields(claim: Alert, error: Alert) -> bool:
-    """Return True if a doubtful kernel claim yields to an error of the same rank, or in the same file."""
+    """Return True if a doubtful kernel claim yields to an unexplained error of its rank or file."""
     if not claim.kernel or explains(claim, error):
         return False
     if claim.rank is not None and error.rank is not None:

@@ -173,9 +173,9 @@ def _peers(writer: RankProgress, writers: Iterable[RankProgress]) -> list[RankPr
 
 
 def _better(sign: Sign, before: Alert) -> bool:
-    """Return True if the sign has an earlier step than its alert, or more ranks.
+    """Return True if the sign has an earlier step than its alert, or the same step and another text.
 
-    Logs are read at different speeds, so an earlier step may arrive later.
+    Logs are read at different speeds, so an earlier step may arrive later; with more ranks the text differs.
     """
     known = before.fields.get("step")
     if sign.step is None or not isinstance(known, int):

@@ -199,7 +199,7 @@ def without_general(alerts: list[Alert]) -> list[Alert]:
 
 
 def _without_raised_losses(alerts: list[Alert]) -> list[Alert]:
-    """Return the alerts without warnings about a stated loss whose lines are also lines of an exception."""
+    """Return the alerts without warnings about a stated loss all lines of which an exception has, too."""
     stated = [alert for alert in alerts if SIGN in alert.fields and alert.severity == "warning"]
     if not stated:
         return alerts

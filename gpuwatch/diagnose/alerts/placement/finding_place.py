@@ -227,7 +227,7 @@ def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
 
 
 def _dated(finding: Finding, at: float) -> float | None:
-    """Return `at` if the finding's time is exact enough to look up the processes of that time, else None."""
+    """Return `at` if the line has a time or was read live, so that processes of that time fit; else None."""
     return at if finding.timed or not finding.backlog else None
 
 

@@ -84,7 +84,7 @@ def end_lines(last: Iterable[LogLine]) -> Around:
 
 
 def _is_same(line: str, text: str) -> bool:
-    """Return True if both texts are the same line; one may lack a prefix of the other or be cut off."""
+    """Return True if the first `SAME_CHARS` of one text are in the other, which may have a prefix."""
     return text.strip()[:SAME_CHARS] in line or line.strip()[:SAME_CHARS] in text
 
 

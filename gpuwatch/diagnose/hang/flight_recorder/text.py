@@ -177,7 +177,7 @@ def _mismatch(problem: Problem) -> str:
 
 
 def _described(op: Op, problem: Problem) -> str:
-    """Return the call as text; if the names are equal, with the sizes and types in which the calls differ."""
+    """Return a call's name; if all differing calls have that name, with its sizes and types."""
     names = {op.name, problem.op.name, *(each.name for each in problem.odd.values())}
     if len(names) > 1 and problem.peer is None:
         return op.name

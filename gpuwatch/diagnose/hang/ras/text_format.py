@@ -106,7 +106,10 @@ def _finished(draft: _Draft, gone: set[tuple[str | None, int | None]]) -> Commun
 
 
 def _blocks(words: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each unindented line with the indented lines below it, without control characters."""
+    """Yield each unindented line with the indented lines below it, without control characters.
+
+    The first pair has "" and the lines above the first unindented one.
+    """
     title = ""
     lines: list[str] = []
     for raw in words.splitlines():

@@ -139,7 +139,7 @@ class _JobRanks:
 
 
 def _jobs(nodes: Iterable[Node], wall: float) -> dict[str | None, _JobRanks]:
-    """Return the jobs with ranks on the nodes."""
+    """Return job -> the number, nodes, states and silences of its ranks, for jobs with ranks on the nodes."""
     jobs: dict[str | None, _JobRanks] = {}
     for node in nodes:
         grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}

@@ -309,7 +309,7 @@ def _numbers(ranks: Sequence[int]) -> str:
 
 
 def _named(ranks: Sequence[RankStack]) -> str:
-    """Return `rank 2 (gpu-001 GPU 2)`, or `ranks 0-1, 3`."""
+    """Return the ranks as text: one with its place, `rank 2 (gpu-001 GPU 2)`, several as `ranks 0-1, 3`."""
     first = ranks[0]
     if len(ranks) == 1:
         return place(first.rank, first.node, first.gpu)

@@ -87,7 +87,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 def _causes(
     best: Alert, alerts: Sequence[Alert], seen: Container[str]
 ) -> tuple[CausalLink | None, list[Alert]]:
-    """Return the first row that finds causes of `best` not in `seen`, and these; (None, []): no row does."""
+    """Return the first of `LINKS` that finds causes of `best` not in `seen`, and these; (None, []): none."""
     for link in LINKS:
         if link.of(best):
             causes = [alert for alert in link.find(alerts, best) if alert.id not in seen]
@@ -217,7 +217,7 @@ def _share_file(one: Alert, other: Alert) -> bool:
     return (one.proof[0].node, one.proof[0].file) == (other.proof[0].node, other.proof[0].file)
 
 
-def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+def _first_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     """Return the first error about a peer above the end of the only process known to have ended, in its file.
 
     Empty if other ranks ended or were reported as lost: the error may be about one of them.
@@ -287,7 +287,7 @@ def _one_process(one: Alert, other: Alert) -> bool:
 
 
 def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Return the errors but waits and bare exceptions that the rank of `ended` logged before it ended."""
+    """Return the errors that the rank of `ended` logged up to then; no waits, lost peers, bare exceptions."""
     return [
         alert
         for alert in alerts
@@ -305,7 +305,7 @@ def _earlier_errors(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _same_place(cause: Alert, effect: Alert) -> bool:
-    """Return True if both are about one rank or GPU, or the cause is a fault of the whole node or job."""
+    """Return True if the cause's place, as far as known, covers the effect's; a scheduler's covers any."""
     if cause in SCHEDULER or effect in SCHEDULER:
         return True
     if cause in TAKES_MEMBERS and effect in ABOUT_ANOTHER and cause.rank is None:
@@ -344,6 +344,6 @@ LINKS = (
         may_be_of_another=may_be_of_another,
     ),
     CausalLink("only exception", lambda alert: alert in EXITS and alert.rank is None, _only_exception),
-    CausalLink("last lost peer", lambda a: a in MILD_ENDS, _last_peer_error, ends_at_rank=True),
+    CausalLink("last lost peer", lambda a: a in MILD_ENDS, _first_peer_error, ends_at_rank=True),
 )
 """The causal links in order: the first row that finds a cause counts."""

@@ -276,7 +276,7 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 def _suspected(
     stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Return the choice if no cause is logged: the only rank or node that did not take part."""
+    """Return the choice without a logged cause: a suspect of the hang `stuck`, else a silent rank."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 

@@ -215,7 +215,10 @@ def first_to_suffer(
 
 
 def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
-    """Return the ranks of the earliest errors; within a file the upper line is earlier."""
+    """Return the ranks of the errors that may be the first.
+
+    These are, in each file, the uppermost of those that have the earliest time or none.
+    """
     moment = min((each.first for each in errors), default=0.0)
     files: dict[object, list[Alert]] = {}
     for each in errors:

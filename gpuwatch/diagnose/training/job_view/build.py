@@ -86,7 +86,7 @@ def overview(
 
 
 def _writers(reported: Iterable[Writer]) -> list[Writer]:
-    """Return the writers of a job, only the newest of each rank."""
+    """Return the writers of a job: of each rank only the newest, and all whose rank is unknown."""
     found: dict[object, Writer] = {}
     for writer, placed in reported:
         rank = writer.rank if placed is None else placed.rank
