@@ -99,7 +99,7 @@ def own_packs() -> list[Path]:
 
 
 def _problem(pack: Path) -> str | None:
-    """Return why a pack file is not loaded; None: it can be loaded."""
+    """Return why a pack file cannot be read; None: it can be read."""
     try:
         read_own(pack, MAX_PACK_BYTES)
     except OSError as error:

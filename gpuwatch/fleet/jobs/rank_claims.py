@@ -189,7 +189,10 @@ class StatedIds:
                 del self._ids[before]
 
     def _of(self, process: Process) -> str | None:
-        """Return the id that the ranks which a process met state; None: none, several, or another job's."""
+        """Return the job id that the ranks at a process's rendezvous state.
+
+        None: the process states a job; they state none or several; or one of them has its rank.
+        """
         meeting = _meeting(process)
         if process.job is not None or meeting is None or meeting not in self._ids:
             return None

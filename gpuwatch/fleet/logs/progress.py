@@ -174,7 +174,7 @@ class FleetProgress:
         del self._count[node]
 
     def _make_room(self, node: str) -> None:
-        """Drop the oldest writer of a node with too many writers, else of the node that has most."""
+        """If a limit is exceeded, drop the oldest writer: of this node, else of the node that has most."""
         if self._count[node] <= KEPT_OF_NODE and len(self.writers) <= MAX_WRITERS:
             return
         largest = node if self._count[node] > KEPT_OF_NODE else self._count.most_common(1)[0][0]

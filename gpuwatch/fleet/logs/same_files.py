@@ -168,7 +168,7 @@ class SameFiles:
 
 
 def _parts(fingerprint: str) -> tuple[str, str, str]:
-    """Return the three parts; a fingerprint of an old recording is all state."""
+    """Return (made, growth, state), the parts of a fingerprint; one of an old recording is all state."""
     made, _, rest = fingerprint.partition("|")
     growth, _, state = rest.partition("|")
     return (made, growth, state) if state else ("", "", fingerprint)

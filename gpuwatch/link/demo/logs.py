@@ -133,7 +133,7 @@ class NodeLogs:
         return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], prefilter)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
-        """Yield rank 0's progress of the last minutes as data, as if it had been monitored for that long."""
+        """Yield rank 0's progress in the minutes before the start, as if the job had been monitored then."""
         log = next(iter(self.files.values()))
         scanner, stop = self._scanner(log), self._began[log.path]
         for line in log.lines(max(0, stop - STEPS_BEFORE), stop):

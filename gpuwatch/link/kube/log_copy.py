@@ -116,7 +116,8 @@ class LogCopy:
     def _append(self, child: subprocess.Popen[bytes], file: BinaryIO) -> int:
         """Append the child's output to the file until it ends, and return the number of bytes.
 
-        kubectl is reported once as running well: after its first output, or after `RUNS_WELL_S` without any.
+        A file that would exceed `MAX_FILE_BYTES` begins again, empty. kubectl is reported once as running
+        well: after its first output, or after `RUNS_WELL_S` without any.
         """
         if child.stdout is None:
             return 0

@@ -191,7 +191,11 @@ class PrometheusPump:
         self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
 
     def _server_time(self) -> tuple[float, float]:
-        """Return (unix seconds of Prometheus's clock, seconds that the query took)."""
+        """Return (unix seconds of Prometheus's clock, seconds that the query took).
+
+        Raises:
+            PrometheusError: the server does not report a valid time.
+        """
         began = time.monotonic()
         answers = self._client.instant("vector(1)")
         if not answers:

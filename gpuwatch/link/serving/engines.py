@@ -181,7 +181,7 @@ def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_
 
 
 def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:
-    """Return (quantile, seconds) of the series with the largest times.
+    """Return (quantile, seconds): for each quantile the largest time among the series.
 
     Quantiles of several series (models) cannot be combined.
     """

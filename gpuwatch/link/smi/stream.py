@@ -37,7 +37,7 @@ class SmiStream(BoundedStream):
         self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
     def _node_at(self, now: float) -> SmiNode:
-        """Return the node's state, which is created with the start marker at `now`."""
+        """Return the node's state; the first call creates it, with `now` as the time of the start marker."""
         if self._node is None:
             self._node = SmiNode(self._interval_s, self._python, now)
         return self._node

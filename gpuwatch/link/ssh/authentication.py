@@ -130,7 +130,7 @@ def _proposals(
 
 
 def _one_secret(password: str) -> Responder:
-    """Return a responder that answers a single hidden prompt with the password, and nothing else.
+    """Return a responder that answers a single hidden prompt with the password, others with empty text.
 
     It raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
     """

@@ -206,7 +206,10 @@ class Launcher(object):
         self._lifeline.leave("stopped")
 
     def _beat(self) -> None:
-        """Send a heartbeat at intervals, with the worker's state: an import may keep that from writing."""
+        """Send a heartbeat with the worker's state at intervals; give up a worker that stays stopped.
+
+        The worker does not send it, because an import may keep it from writing.
+        """
         stopped = 0
         while True:
             time.sleep(self._beat_s)

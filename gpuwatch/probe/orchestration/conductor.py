@@ -207,7 +207,7 @@ class Conductor:
         self._over.set()
 
     def _idle(self, pairs: Pairs) -> None:
-        """Keep the ranks for at most `IDLE_S` seconds, in case the user requests a retest."""
+        """Keep the ranks for `IDLE_S` seconds after the last retest that the user requests, then end them."""
         until = self._clock() + IDLE_S
         while (item := self._pool.wait_for_user(until)) is not None:
             if isinstance(item, RetestAsked):

@@ -110,7 +110,7 @@ def _nccl_member(
 def _gloo_member(
     torch: Torch, prepare: PrepareFields, slot: SlotFields, store: StoreClient, of_groups: Store
 ) -> JoinedRank:
-    """Join over gloo.
+    """Join over gloo, and return this rank as a member.
 
     If the group of all cannot be created, pairs still can: their matrix shows which link is bad.
     """

@@ -97,7 +97,10 @@ def _settings(title: str, keys: Sequence[str], ranks: Sequence[tuple[str, Facts]
 
 
 def _variables(ranks: Sequence[tuple[str, Facts]]) -> Iterator[tuple[str, str, str]]:
-    """Yield a row (name, value, ranks) for each value of each variable, the rarest first."""
+    """Yield a row (name, value, ranks) for each value of each variable, the rarest first.
+
+    At most `MAX_GROUPS` values of a variable are listed.
+    """
     for name in sorted({name for _, rank in ranks for name in rank["variables"]}):
         values = _groups((str(rank["variables"].get(name, "")), _rank(rank)) for _, rank in ranks)
         for value, who in list(values.items())[:MAX_GROUPS]:

@@ -110,7 +110,10 @@ def estimated_steps(tree: Any, *, folded: bool, window: int = WINDOW_CHARS) -> f
 
 
 def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:
-    """Return the sequences of elements of a pattern, one for each choice among its alternatives."""
+    """Return the sequences of elements of a pattern, one for each choice among its alternatives.
+
+    Of more than `MAX_COPIES` sequences only the most expensive one is kept.
+    """
     paths: list[list[_Element]] = [[]]
     for code, argument in tree:
         continued = _expanded(code, argument, folded=folded)

@@ -137,7 +137,10 @@ class RecordSplitter:
         return wants in (Next.VALUE, Next.FIRST) and len(self._stack) <= MAX_DEPTH
 
     def _line(self, record: bytes) -> bytes:
-        """Return a record on one line, followed by the line ends that it contained."""
+        """Return a record on one line, followed by the line ends that it contained.
+
+        If it ends with a step, the document's number of steps is added.
+        """
         line = _INDENT.sub(b" ", record)
         self._is_line_over = b"\n" not in record
         if self._total is not None and _STEP_AT_END.search(line):

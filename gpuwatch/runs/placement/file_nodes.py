@@ -68,9 +68,9 @@ def nodes_of_files(
 def _nodes_of_folders(
     owners: Sequence[FileOwner], nodes: Mapping[str, str], hosts: AbstractSet[str]
 ) -> dict[str, str]:
-    """Return file -> node for files whose node is only the name of a folder, if another file there tells it.
+    """Return file -> node for files whose node is only the name of a folder, if another file there states it.
 
-    Example: `node3/journal.json` is of dgx-14, as its lines tell; `node3/launcher.log` names no host.
+    Example: the lines of `node3/journal.json` name dgx-14; `node3/launcher.log` names no host.
     """
     told: dict[str, set[str]] = defaultdict(set)
     for owner in owners:

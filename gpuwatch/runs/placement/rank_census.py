@@ -69,7 +69,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
 
 
 def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
-    """Record which ranks a node's launcher starts, by local rank."""
+    """Record what a launcher's lines state: ranks by local rank, hosts of pods, nodes of DeepSpeed."""
     found.pods.update(table_of_hosts(file, lines))
     given: set[tuple[int, ...]] = set()
     options: set[tuple[int, int]] = set()

@@ -104,7 +104,7 @@ def _least_text(part: str) -> int:
 
 
 def _least(tree: Any) -> tuple[int, int | None]:  # noqa: ANN401 - a parse tree
-    """Return the least length of the longest text in a match, and of the match itself (None: no text)."""
+    """Return the least length of the longest text in a match, and of the match (None: it is not one text)."""
     best = length = 0
     is_text = True
     for code, argument in tree:

@@ -210,7 +210,10 @@ class HangQuery:
         return [node for node, upload in self._uploads.items() if not upload.over]
 
     def _continue(self, upload: PySpyUpload) -> None:
-        """Continue an upload of py-spy; when it is complete, request the stacks of the node's ranks again."""
+        """Continue an upload of py-spy; when it is complete, request the stacks of the node's ranks again.
+
+        If it has failed, the reason is added to theirs.
+        """
         upload.update()
         if upload.ready:
             self._deadline = self._clock() + self._longest_s

@@ -73,7 +73,11 @@ class PastHistories:
         return True
 
     def _read(self, start: int) -> Iterator[None]:
-        """Read samples from `start` (microseconds) up to the current position; yield after each block."""
+        """Read the states at `start` (microseconds), and samples up to the current position.
+
+        Yields after each block that is read. Of blocks that follow each other closely only one is read, but
+        near the position all.
+        """
         _, number, records = self._recording.key_frame(start)
         for one in records:
             if one.kind in STATES:

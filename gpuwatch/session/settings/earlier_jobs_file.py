@@ -39,7 +39,7 @@ def _inferred(incident: Incident) -> int | None:
 
 
 def _with_culprit(incident: Incident) -> list[Alert]:
-    """Return the alerts of an incident; the cause gets the rank and node that the incident names.
+    """Return the alerts of an incident; a cause without a rank gets the rank and node of the incident.
 
     A later session has no processes from which it could determine them.
     """

@@ -84,7 +84,7 @@ class NodeTable(SortableTable):
         return [*sorted(self.shown.views, key=lambda view: column.sort(view, now), reverse=self.falling)]
 
     def _under(self, group: NodeGroup) -> list[NodeView]:
-        """Return the nodes listed under a group."""
+        """Return the nodes listed under a group: all if it is unfolded, else the first with problems."""
         return group.views if group.name in self._unfolded else group.troubled[:MAX_LISTED]
 
     def count(self) -> int:

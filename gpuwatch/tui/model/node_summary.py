@@ -197,7 +197,7 @@ class Totals(Struct, frozen=True):
 def _listed(
     worst: list[tuple[str, Condition]], views: Mapping[str, NodeView]
 ) -> list[tuple[list[str], Condition, str]]:
-    """Return the conditions for `Totals.listed`."""
+    """Return (nodes, condition, text) of each condition; nodes never reached for one reason are together."""
     found: list[tuple[list[str], Condition, str]] = []
     alike: dict[str, list[str]] = {}
     for name, condition in worst:

@@ -62,7 +62,7 @@ class FrameSlices:
         return self._steps
 
     def _advance(self, steps: Steps[None], seconds: float) -> bool:
-        """Run steps for `seconds`, or until none is left; return True in that case."""
+        """Run steps for at most `seconds`; return True if none is left."""
         until, cpu = monotonic() + seconds, thread_time()
         try:
             for _ in steps:

@@ -128,7 +128,10 @@ class Monitor:
         return True
 
     def _lead(self, row: Row) -> None:
-        """Make the row's writer the leading one, replacing another: the library's steps are exact."""
+        """Make the row's writer the leading one; the steps of another one before it are forgotten.
+
+        The library's steps are exact.
+        """
         writer = (row["file"], row["rank"])
         if self._leading != writer:
             self._leading = writer

@@ -93,7 +93,7 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
 
 
 def _is_of_ranks(alert: Alert) -> bool:
-    """Return True for the comparison of a job's ranks, which no condition of a node states."""
+    """Return True if the alert is from the comparison of a job's ranks: no node's condition states it."""
     return alert.code in OF_RANKS and alert.job is not None and alert.rank is not None
 
 

@@ -91,7 +91,10 @@ def _host(name: str) -> str | None:
 
 
 def _rank(raw: Mapping[str, Any], *, indexed: bool) -> int | None:
-    """Return the global rank that a record states, or that its environment or labels give; else None."""
+    """Return the global rank that a record states, or that its environment or labels give; else None.
+
+    `indexed`: an index in the record counts as its rank.
+    """
     for key in words.RANK_KEYS:
         if (stated := _whole(raw.get(key))) is not None:
             return stated

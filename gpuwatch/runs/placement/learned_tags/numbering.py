@@ -217,7 +217,7 @@ def _are_on_hosts(place: NumberedPlace) -> bool:
 
 
 def _evidence(place: NumberedPlace, count: int, world: set[int], *, named: bool) -> int:
-    """Return the points for the numbers being ranks."""
+    """Return the points for the numbers being ranks; 0: too little supports it."""
     shared: dict[str, int] = defaultdict(int)
     for writer in place.writers.values():
         for text in set().union(*writer.texts.values()):
