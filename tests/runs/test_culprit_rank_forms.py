@@ -316,8 +316,17 @@ def table_of_failures(n: int) -> Job:
     }
 
 
+def table_in_the_order_of_ranks(n: int) -> Job:
+    """Entries have the numbers of their ranks, all of one second; only the heading tells the first failure."""
+    entry = "[{r}]:\n  time      : 2026-09-07_13:02:58\n  host      : k0\n  rank      : {r} (local_rank: {r})\n  exitcode  : 1 (pid: 44{r})\n"
+    others = "".join(entry.format(r=r) for r in range(8) if r != n)
+    text = f"Failures:\n{others}-----\nRoot Cause (first observed failure):\n{entry.format(r=n)}"
+    return {"job.log": "step 10 loss 9.1\n" + text}
+
+
 JOBS: tuple[Callable[[int], Job], ...] = (
     table_of_failures,
+    table_in_the_order_of_ranks,
     pod_that_was_evicted,
     pods_jax,
     pods_prefix_world,

@@ -36,7 +36,9 @@ _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 """Characters that are dropped before a line is searched."""
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
-"""Entry number in torch's failure table; the root cause, the earliest failure, is mostly 0."""
+"""Entry number in torch's failure table: the order of the local ranks, whichever failed first."""
+_ROOT_CAUSE = re.compile(r"\s*Root Cause\b")
+"""Heading of the entry that failed first."""
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
@@ -239,15 +241,21 @@ class Chunk(object):
         return self.line_around(max(0, start - 1))[0]
 
     def failure_table(self, start: int) -> "tuple[dict[str, Any], str]":
-        """Return (fields, time as text or "") from the rows above `start` in torch's failure table."""
+        """Return (fields, time as text or "") from the rows above `start` in torch's failure table.
+
+        The field `table_entry` is 0 for the root cause, else the entry's number, at least 1.
+        """
         fields: dict[str, Any] = {}
         when = ""
-        for line in reversed(self.above(start, 7)):
-            text, _ = last_message(line)
+        above = [last_message(line)[0] for line in self.above(start, 7)]
+        while above:
+            text = above.pop()
             found = _ROW.match(text)
             if found is None:
                 entry = _ENTRY.match(text)
-                fields.update({"table_entry": int(entry.group(1))} if entry else {})
+                if entry is not None:
+                    is_first = bool(above) and _ROOT_CAUSE.match(above[-1]) is not None
+                    fields["table_entry"] = 0 if is_first else max(1, int(entry.group(1)))
                 break
             name, value = found.group(1), found.group(2)
             when = value if name == "time" else when

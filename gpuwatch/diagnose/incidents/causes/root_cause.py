@@ -241,7 +241,7 @@ def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
 
 
 def _is_listed_later(alert: Alert) -> bool:
-    """Return True for an entry of torch's failure table with a number other than 0."""
+    """Return True for an entry of torch's failure table that is not under its heading "Root Cause"."""
     return bool(alert.fields.get("table_entry"))
 
 
