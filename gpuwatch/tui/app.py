@@ -175,7 +175,6 @@ class GpuwatchApp(KeyOrder, FaultRecovery):
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
         leave_hidden_part(self.screen)
-        self.pass_overdue()
         for screen in [each for each in self.screen_stack if isinstance(each, LiveScreen)][-1:]:
             screen.pull()  # also under a dialog
         for line in self.screen.query(KeysLine):
