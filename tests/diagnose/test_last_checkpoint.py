@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.diagnose.model.last_checkpoint import checkpoints
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from tests.fleet.jobs.two_jobs import WALL, Several
@@ -24,6 +24,13 @@ def test_a_number_of_a_log_that_is_half_read_is_reported_as_such(read_pct: float
     assert last.steps_lost == (35 if read_pct is None else None)
     assert ("41 %" in last.text) is (read_pct is not None)
     assert (checkpoint_facts(last) or {})["read_pct"] == read_pct
+
+
+def test_a_checkpoint_whose_files_nobody_looked_at_says_so() -> None:
+    kinds = [(None, None), (None, 8), (True, 8), (False, 8)]
+    texts = [Checkpoint(41_000, 5.0, "/ckpt/41000", *kind).text for kind in kinds]
+    assert len(set(texts)) == 4
+    assert not any(text.endswith("(/ckpt/41000)") for text in texts)
 
 
 @pytest.mark.parametrize(("of_rank_0", "step", "unfinished"), [(BEGUN, 100, 120), (SAVED, 120, None)])

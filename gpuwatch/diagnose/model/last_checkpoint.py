@@ -57,7 +57,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         step = "of an unknown step" if self.step is None else f"step {self.step:,}"
         before = "" if self.seconds_lost is None else f", {duration(self.seconds_lost)} before"
         lost = "" if self.steps_lost is None else f"; {self.steps_lost:,} steps lost"
-        whole = {True: "complete", False: "NOT complete", None: ""}[self.complete]
+        whole = {True: "complete", False: "NOT complete", None: self._why_unknown}[self.complete]
         where = ", ".join(part for part in (self.path or "", whole) if part)
         later = (
             "" if self.unfinished_step is None else f"; one of step {self.unfinished_step:,} is not complete"
@@ -67,6 +67,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
             read = f"its log is read to {self.read_pct:.0f} %"
             return f"last checkpoint not known yet: {read}, so far {step}{where}"
         return f"last checkpoint {step}{before}{lost}" + (f" ({where})" if where else "") + later
+
+    @property
+    def _why_unknown(self) -> str:
+        return "files not looked at" if self.files is None else "completeness unknown"
 
 
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
