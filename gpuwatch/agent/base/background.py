@@ -114,7 +114,7 @@ class TimedCalls(object):
 
     @property
     def stuck(self) -> "list[int]":
-        """Return the keys of the calls that have not returned."""
+        """Return the keys of the calls that exceeded their time and still have not returned."""
         self._stuck = {key: thread for key, thread in self._stuck.items() if thread.is_alive()}
         return sorted(self._stuck)
 

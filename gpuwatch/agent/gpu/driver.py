@@ -83,7 +83,7 @@ class Driver(object):
 
     @property
     def late(self) -> bool:
-        """Return True if NVML's init takes longer than a driver needs that no process holds open."""
+        """Return True if NVML's init has not returned after `cold_s`, the longest start of a driver."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self) -> "dict[int, dict[str, Any]]":

@@ -111,7 +111,7 @@ def proof_place(alert: Alert, proof: Proof) -> str:
 
 
 def quotes(incident: Incident, place: Place = proof_place) -> list[Quote]:
-    """Return the quotes of `evidence`, in its order. `place`: formats the location of a proof."""
+    """Return a quote for each proof of an incident's evidence, in its order; `place` formats its location."""
     stated: set[str] = set()
     found: list[Quote] = []
     for alert, proof in evidence(incident):

@@ -116,7 +116,7 @@ class TextBefore(object):
         self._last = tuple(last.split())
 
     def search(self, text: str) -> "Match[str] | None":
-        """Return the match at the end of a text, or None."""
+        """Return the match of the pattern at the end of a text, or None."""
         # other letters may be variants of ASCII's in another case
         may_match = not is_ascii(text) or text.rstrip(_SIGNS).lower().endswith(self._last)
         return self._search(text) if may_match else None

@@ -274,7 +274,7 @@ def is_quoted(chunk: "Chunk", start: int, text: str, raw: str, advice: bool = Fa
 
 
 def is_left_open(chunk: "Chunk", start: int, end: int, named: "str | None") -> bool:
-    """Return True for a last line below a heading, or a rule's error (`named`) that Python ignored."""
+    """Return True if the last line may be a quotation: below a heading, or ignored by Python (`named`)."""
     if chunk.below(end, 1):
         return False
     above = [_as_above(line)[0] for line in _untagged(chunk.above(start, MAX_SAMPLE))]

@@ -48,7 +48,7 @@ class LongRecords(object):
         return start, end, end if end == self._line[1] else end - BEFORE_BYTES
 
     def line(self, start: int, end: int) -> "bytes | None":
-        """Return the line of the part that was returned last; None: it was another one."""
+        """Return the line that was read last if its range is (start, end), else None."""
         return self._read[2] if self._read[:2] == (start, end) else None
 
     def open_at(self, at: int) -> "OpenRecord | None":

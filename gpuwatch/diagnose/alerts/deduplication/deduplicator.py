@@ -87,7 +87,7 @@ class Deduplicator:
         return bool(self._dirty)
 
     def fold(self, most: int | None = None) -> None:
-        """Merge up to `most` changed buckets; None: all of them."""
+        """Merge the alerts of up to `most` changed buckets; None: of all of them."""
         for key in list(islice(self._dirty, most)):
             self._dirty.discard(key)
             if self._buckets[key]:

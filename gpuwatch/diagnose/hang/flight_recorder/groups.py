@@ -87,7 +87,7 @@ class ProcessGroup(Struct):
 
     @property
     def without(self) -> tuple[int, ...]:
-        """Return the members that left no dump, sorted."""
+        """Return the members that left no dump, sorted; those whose dump could not be read are left out."""
         return tuple(rank for rank in self.absent if rank not in self.unread)
 
     def at(self, seq: int) -> dict[int, Op]:

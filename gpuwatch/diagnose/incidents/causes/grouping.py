@@ -257,7 +257,7 @@ class _Subjects:
             self.add(alert)
 
     def add(self, alert: Alert) -> None:
-        """Add an alert of the group; warnings and information are ignored."""
+        """Add an alert's rank, and the node of one of the kernel; warnings and information are ignored."""
         if alert.severity not in ("error", "critical"):
             return
         self._ranks.add(alert.rank)
