@@ -198,7 +198,7 @@ class KeptConsole:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Append output to the copy; does nothing after the copy has ended."""
+        """Append output to the copy, until a write fails or the copy has `MAX_CONSOLE_BYTES`."""
         self._size += len(data)
         if self._write is None or self._size > MAX_CONSOLE_BYTES:
             return

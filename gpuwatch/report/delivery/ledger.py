@@ -258,7 +258,7 @@ class Ledger:
             yield entry
 
     def note(self, name: str, receiver: str, accepted: AcceptedMessage) -> None:
-        """Record that a receiver accepted a message."""
+        """Record that a receiver accepted a message about the entry `name`, unless that was dropped."""
         if (entry := self.entries.get(name)) is not None:
             if entry.accepted.get(receiver) != accepted:
                 self.version += 1

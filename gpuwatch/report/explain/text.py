@@ -63,7 +63,7 @@ def print_explanation(explanation: Explanation, others: Sequence[Explanation], o
 
 
 def print_matches(found: Sequence[Explanation], heading: str, out: TextIO) -> None:
-    """Write a list of ids and titles."""
+    """Write the ids and titles of these explanations below a heading."""
     with console_on(out) as console:
         for line in match_lines(found, heading):
             show(console, line)

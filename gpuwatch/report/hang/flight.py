@@ -25,7 +25,7 @@ MAX_LISTED_FILES = 8
 
 
 def print_flight(read: FoundDumps, analysis: FlightAnalysis, out: TextIO) -> None:
-    """Write the report; colours depend on the terminal."""
+    """Write the report on flight-recorder dumps; colours depend on the terminal."""
     with console_on(out) as console:
         for line in flight_lines(read, analysis):
             show(console, line)

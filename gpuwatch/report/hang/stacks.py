@@ -39,7 +39,7 @@ def print_stacks(
     seen: Sequence[SeenProcess] = (),
     wall: float | None = None,
 ) -> None:
-    """Write the report as of `wall` (unix seconds; None: now); colours depend on the terminal."""
+    """Write the report on the ranks' stacks as of `wall` (unix seconds; None: now); colours as possible."""
     with console_on(out) as console:
         for line in stacks_lines(hang_check, unasked, seen, wall):
             show(console, line)

@@ -114,7 +114,7 @@ def cold(nodes: Iterable[Node], now: float) -> bool:
 
 
 def starting(node: Node, now: float) -> bool:
-    """Return True if neither the driver of a live node nor any of its GPUs has answered yet."""
+    """Return True if the driver of a live node, or every GPU of the node, has not answered yet."""
     silent = bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values())
     return node.state(now) == "live" and (node.driver_starting is not None or silent)
 

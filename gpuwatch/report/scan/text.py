@@ -24,7 +24,10 @@ NOTHING = dict.fromkeys(("finished", "running", "unknown"), "no problem found") 
 
 
 def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
-    """Write the report; colours depend on the terminal, NO_COLOR and TERM. `verbose`: with evidence."""
+    """Write the report on scanned logs, coloured if the terminal, NO_COLOR and TERM allow it.
+
+    `verbose`: with evidence.
+    """
     with console_on(out) as console:
         for line in scan_lines(report, verbose=verbose):
             show(console, line)

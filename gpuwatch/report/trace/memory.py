@@ -71,7 +71,7 @@ def memory_facts(memory: RankMemory) -> Facts:
 
 
 def print_memory(found: FoundMemory, verdict: MemoryVerdict, out: TextIO) -> None:
-    """Write the report; colours depend on the terminal."""
+    """Write the report on GPU memory; colours depend on the terminal."""
     with console_on(out) as console:
         for line in _flag_lines(verdict):
             show(console, line)

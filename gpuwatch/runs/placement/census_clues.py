@@ -164,7 +164,7 @@ def clues_of_own_hosts(found: Census) -> list[Clue]:
 
 
 def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Return process and GPU of each rank, except those claimed by two ranks."""
+    """Return the clues to the process and the GPU of each rank, without those claimed by two ranks."""
     claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
     clues = found.clues.union(*(found.numbered[word] for word in words))
     if {clue.gpu for clue in clues} <= {None, 0}:  # each container numbers its own GPUs

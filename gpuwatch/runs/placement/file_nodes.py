@@ -98,7 +98,7 @@ def foreign_hosts(owners: Sequence[FileOwner]) -> Callable[[str, str], bool]:
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
-    """Return the files of single nodes: several files state one pid or PCI address, each for another rank."""
+    """Return the files that state one pid or PCI address, each for another rank: every one is of one node."""
     claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for clue in clues:
         if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):

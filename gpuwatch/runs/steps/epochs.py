@@ -24,7 +24,7 @@ class EpochSpan(NamedTuple):
 
 
 def epochs_in(lines: Iterable[str]) -> EpochSpan | None:
-    """Return the epochs with the total that the last line announces; None if no line names one."""
+    """Return the span of the epochs with the total that the last one states; None: no line names any."""
     naming = [line for line in lines if "poch" in line.lower()]
     named = [(int(found[1]), int(found[2])) for line in naming for found in EPOCH_OF.finditer(line)]
     if not named:

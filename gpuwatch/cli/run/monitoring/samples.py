@@ -30,7 +30,7 @@ class Mean:
     peak: float | None = None
 
     def add(self, value: float | None) -> None:
-        """Add a value; None is ignored."""
+        """Add a value to the count, the sum and the peak; None is ignored."""
         if value is not None:
             self.count += 1
             self.total += value

@@ -38,7 +38,7 @@ ASSIGNED_POD = re.compile(
 
 
 def places_in(file: str, text: str) -> Iterator[Clue]:
-    """Yield the node of a pod or container, or the host of an address, that a line states."""
+    """Yield clues to the node of a pod or container, or to the host of an address, that a line states."""
     pod = ASSIGNED_POD.search(text) if "assigned" in text else None
     pod = CONTAINER_ON.search(text) if pod is None and "container_" in text else pod
     if pod is not None:
@@ -49,7 +49,7 @@ def places_in(file: str, text: str) -> Iterator[Clue]:
 
 
 def table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
-    """Return the hosts of addresses in a file of at least `MIN_HOSTS` lines as in /etc/hosts; else []."""
+    """Return clues to the hosts of addresses in a file of `MIN_HOSTS` rows as in /etc/hosts; else []."""
     rows = [HOSTS_ROW.match(raw) for raw in lines if raw[:1] in _DIGITS]
     known = [(row[1].decode(), row[2].decode()) for row in rows if row is not None]
     if len(known) < MIN_HOSTS:
