@@ -83,7 +83,7 @@ class FleetServers:
 
     @property
     def is_waiting(self) -> bool:
-        """Return True if a server has neither answered nor failed yet."""
+        """Return True if any server has neither answered nor failed yet."""
         return any(not server.readings and server.error is None for server in self.servers.values())
 
     def take(self, name: str, answer: ServerReading | str, at: float) -> None:

@@ -89,7 +89,7 @@ class _Question:
 
     @property
     def streams(self) -> list[LogStream]:
-        """All its requests, by their streams of lines."""
+        """The line streams of all its requests."""
         return self.around if self.end is None else [*self.around, self.end]
 
     @property

@@ -84,7 +84,7 @@ class RankClaims:
         return first
 
     def unlike(self, member: RunningRank) -> Iterator[RunningRank]:
-        """Yield one process of every other claim that is compared."""
+        """Yield one process of each claim on the rank that is unlike that of `member`, for comparison."""
         for likeness, claim in list(self._claims.items()):
             if likeness != member.likeness:
                 yield next(iter(claim.values()))

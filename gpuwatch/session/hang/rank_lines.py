@@ -45,7 +45,7 @@ class RankLines:
         return all(stream.done for _, stream in self._open)
 
     def close(self) -> None:
-        """Cancel what is still open."""
+        """Cancel the requests for lines that are still open."""
         for _, stream in self._open:
             if not stream.done:
                 self._session.drop(stream)

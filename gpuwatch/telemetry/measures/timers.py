@@ -150,7 +150,7 @@ class Timers:
         return DeviceTimer(self._events, numbers)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add a time that was measured elsewhere."""
+        """Add a time in seconds, measured elsewhere, to those of `name`."""
         numbers = self.host.get(name)
         if numbers is None:
             numbers = self.host.setdefault(name, Distribution())

@@ -48,7 +48,7 @@ class Asking(Protocol):
         ...
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """Return the result of the answers so far."""
+        """Return the report of the hang query from the answers received so far."""
         ...
 
 

@@ -30,7 +30,7 @@ def evidence_text(evidence: Evidence, late_s: float) -> str:
 
 
 def trouble_severity(gpu: Gpu) -> Severity:
-    """Return the severity of the state that `trouble_of` returns for the GPU."""
+    """Return the severity of a GPU that does not answer: "unknown" in state `unanswered`, else "critical"."""
     return "unknown" if gpu.state == "unanswered" else "critical"
 
 

@@ -112,5 +112,5 @@ class AsciiOnly(LineFilter):
 
 
 def line_filters(*, no_color: bool, ascii_only: bool) -> list[LineFilter]:
-    """Return the filters for painted lines."""
+    """Return the filters for painted lines: without colours, in ASCII only, both or none."""
     return [*([Colourless()] if no_color else []), *([AsciiOnly()] if ascii_only else [])]

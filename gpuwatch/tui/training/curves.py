@@ -94,7 +94,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         self._made: list[Row] = []
 
     def is_reported(self) -> bool:
-        """Return True if there is anything to draw."""
+        """Return True if a step in the shown job's log has a value for any curve."""
         if self._asked != self.view.version:
             self._asked = self.view.version
             writer = self.view.facts.speaker if self.view.facts else None

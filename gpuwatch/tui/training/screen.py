@@ -132,7 +132,7 @@ class TrainingScreen(LiveScreen):
         return super().check_action(action, parameters)
 
     def idle(self) -> frozenset[str]:
-        """Return the actions that do nothing now, such as sorting without ranks."""
+        """Return the actions that do nothing now, for lack of a listed rank or of its log."""
         row = self.ranks.chosen()
         if row is None and not self.ranks.only_flagged:
             return frozenset({"choose", "sort", "unhealthy", "next_mode"})

@@ -172,7 +172,7 @@ class Change(Struct, frozen=True):
 
     @property
     def delta(self) -> float:
-        """The relative change: -0.12 is 12 % slower."""
+        """The change of a rate relative to the baseline: -0.12 is 12 % slower; 0.0 if the baseline is 0."""
         return self.now.gb_per_s / self.before.gb_per_s - 1.0 if self.before.gb_per_s else 0.0
 
     @property

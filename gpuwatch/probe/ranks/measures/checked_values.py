@@ -32,7 +32,7 @@ class DataPattern:
         return self.total([rank], start, block)
 
     def total(self, ranks: Iterable[int], start: int = 0, block: int = 0) -> Tensor:
-        """Return one period of the sums over these ranks, from position `start` on."""
+        """Return one period of the sums of these ranks' test values, from position `start` on."""
         wave = self._torch.zeros_like(self._base)
         for rank in ranks:
             wave += (self._base + start + _RANK * rank + _BLOCK * block) % PERIOD

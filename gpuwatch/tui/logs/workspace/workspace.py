@@ -278,7 +278,7 @@ class LogWorkspace:
         return known_ranks(buffer.source for buffer in view.buffers if buffer.lines and not buffer.reading)
 
     def seek_bad(self, view: View, step: int, *, warnings: bool) -> None:
-        """Jump to the next (1) or previous (-1) error or warning; the other panes move to its time."""
+        """Jump to the next (1) or previous (-1) error or (`warnings`) warning; others follow its time."""
         if self.searching.to_bad(view, step, warnings=warnings):
             self._go_along(view)
 

@@ -23,7 +23,7 @@ NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 
 def style_of(style: model.Style, look: StyleSet) -> Style:
-    """Return the style of a theme for a meaning."""
+    """Return a theme's style for a meaning: `plain`, `strong`, `muted`, `code`, or a severity."""
     meanings = {"plain": look.text, "strong": look.strong, "muted": look.dim, "code": look.dim}
     return meanings[style] if style in meanings else look.severity[style]
 
