@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ from gpuwatch.rules.model.rule import Rule
 GLOG_FILES = (".py:", ".cc:", ".cpp:", ".cu:", ".go:")
 """Source file suffixes in the head of glog's records: `E0302 10:00:00.123456 4242 loop.cc:12] `."""
 GLOG_LETTERS = "EFC"
+JSON_VALUE = re.compile(r'("?\w{2,20}":)?("?\w{1,20}"?),')
+"""A literal for a JSON value with the comma behind it: a level's word, or a field's name and a number."""
 
 
 def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
@@ -47,8 +50,14 @@ def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
     """Return the entries for a literal in the data sent to the agent: usually one.
 
     In a fallback rule the suffix of a glog source file (`.cc:`) counts only after a level letter: one entry
-    for each of GLOG_LETTERS.
+    for each of GLOG_LETTERS. A JSON value there may also end its object, and follow a blank: one entry for
+    each of these texts.
     """
+    value = JSON_VALUE.fullmatch(literal.text) if rule.fallback else None
+    if value is not None:
+        name, text = value.groups("")
+        heads = (name, f"{name} ") if name else ("",)
+        return [declared(f"{head}{text}{end}", literal.fold, "").plain() for head in heads for end in ",}"]
     if rule.fallback and literal.text in GLOG_FILES:
         return [{"text": literal.text, "lead": letter, "whole": True} for letter in GLOG_LETTERS]
     return [literal.plain()]

@@ -97,8 +97,17 @@ def unexplained_patterns() -> Iterator[str]:
     yield "|".join(name.upper() for name in grave)
     yield "|".join(sorted(word for word, level in FOREIGN_LEVELS.items() if level in GRAVE))
     yield _BRACKETED % "|".join(grave)
-    yield from (grave_field(grave), grave_letter(), GAVE_UP.pattern)
+    yield from (grave_field(grave), *grave_records(grave), grave_letter(), GAVE_UP.pattern)
     yield from (form.pattern for level, form in FORMS if level in GRAVE)
+
+
+def grave_records(words: Sequence[str]) -> Iterator[str]:
+    """Yield patterns; every JSON record that states one of these levels, or its number, matches one of them.
+
+    The level is a value of its own (see `record_levels`), whatever the field's name.
+    """
+    yield rf'(?i)"\s?(?:{"|".join(words)}|[ef])\s?"\s?[,}}\]]'
+    yield r'(?i)(?:level|lvl|levelno|number|severity)\s?"\s?:\s?"?\d\d\d?\s?"?\s?[,}\]]'
 
 
 def grave_letter() -> str:

@@ -8,6 +8,8 @@ import re
 
 from ...patterns.module_pattern import pattern_of
 from ..records.byte_lists import text_of_bytes
+from ..records.nested_texts import nested_texts
+from ..records.record_levels import record_level
 from ..records.wanted_lines import MAX_LINES
 from .levels import GRAVE, LEVELS
 from .programs import program_of
@@ -55,6 +57,8 @@ _HOSTS = (
     "hostname", "host", "node", "node_name", "_HOSTNAME", "HOSTNAME", "knoten", "rechner", "noeud",
     "nodo", "узел", "pod_node_name", "host.name",
 )  # fmt: skip
+_LOOKED_INTO = (*GRAVE, "warning")
+"""Levels of records whose texts are read under any name."""
 _LEVEL_NAMES = ("level", "severity", "levelname", "lvl")
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "_COMM", "syslog_identifier")
 
@@ -117,32 +121,50 @@ def _texts_of(text: str, speaker: "Speaker") -> "list[str]":
     parts = [record]
     for part in parts:
         parts.extend(part[name] for name in _INSIDE if isinstance(part.get(name), dict))
-    message = _captured(record) or _first(parts, _MESSAGES, str) or _with_level(record)
+    level = speaker.level = record_level(record, LEVELS) or speaker.level
+    message = _captured(record) or _first(parts, _MESSAGES, str) or _with_level(record, level)
     if message is None:
-        foreign = _foreign(record)
-        if foreign:
+        texts = _of_error(record, parts) if level in _LOOKED_INTO else _foreign(record)
+        texts = texts or ([text] if level in GRAVE else [])
+        if texts:
             _name_speaker(record, speaker)
-        return foreign
-    for part in parts:
-        _name_speaker(part, speaker)
-    texts = [message + _outcome(parts)]
-    texts.extend(_text(value) for part in parts for name, value in part.items() if EXCEPTION.match(name))
+    else:
+        texts = [message + _outcome(parts), *_exceptions(parts, level in GRAVE)]
+        for part in parts:
+            _name_speaker(part, speaker)
     return [line for each in texts for line in _LINES.split(each) if line.strip()]
 
 
-def _with_level(record: "dict[str, Any]") -> "str | None":
+def _with_level(record: "dict[str, Any]", level: "str | None") -> "str | None":
     """Return the field `text` of a record with a level, else the lines of a list in it.
 
-    None: it has neither, or no level, so that its lines are data. In an error any field may have the lines.
+    None: it has neither, or no level, so that its lines are data.
     """
-    levels = [record[name] for name in _LEVEL_NAMES if name in record]
-    if not levels:
+    if level is None and not any(name in record for name in _LEVEL_NAMES):
         return None
     text = record.get("text")
-    is_grave = any(LEVELS.get(str(level).lower()) in GRAVE for level in levels)
-    names = (*_LISTED_FIELDS, *record) if is_grave else _LISTED_FIELDS
-    listed = (_text(record[name]) for name in names if isinstance(record.get(name), list))
+    listed = (_text(record[name]) for name in _LISTED_FIELDS if isinstance(record.get(name), list))
     return text if isinstance(text, str) else next(filter(None, listed), None)
+
+
+def _of_error(record: "dict[str, Any]", parts: "list[dict[str, Any]]") -> "list[str]":
+    """Return the texts of an error's record without a message: under any name, at any depth."""
+    others = [
+        value
+        for name, value in record.items()
+        if not EXCEPTION.match(name) and not (isinstance(value, str) and _TIME.match(value))
+    ]
+    return nested_texts(others) + _exceptions(parts, True)
+
+
+def _exceptions(parts: "list[dict[str, Any]]", is_grave: bool) -> "list[str]":
+    """Return the exceptions of a record; of an error's record (`is_grave`), those in any form."""
+    values = [value for part in parts for name, value in part.items() if EXCEPTION.match(name)]
+    texts = [_text(value) for value in values]
+    if is_grave:
+        inside = ["\n".join(nested_texts(value)) for value in values]
+        texts = [each if " " in each else more or each for each, more in zip(texts, inside)]  # noqa: B905 - Python 3.6
+    return [each for each in texts if each]
 
 
 def _kubernetes_event(record: "dict[str, Any]") -> "str | None":
@@ -188,8 +210,7 @@ def _foreign(record: "dict[str, Any]") -> "list[str]":
     level = next((each for each in values if _LEVEL.match(each) and each == each.upper()), None)
     if level is None or not any(_TIME.match(each) for each in values):
         return []
-    texts = [each for each in values if " " in each.strip() and not _TIME.match(each)]
-    return [line for each in texts for line in _LINES.split(each) if line.strip()]
+    return [each for each in values if " " in each.strip() and not _TIME.match(each)]
 
 
 def _outcome(parts: "list[dict[str, Any]]") -> str:

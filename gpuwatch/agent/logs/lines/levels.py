@@ -21,6 +21,7 @@ MILD = ("info", "debug")
 
 LEVELS = {
     "fatal": "critical", "critical": "critical", "crit": "critical", "panic": "critical", "emerg": "critical",
+    "emergency": "critical",
     "error": "error", "erro": "error", "err": "error", "eror": "error", "severe": "error", "alert": "error",
     "warning": "warning", "warn": "warning", "info": "info", "notice": "info", "debug": "debug",
     "trace": "debug", "verbose": "debug", "60": "critical", "50": "error", "40": "warning", "30": "info",
@@ -116,9 +117,12 @@ _LOCAL = pattern_of(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")
 """Critical forms of a single thread, or of a tool (git, Ansible) whose caller may go on."""
 
 
-def level(text: str, raw: "str | None" = None) -> "str | None":
-    """Return the severity that a line states: critical, error or warning; None: none, or a lower one."""
-    found = own_level(text, raw)
+def level(text: str, raw: "str | None" = None, of_record: "str | None" = None) -> "str | None":
+    """Return the severity that a line states: critical, error or warning; None: none, or a lower one.
+
+    `of_record`: the level of the JSON record whose message the text is, for a text without its own.
+    """
+    found = own_level(text, raw) or of_record
     return None if found in MILD else found
 
 
@@ -151,9 +155,12 @@ def _may_be_foreign(text: str) -> bool:
     return not is_ascii(text) or has_one(text, _FOREIGN_IN_ASCII)
 
 
-def is_fatal(text: str, raw: str) -> bool:
-    """Return True if a line has the level critical, as at a program's end; not if one thread panics."""
-    return own_level(text, raw) == "critical" and _LOCAL.match(text.lstrip()) is None
+def is_fatal(text: str, raw: str, of_record: "str | None" = None) -> bool:
+    """Return True if a line has the level critical, as at a program's end; not if one thread panics.
+
+    `of_record`: as in `level`.
+    """
+    return (own_level(text, raw) or of_record) == "critical" and _LOCAL.match(text.lstrip()) is None
 
 
 def has_stamp(text: str) -> bool:

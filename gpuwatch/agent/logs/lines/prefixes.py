@@ -40,7 +40,7 @@ _INNER = pattern_of(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 class Speaker(object):
     """The writer of a line, as its prefixes name it: rank, local rank, task, host, pid, program."""
 
-    __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
+    __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "level", "_seen")
 
     def __init__(self, other: "Speaker | None" = None) -> None:
         self.rank: int | None = other.rank if other else None
@@ -50,6 +50,8 @@ class Speaker(object):
         self.task: int | None = other.task if other else None
         self.program: str | None = other.program if other else None
         """Program as named in a system log, in lower case; `kernel` for the kernel; None: not named."""
+        self.level: str | None = other.level if other else None
+        """Level that a JSON record states in a field; None: none does."""
         self._seen = False
 
     def take(self, found: "re.Match[str]", local_ranks: bool) -> bool:

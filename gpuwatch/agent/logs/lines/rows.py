@@ -26,4 +26,5 @@ def row(
     """
     stated = messages(text.encode("utf-8", "replace"))[0][-1]
     when = (time.time() if until is None else until) if arrived is None else arrived
-    return [offset, end, text, time_of(text, when), arrived, stated[1].rank, level(stated[0], text), rule]
+    own = level(stated[0], text, stated[1].level)
+    return [offset, end, text, time_of(text, when), arrived, stated[1].rank, own, rule]

@@ -42,6 +42,7 @@ def described(
     arrived, backlog = chunk.arrived, chunk.backlog
     raw = line.text
     kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # then its level is a system log's
+    level = None if kernel else own_level(text, raw) or by.level
     own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
         row, when = chunk.failure_table(line.start)
@@ -64,7 +65,7 @@ def described(
         fields = dict(fields, rank=int(raiser.group(1)))
     found: dict[str, Any] = {
         "rule": rule.id,
-        "severity": severity_of(rule, fields, None if kernel else own_level(text, raw), has_given_up(text)),
+        "severity": severity_of(rule, fields, level, has_given_up(text)),
         "role": rule.role,
         "offset": chunk.offset_of(line.start),
         "at": arrived if at is None else at,

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
+    from ..lines.prefixes import Speaker
     from ..progress.dialect import CompiledDialect, ProgressReading
     from .candidate import CandidateLine
     from .chunk import Chunk
@@ -75,7 +76,12 @@ class LineMatcher(object):
         return fields_of(found.groupdict())
 
     def is_error(
-        self, rule: "CompiledRule", text: str, chunk: "Chunk", line: "CandidateLine", raised: bool = False
+        self,
+        rule: "CompiledRule",
+        stated: "tuple[str, Speaker]",
+        chunk: "Chunk",
+        line: "CandidateLine",
+        raised: bool = False,
     ) -> bool:
         """Return True if a message is logged as an error, and is not advice, data or test output.
 
@@ -83,10 +89,10 @@ class LineMatcher(object):
 
         `raised`: it ends a traceback, and is an error at any level.
         """
-        raw = line.text
+        raw, (text, by) = line.text, stated
         if self._is_off(rule):
             return False
-        level = None if raised else own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS])
+        level = None if raised else own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS]) or by.level
         ended = level is None and has_stamp(raw) and has_given_up(text[:SEARCHED_CHARS])
         if not raised and ((level not in GRAVE and not ended) or is_bare_bar(text[:SEARCHED_CHARS])):
             return False

@@ -238,9 +238,9 @@ class LineFindings(object):
         for rule in rules:
             for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
                 about = is_about(rule.programs, by.program)
-                if about and self._search.is_error(rule, text, chunk, line, raised is not None):
+                if about and self._search.is_error(rule, (text, by), chunk, line, raised is not None):
                     fields = {"goes_on": "yes"} if is_continuing(text) else {}
-                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.text[:SEARCHED_CHARS]):
+                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.text[:SEARCHED_CHARS], by.level):
                         fields = {"level": "critical"}
                     finding = self._found(rule, chunk, line, (text, by), fields, out)
                     if finding is not None:

@@ -6,7 +6,6 @@ finds it in the long one, too.
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -14,18 +13,10 @@ from functools import cache
 
 import pytest
 
-from gpuwatch.agent.logs.matching.prefilter import Prefilter
-from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.load import load_packs
-from gpuwatch.runs.prefilter import hyperscan_database
-from gpuwatch.runs.prefilter.hyperscan_prefilter import HyperscanPrefilter
-from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
-from tests.agent.logs.scan_lines import NOW
-from tests.packs import built_in_rules
+from tests.agent.logs.scanning.each_prefilter import ERROR, prefilters, rules_in
 
 SHORT = 40
-ERROR = "rank.error_unexplained"
-"""The rule of lines that are logged as errors: a level stands at their beginning, or in a field."""
 LENGTHS = (
     1000,
     4096,
@@ -85,27 +76,10 @@ SHAPES = [in_text, between_text, *RECORDS, in_bytes]
 
 
 @cache
-def prefilters() -> list[Prefilter]:
-    rules = built_in_rules()
-    hyperscan = [HyperscanPrefilter(rules)] if hyperscan_database.installed() else []
-    return [Prefilter(rules), PiecePrefilter(rules), *hyperscan]
-
-
-@cache
 def examples() -> list[tuple[str, bytes]]:
     """The first two examples of each rule; those of several lines only stand in records."""
     rules = [each for each in load_packs().rules if not each.flood]
     return [(each.id, example.strip("\n").encode()) for each in rules for example in each.examples[:2]]
-
-
-def rules_in(data: bytes, prefilter: Prefilter, feed: int = 1 << 19) -> set[str]:
-    scanner = Scanner(built_in_rules(), "/logs/a.log", itertools.count(1).__next__, None, prefilter)
-    found = []
-    for at in range(0, len(data), feed):
-        found += scanner.feed(data[at : at + feed], at, NOW)
-    found += scanner.end()
-    assert scanner.take_failed() == []
-    return {each["rule"] for each in found}
 
 
 def missed(choice: random.Random, count: int) -> Iterator[object]:
