@@ -41,7 +41,7 @@ class Plot(Struct, frozen=True):
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return about `most` round numbers from `low` to `high`."""
+    """Return about `most` round numbers from `low` to `high`; only `low` if `high` is not above it."""
     if not high > low:
         return [low]
     raw = (high - low) / most

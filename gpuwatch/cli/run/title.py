@@ -29,7 +29,7 @@ class TerminalTitle:
         self.wanted = ""
 
     def passed(self, data: bytes) -> None:
-        """Record the output that the command wrote last: the title must not be written into a sequence."""
+        """Record the output that the command wrote last: the title must not split an escape sequence."""
         self._last = (self._last[-KEPT_BYTES:] + data)[-KEPT_BYTES:]
 
     @property

@@ -49,7 +49,7 @@ def alert_rules(limits: Thresholds) -> list[AlertRule]:
 
 
 def rule_file(limits: Thresholds) -> str:
-    """Return the rules as YAML for Prometheus."""
+    """Return the alert rules for these limits as YAML for Prometheus."""
     rules = []
     for rule in alert_rules(limits):
         entry: dict[str, object] = {"alert": rule.name, "expr": rule.expr}

@@ -59,12 +59,12 @@ def summary(read: FoundDumps, analysis: FlightAnalysis) -> str:
 
 
 def flight_json(read: FoundDumps, analysis: FlightAnalysis) -> str:
-    """Return the report as JSON text."""
+    """Return the report on flight-recorder dumps as JSON text."""
     return plain_json(json.dumps(flight_facts(read, analysis), indent=2, ensure_ascii=False))
 
 
 def flight_facts(read: FoundDumps, analysis: FlightAnalysis) -> Facts:
-    """Return the report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report on flight-recorder dumps as data; every key is documented in `docs/json.md`."""
     return {
         "gpuwatch": __version__,
         **verdict_facts(analysis.verdict),

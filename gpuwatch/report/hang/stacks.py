@@ -138,14 +138,14 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 
 
 def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
-    """Return the report as JSON text."""
+    """Return the report on the ranks' stacks as JSON text."""
     return plain_json(json.dumps(stacks_facts(hang_check, unasked, seen), indent=2, ensure_ascii=False))
 
 
 def stacks_facts(
     hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Facts:
-    """Return the report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report on the ranks' stacks as data; every key is documented in `docs/json.md`."""
     nothing, ras = Verdict("stacks", wrong=False, sentence=NO_RANK_SEEN), hang_check.ras_verdicts
     return with_new_names(
         {

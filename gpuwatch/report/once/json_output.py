@@ -75,7 +75,7 @@ def _silent_job(job: SilentJob) -> dict[str, object]:
 def fleet_facts(
     fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Facts:
-    """Return the report as data. `now`: our monotonic clock, `time`: the same moment in unix seconds."""
+    """Return the report on the fleet as data. `now`: our monotonic clock, `time`: the same, unix seconds."""
     stands = stands or Standing()
     facts: Facts = {"gpuwatch": __version__, "time": round(time, 3), "source": fleet.plan.source}
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):

@@ -20,7 +20,7 @@ MIN_LAST_WIDTH = 12
 
 
 def print_report(report: Report, out: TextIO) -> None:
-    """Write the report; colours depend on the terminal, NO_COLOR and TERM."""
+    """Write the report on the fleet; colours depend on the terminal, NO_COLOR and TERM."""
     with console_on(out) as console:
         draw(report, console, fit=out.isatty())
 

@@ -18,7 +18,7 @@ from gpuwatch.report.probe.format import backend_text, gb_per_s
 
 
 def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
-    """Return the report as data, as far as the probe got."""
+    """Return the report on a probe as data, as far as the probe got."""
     estimate, verdict = results.estimate, results.verdict
     facts = {
         "source": source,

@@ -145,7 +145,7 @@ def link_text(link: MeasuredLink, results: Results) -> str:
 
 
 def ends_text(link: MeasuredLink) -> str:
-    """Return `gpu-003 GPU 4 -> gpu-007 GPU 4`."""
+    """Return the two ends of a link as text: `gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     return f"{link.src.name} -> {link.dst.name}"
 
 

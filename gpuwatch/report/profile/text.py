@@ -30,7 +30,7 @@ PIPE_COLUMNS, MAX_COLUMNS = 100, 240
 
 
 def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> None:
-    """Write the report; if there are several profiles, the first is compared with the second.
+    """Write the report on profiles; if there are several, the first is compared with the second.
 
     `rate`: samples per second.
     """

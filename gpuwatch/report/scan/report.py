@@ -131,12 +131,12 @@ def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
 
 
 def scan_json(report: ScanReport) -> str:
-    """Return the report as JSON text."""
+    """Return the report on scanned logs as JSON text."""
     return plain_json(json.dumps(scan_facts(report), indent=2, ensure_ascii=False))
 
 
 def scan_facts(report: ScanReport) -> Facts:
-    """Return the report as plain data; every key is documented in `docs/json.md`."""
+    """Return the report on scanned logs as data; every key is documented in `docs/json.md`."""
     scan = report.scan
     facts: Facts = {
         "gpuwatch": __version__,

@@ -34,7 +34,7 @@ def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
 
 
 def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
-    """Yield the report; `verbose`: with all evidence and each incident's timeline."""
+    """Yield the lines of a scan's report; `verbose`: with all evidence and each incident's timeline."""
     details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
         yield from details(incident, report.place)

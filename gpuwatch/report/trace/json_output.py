@@ -22,7 +22,7 @@ from gpuwatch.runs.traces.trace_files import FoundTraces
 
 
 def trace_json(found: FoundTraces, verdict: TraceVerdict, scales: Sequence[ScaleTimes] = ()) -> str:
-    """Return the report as JSON text. `scales`: of these traces and their baselines; empty without."""
+    """Return the report on traces as JSON text. `scales`: of these traces and their baselines, or empty."""
     return plain_json(json.dumps(trace_facts(found, verdict, scales), indent=2, ensure_ascii=False))
 
 

@@ -26,7 +26,7 @@ MAX_SHOWN_FLAGS = 4
 
 
 def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
-    """Return the report as JSON text; `docs/json.md` documents every key."""
+    """Return the report on GPU memory as JSON text; `docs/json.md` documents every key."""
     facts: Facts = {
         "gpuwatch": __version__,
         "ranks": [memory_facts(each) for each in found.ranks],
@@ -42,7 +42,7 @@ def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
 
 
 def memory_facts(memory: RankMemory) -> Facts:
-    """Return one rank as data; sizes in GB (10**9 bytes)."""
+    """Return the memory of one rank as data; sizes in GB (10**9 bytes)."""
     share = memory.fragmentation
     return {
         "rank": memory.rank,

@@ -49,7 +49,7 @@ def print_trace(
     out: TextIO,
     scales: Sequence[ScaleTimes] = (),
 ) -> None:
-    """Write the report.
+    """Write the report on traces.
 
     Args:
         found: The traces.

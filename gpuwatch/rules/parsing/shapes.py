@@ -33,7 +33,7 @@ class PatternShape(Shape):
     what = "a regular expression"
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """Return the pattern; None if it is refused, which is added to `problems`."""
+        """Return the pattern in a value; None if it is refused, which is added to `problems`."""
         text = scalar(node)
         if text is None or not text or len(text) > MAX_PATTERN:
             self.refuse(node, problems)

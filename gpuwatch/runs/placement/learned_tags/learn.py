@@ -146,7 +146,7 @@ class _Heads(Struct):
 
     @classmethod
     def of(cls, files: Mapping[str, Sequence[bytes]]) -> _Heads:
-        """Return the numbers in these lines."""
+        """Return the numbers at the heads of these lines, at most `MAX_PLACES` places of them."""
         texts = {file: [unmasked_text(line[:600]) for line in lines] for file, lines in files.items()}
         heads = cls({file: len(lines) for file, lines in files.items()})
         seen: dict[Slot, set[str]] = defaultdict(set)
