@@ -52,7 +52,7 @@ class OpenFiles(object):
     __slots__ = ("_count", "_folder", "_numbers", "_outputs")
 
     def __init__(self, folder: str) -> None:
-        """Remember what is open now; `folder`: of the process in /proc."""
+        """Remember which files a process has open now; `folder`: its folder in /proc."""
         self._folder = os.path.join(folder, "fd")
         self._count = open_count(self._folder)
         self._numbers = frozenset(names(self._folder))

@@ -59,7 +59,7 @@ class RankSigns(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return `rank 17 (gpu-003 GPU 1)`."""
+        """Return a rank with its node and GPU as text: `rank 17 (gpu-003 GPU 1)`."""
         return place(self.rank, self.node, self.gpu)
 
 

@@ -36,7 +36,7 @@ class Gaps:
 
     @property
     def usual_s(self) -> float | None:
-        """Return the median gap; None before there are `MIN_GAPS`."""
+        """Return the median gap between signs of activity in seconds; None before there are `MIN_GAPS`."""
         return usual_gap(self.newest)
 
     def add(self, gap_s: float) -> None:

@@ -160,7 +160,7 @@ def when(alert: Alert, now: float | None = None) -> str:
 
 
 def unreadable_text(parts: int) -> str:
-    """Return `2 parts of the recording cannot be read`."""
+    """Return the number of unreadable parts as text: `2 parts of the recording cannot be read`."""
     return f"{plural(parts, 'part')} of the recording cannot be read"
 
 

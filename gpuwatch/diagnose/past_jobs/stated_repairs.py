@@ -66,7 +66,7 @@ def _text(alert: Alert) -> str:
 
 
 def is_repaired(line: str, below: Iterable[str]) -> bool:
-    """Return True if a line below the loss states that the same part is back."""
+    """Return True if a line below `line`, which reports a loss, states that the lost part is back."""
     text = _STAMP.sub(" ", line)
     loss = stated_loss(line)
     at = text.find(loss.sign) if loss is not None else -1

@@ -30,7 +30,7 @@ def links(results: Results) -> Iterator[Check]:
 
 
 def collectives(results: Results) -> Check:
-    """Return the `Check` that every rank got the correct result."""
+    """Return the `Check` that the probe's collectives gave every rank the correct result."""
     id_ = "probe.collectives"
     reported = []
     for row in results.collectives:

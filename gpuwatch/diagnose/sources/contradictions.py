@@ -101,7 +101,7 @@ class Contradictions:
 
 
 def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
-    """Return (job, rank, node) of the errors that the ranks' own nodes report."""
+    """Return (job, rank, node) of the root and first errors that the ranks' own nodes report."""
     return frozenset(
         (alert.job, alert.rank, alert.node)
         for alert in alerts

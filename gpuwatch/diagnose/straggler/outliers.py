@@ -56,7 +56,7 @@ class Outlier(Struct, frozen=True):
 
     @property
     def evidence(self) -> str:
-        """Return one line with its value, the median, and the number of peers."""
+        """Return the evidence on an outlier in one line: its value, the median, and the number of peers."""
         return f"{self.figure} {self.own}, median of its {self.peers} peers {self.usual}"
 
 

@@ -124,7 +124,7 @@ class HostHistory:
         self._rings: Rings | None = None
 
     def add(self, at: float, sample: HostSample, interval_s: float = 1.0) -> None:
-        """Add the values of one tick; `at` is our monotonic clock."""
+        """Add the CPU, memory and network values of one tick; `at` is our monotonic clock."""
         if self._rings is None:
             self._rings = _new_rings(len(HOST_SERIES))
         rx, tx = network_bps(sample, "rx_bps"), network_bps(sample, "tx_bps")

@@ -33,7 +33,10 @@ class DictionaryTrainer:
         self._blocks = 0
 
     def take(self, lines: Sequence[bytes]) -> Trained | None:
-        """Add the lines of a block; return the result after `TRAINING_BLOCKS` blocks, None before."""
+        """Add the lines of a block; return the dictionary after `TRAINING_BLOCKS` blocks, None before.
+
+        It is empty if there are too few lines, or training fails.
+        """
         self._blocks += 1
         if sum(map(len, lines)) <= MAX_BLOCK_BYTES:  # the first one holds a backlog
             self._lines.extend(lines)

@@ -212,7 +212,7 @@ class Recording:
         yield from self._rows.all("iib", newest, node, kind, until)
 
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
-        """Return the answers to the request made at `since`, as (time, JSON frame)."""
+        """Return the answers to the request made at `since`, as (time, JSON frame), within the budget."""
         later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
         end = self._rows.one("i", later, node, number, since)  # a later session starts its numbers again
         until = MAX_NUMBER if end is None else end[0]

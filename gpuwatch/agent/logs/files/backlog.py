@@ -58,12 +58,12 @@ class Backlog(object):
 
     @property
     def span(self) -> "list[int]":
-        """Return [next byte to scan, end]."""
+        """Return [next byte to scan, end] of the backlog's current part."""
         return [self._at, self._end]
 
     @property
     def left(self) -> int:
-        """Return the number of bytes left to scan in this part."""
+        """Return the number of bytes left to scan in the backlog's current part."""
         return max(0, self._end - self._at)
 
     def pct(self) -> float:

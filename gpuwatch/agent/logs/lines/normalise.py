@@ -60,9 +60,9 @@ CLEARED.append(_known.cache_clear)
 
 
 def known_messages(line: bytes, local_ranks: bool = False) -> "tuple[list[tuple[str, Speaker]], bool]":
-    """Do as `messages` for lines above many others: each of a thousand errors is read with those before it.
+    """Return what `messages` returns, cached: each of a thousand errors is read with the lines before it.
 
-    The results are cached, so do not modify them.
+    Do not modify the result.
     """
     return _known(line, local_ranks)  # always two arguments: a cache takes one less for another call
 

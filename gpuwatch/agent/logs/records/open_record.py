@@ -66,7 +66,7 @@ class OpenRecord(object):
         return self.prefix + json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
 
     def after(self, data: bytes) -> "OpenRecord | None":
-        """Return the record up to the end of `data`, the bytes from the place on; None: it ended."""
+        """Return the record that is open at the end of `data`, the bytes behind it; None: it has ended."""
         closed = self._closed(data)
         if closed is None:
             return None

@@ -84,7 +84,7 @@ def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
 
 
 def line(frame: StackFrame) -> str:
-    """Return `train_step (train.py:11)`."""
+    """Return a stack frame as text: `train_step (train.py:11)`."""
     return f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
 
 

@@ -22,7 +22,7 @@ OVER = ("finished", "running")
 
 
 def other_ranks(count: int) -> str:
-    """Return `3 other ranks`, `1 other rank`."""
+    """Return a number of further ranks as text: `3 other ranks`, `1 other rank`."""
     return f"{count} other rank{'s' * (count != 1)}"
 
 

@@ -60,7 +60,7 @@ class RecordedFolders(object):
         self._launches = Launches(_home, self._unit_file)
 
     def steps(self) -> "Iterator[None]":
-        """Read the journal, then the accounting; `folders` has the result at the end."""
+        """Read the journal, then the accounting, for folders of launched jobs; `folders` gets the result."""
         since = time.time() - WINDOW_S
         if self._has_journal():
             deadline = time.monotonic() + JOURNAL_S
