@@ -32,7 +32,7 @@ class EvidenceWork(Protocol):
         ...
 
     def update(self) -> None:
-        """Continue for a slice of time; sets `over` at the end.
+        """Continue to write the bundle for a slice of time; sets `over` at the end.
 
         Raises:
             OSError: The bundle cannot be written.
@@ -40,7 +40,7 @@ class EvidenceWork(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop, and delete incomplete files."""
+        """Stop writing the bundle, and delete incomplete files."""
         ...
 
 

@@ -32,12 +32,12 @@ class LastingNotification(Notification):
 
     @property
     def time_left(self) -> float:
-        """The seconds until it is removed, at least `LEAST_LEFT_S`."""
+        """The seconds until the notice is removed, at least `LEAST_LEFT_S`."""
         return max(LEAST_LEFT_S, super().time_left)
 
     @property
     def has_expired(self) -> bool:
-        """True once its time is over."""
+        """True once the time of the notice is over."""
         return super().time_left <= 0.0
 
 

@@ -281,7 +281,7 @@ class Navigation(App[None]):
             self.exit()
 
     def action_jobs(self) -> None:
-        """Open the dialog that selects the job to show alone."""
+        """Open the dialog that selects the job to show alone; without any job, show that there is none."""
         from gpuwatch.tui.chrome.dialogs.jobs_screen import JobsScreen
         from gpuwatch.tui.model.job_scope import summaries
 

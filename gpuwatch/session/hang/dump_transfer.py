@@ -90,7 +90,7 @@ class DumpTransfer:
         return not self._left
 
     def update(self) -> None:
-        """Store a piece that arrived, and request the next one."""
+        """Store the piece of a dump that arrived, and request the next one; give up after a long silence."""
         now = self._clock()
         if self._asked is not None:
             if not self._asked.done:

@@ -150,7 +150,7 @@ class HangQuery:
         return True
 
     def update(self) -> bool:
-        """Process what has arrived; return True if anything has."""
+        """Process what the nodes have answered; return True if they have answered anything."""
         late = self._clock() >= self._deadline
         before = self.version
         for node in self._uploading:
@@ -170,7 +170,7 @@ class HangQuery:
         return self.version != before
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """Return the judgement of what has arrived so far."""
+        """Return the report of the hang query from what has arrived so far."""
         addresses = places_of(fleet.nodes.values()).addresses
         answering = sorted({ras.node for ras in self.ras})
 

@@ -26,7 +26,7 @@ class OwnGpu:
     """`index` (by the driver), `uuid` and `name`."""
 
     def reading(self) -> dict[str, Any]:
-        """Return the identity and the current values."""
+        """Return the identity and the current values of this rank's GPU."""
         return {**self.identity, **self.library.reading(self.handle)}
 
 

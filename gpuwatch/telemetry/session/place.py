@@ -74,7 +74,7 @@ class SessionPlace:
         return self._folder
 
     def find(self) -> SessionFolder | None:
-        """Return the folder if it is known by now, else None."""
+        """Return the run's session folder if it is known by now, else None."""
         if self._folder is None and self._pointer is not None and self._logs is not None:
             try:
                 with os.fdopen(open_regular(self._pointer, os.O_RDONLY), "rb") as file:

@@ -13,7 +13,7 @@ LARGEST_NUMBER = 1e30
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """Return the text; unknown values are a dash or left out."""
+    """Return a session's summary as text; unknown values are a dash or left out."""
     lines = ["TRAINING SESSION SUMMARY", RULE, *_facts(summary)]
     for heading, section in (
         ("GPUs", _gpus(summary)),

@@ -113,7 +113,7 @@ class CommunicationProfiler:
             ddp_model.register_comm_hook(state, hook)
 
     def attach(self) -> None:
-        """Measure the functions of torch.distributed from now on."""
+        """Measure the functions of torch.distributed from now on; does nothing if disabled or without it."""
         torch = loaded_torch()
         dist = getattr(torch, "distributed", None)
         if not self.enabled or dist is None or self._replaced:

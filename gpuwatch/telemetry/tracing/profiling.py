@@ -167,7 +167,7 @@ class TrainingProfiler:
             self._profile.step()
 
     def table(self) -> str:
-        """Return `key_averages().table` of the newest cycle, sorted by device, else CPU time; "" before."""
+        """Return torch's `key_averages().table` of the newest cycle, by device, else CPU time; "" before."""
         return self._table
 
     def __enter__(self) -> TrainingProfiler:

@@ -51,7 +51,7 @@ def parameter_table(model: Any) -> list[ParameterRow]:
 
 
 def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
-    """Return the table as aligned text with its totals; at most `most` rows."""
+    """Return a table of the model's parameters as aligned text with totals; at most `most` rows."""
     rows = parameter_table(model)
     shown = [
         (

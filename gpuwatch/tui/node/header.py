@@ -55,7 +55,7 @@ def cost_text(node: Node) -> str:
 
 
 def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
-    """Return the whole line; facts on the right that do not fit are left out."""
+    """Return the node's header line; facts on the right that do not fit are left out."""
     node = view.node
     state = "unreachable" if view.never_reached else view.state
     left = [
