@@ -8,7 +8,8 @@ SAVED = "place.checkpoint_saved"
 BEGUN = "place.checkpoint_begun"
 
 _NOT = (
-    r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|cannot|could not|unable|not (?:be )?(?:saved|found|written)|skip\w*"
+    r"(?i)\b(?<![,;(] 0 )(?:fail(?:ed|ure|s)?|errors?)\b"
+    r"|\b(?:cannot|could not|unable|not (?:be )?(?:saved|found|written)|skip\w*"
     r"|0 (?:of|out of) \d+|never|nothing|incomplete|no longer|no (?:more )?(?:checkpoint|ckpt"
     r"|snapshot)s?|lost|load\w*|resum\w*|restor\w*|delet\w*|remov\w*|will be|would be|disabled"
     r"|corrupt\w*|every)\b",

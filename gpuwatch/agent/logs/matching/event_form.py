@@ -47,7 +47,7 @@ _ADVICE = pattern_of(
     r"|(?:ignor(?:e|es|ing)|catch(?:es|ing)?|watch(?:es|ing)? for|retry(?:ing)? on) (?:these |the )?"
     r"(?:errors?|exceptions?|failures?|patterns?)\b"
     r"|(?:prints|emits|matches|greps? for|searches for|looks for) [\"'`][^\"'`]{0,60}$"
-    r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$"
+    r"|(?:no|without|zero|instead of) (?:\w{1,20} )?$|(?<=[,;(] )0 $"
     r"|(?:will|would|regist(?:er|ers|ered|ering)|attach(?:es|ed|ing)?|install(?:s|ed|ing)?|enabl(?:es?|ed|ing)"
     r"|arm(?:ed|s)|configured|\w{0,20}(?:observer|hook|handler|callback|detector|listener|watcher|dumper)(?!\.))\b"
     r".{0,120}\b(?:on|upon|for|when|against) (?:an? |any |the |every |each |first )?$)"
