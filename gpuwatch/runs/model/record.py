@@ -122,12 +122,12 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Replace the recorded match of a placement rule and writer by this newer one; return the finding."""
+        """Replace the recorded match of a rule and writer by this one, if it is newer; return the finding."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)
             self.clues.append(finding)
-        else:
+        elif finding["offset"] >= self.clues[before]["offset"]:
             self.clues[before] = finding
         return Open(finding, None)
 

@@ -90,6 +90,15 @@ class BoundedScan:
             end = self._scanner.fed_to
             self._fail(end - len(self._scanner.unfinished), end, repr(error))
 
+    def search_held(self) -> None:
+        """Search lines that are held for later ones, before these belong to another part."""
+        try:
+            with self._limit.of(SEARCH_S, PIECE_S):
+                self._scanner.search_held([])
+        except EndlessError as error:
+            self._suspend(error)
+        self._take_unsearched()
+
     def _feed_line(self, line: bytes, offset: int, arrived: float, *, again: bool) -> None:
         """Scan one line, or skip it if that takes too long or raises an error.
 

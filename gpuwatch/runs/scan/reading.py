@@ -126,7 +126,8 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
         name, speaker = part.log.name, speaker_of(part.log)
         lines, searched = progress_of(part.log, ruleset, prefilter, speaker)
         steps = StepRecorder(lines, part.first_lines)
-        scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, ScanOutputs(recorder, steps))
+        outputs = ScanOutputs(recorder, steps, counts_all=False)
+        scanner = Scanner(ruleset, name, count(1).__next__, speaker, searched, outputs)
         sections = ToolSections(holds_mark)
         bounded = BoundedScan(scanner, ruleset, name, prefilter.prepare)
         joined = joiner_of(part.log, prefilter)
@@ -196,8 +197,10 @@ def read_part(part: FilePart, readers: PieceReaders, dial: Dial) -> PartRead:
     foreign: int | None = None
     try:
         for data, offset, size in fed(part):
-            recorder.own = part.start <= offset and (part.end is None or offset < part.end)
-            steps.own = recorder.own
+            own = part.start <= offset and (part.end is None or offset < part.end)
+            if own != recorder.own:
+                scan.search_held()
+            recorder.own = steps.own = own
             text, at = sections.feed(data, offset)
             scan.feed(readers.joined(text), at, part.log.until)
             dial.read(size)

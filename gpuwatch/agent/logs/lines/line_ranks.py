@@ -124,6 +124,12 @@ class LineRanks(object):
         return self.rank is None and self.local_rank is None and self.index is None
 
 
+def may_name_process(text: str) -> bool:
+    """Return False if `line_ranks` reads no process in a text, whatever its digits are."""
+    text = text[:RANK_CHARS]
+    return BARE.match(text.lstrip()) is not None or _WORD.search(text) is not None
+
+
 def line_ranks(text: str) -> "LineRanks":
     """Return the ranks that a line names.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     """Rules of which phrases occur in a line, with these."""
     LeftOpen = tuple[CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any]]
     from .dedup import Gatherer
+    from .newest_lines import Held, NewestLines
     from .open_blocks import OpenBlocks
 
 
@@ -55,8 +56,10 @@ class LineFindings(object):
         self._left_open: LeftOpen | None = None
         """A match in the last line so far, which was taken for a part of a text."""
         self._known_lines = KnownLines()
-        self._found_once = False
-        """True if the current line gave a finding of a rule with `once`."""
+        self._given: list[tuple[CompiledRule, dict[str, Any]]] = []
+        """The findings of the current line, with their rules."""
+        self.newest: NewestLines | None = None
+        """The lines that are to be searched by `search_held`; None: each is searched at once."""
         self._shape_searched: int | None = None
         self._steady: dict[Phrase, bool] = {}
         self._repeats = Repeats()
@@ -106,16 +109,38 @@ class LineFindings(object):
         if again is not None:
             self._count(again, chunk.arrived, out)
             return 0
-        self._search.matched, self._found_once = [], False
+        if self.newest is not None and shape is not None and self.newest.hold(raw, (chunk, span, hits)):
+            return 0
         self._shape_searched = shape
+        line = self._searched(chunk, span, hits, out, raised)
+        matched = self._search.matched
+        once = any(rule.once for rule, _ in self._given) and all(rule.once for rule, _ in matched)
+        if shape is not None and not line.parts and (once or not matched):
+            self._known_lines.add(shape, raw, [text for _, text in matched])
+        if self.newest is not None and shape is not None:
+            self.newest.note(raw, line, matched, self._given)
+        return line.left_out
+
+    def search_held(self, held: "Held", out: "list[dict[str, Any]]") -> None:
+        """Search a line that was held as the last one of its form, and add its findings to `out`."""
+        chunk, span, hits = held
+        self._shape_searched = None
+        self._searched(chunk, span, hits, out)
+
+    def _searched(
+        self,
+        chunk: "Chunk",
+        span: "tuple[int, int]",
+        hits: "list[tuple[int, Phrase]]",
+        out: "list[dict[str, Any]]",
+        raised: "str | None" = None,
+    ) -> "CandidateLine":
+        """Search a line, whatever is known of its shape; return it with its messages."""
+        self._search.matched, self._given = [], []
         line = CandidateLine(chunk, span, self.local_ranks, {phrase for _, phrase in hits})
         self.local_ranks = self.local_ranks or line.proof
         self._search_line(chunk, line, hits, out, raised)
-        matched = self._search.matched
-        once = self._found_once and all(rule.once for rule, _ in matched)
-        if shape is not None and not line.parts and (once or not matched):
-            self._known_lines.add(shape, raw, [text for _, text in matched])
-        return line.left_out
+        return line
 
     def _count(
         self, again: "tuple[CompiledRule, dict[str, Any], str]", arrived: float, out: "list[dict[str, Any]]"
@@ -276,8 +301,8 @@ class LineFindings(object):
         self._reported.add((offset, rule.id))
         if again:  # an unterminated line that was searched before, or another part of a wrapped record
             return None
-        self._found_once = self._found_once or rule.once
         finding = described(rule, chunk, line, stated, fields)
+        self._given.append((rule, finding))
         finding["file"] = self._file
         known = self._speaker() if self._speaker is not None else {}
         reading = read_around(chunk, line, text, by)

@@ -10,6 +10,7 @@ from ..matching.traceback_ends import TracebackEnds
 from ..records.byte_lists import ends_in_byte_list
 from .dedup import MAX_OPEN, Gatherer
 from .line_findings import LineFindings
+from .newest_lines import NewestLines
 from .open_blocks import OpenBlocks
 from .progress_reader import ProgressReader
 
@@ -39,8 +40,12 @@ class ScanOutputs(object):
     `gather`, `progress`: None uses the default. Without `steps` there is no default reader of progress.
     """
 
-    def __init__(self, gather: "Any" = None, progress: "Any" = None, steps: bool = True) -> None:
+    def __init__(
+        self, gather: "Any" = None, progress: "Any" = None, steps: bool = True, counts_all: bool = True
+    ) -> None:
         self.gather = gather
+        self.counts_all = counts_all
+        """False: a line whose findings a later line supersedes need not be searched."""
         self.progress = progress
         self.steps = steps
 
@@ -77,6 +82,7 @@ class Scanner(object):
         """Start of the first line that `progress` has not read."""
         self._blocks = OpenBlocks(self._search)
         self._lines = LineFindings(ruleset, file, self._search, speaker, self.gather, self._blocks)
+        self._lines.newest = None if outputs.counts_all else NewestLines()
         self._tracebacks = TracebackEnds()
         self._backlog = False
         """True while the bytes are from before the file was followed."""
@@ -130,10 +136,21 @@ class Scanner(object):
         """Return all remaining findings: no more data will follow."""
         out: list[dict[str, Any]] = []
         self._look_at_tail(self._fed, out)
+        self.search_held(out)
         self._lines.end(out)
         self._blocks.report(self._fed, out)
         out.extend(self.gather.grown(float("inf"), MAX_OPEN))
         return out
+
+    def search_held(self, out: "list[dict[str, Any]]") -> None:
+        """Search the lines that were held, as later ones might have superseded them."""
+        newest = self._lines.newest
+        for held in [] if newest is None else newest.take():
+            chunk, span, _ = held
+            try:
+                self._lines.search_held(held, out)
+            except LINE_ERRORS as error:
+                self._note_failed(chunk, span, error)
 
     def progress(self) -> "list[dict[str, Any]]":
         """Return the training progress since the last call: dicts with the keys of `wire.Progress`."""
@@ -238,12 +255,18 @@ class Scanner(object):
                 if unread and len(self._partly) < MAX_FAILED:
                     self._partly.append((chunk.offset_of(start), chunk.offset_of(end)))
             except LINE_ERRORS as error:  # only this line is lost
-                if len(self._failed) < MAX_FAILED:
-                    self._failed.append((chunk.offset_of(start), chunk.offset_of(end), repr(error)))
+                self._note_failed(chunk, (start, end), error)
+        if self._lines.newest is not None and self._lines.newest.is_full:
+            self.search_held(out)
         self._past = chunk.end_of_text()
         if until is not None:
             self._opened = self._open_at(chunk, raw, until) if until < len(raw) else None
         self._lines.forget_before(self._tail_at - MAX_LINE)
+
+    def _note_failed(self, chunk: "Chunk", span: "tuple[int, int]", error: Exception) -> None:
+        if len(self._failed) < MAX_FAILED:
+            begin, end = span
+            self._failed.append((chunk.offset_of(begin), chunk.offset_of(end), repr(error)))
 
     def _open_at(self, chunk: "Chunk", raw: bytes, until: int) -> "OpenRecord | None":
         """Return the long record that is unfinished at byte `until` of a chunk's bytes `raw`, or None."""
