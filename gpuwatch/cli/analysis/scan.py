@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,19 +139,21 @@ def scan_and_print(
     """
     import time
 
-    from gpuwatch.report.scan.report import judged
-    from gpuwatch.runs.flight.dump_files import dumps_beside
     from gpuwatch.runs.scan.scan import scan as scan_files
 
     stop = StopRequest()
     total = sum(log.size for log in found.files)
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
-        result = scan_files(found, packs.all, engine, watch)
+        result = scan_files(found, packs.all, engine, replace(watch, meanwhile=import_judgement))
+        from gpuwatch.runs.flight.dump_files import dumps_beside
+
         result, dumps = (result, []) if result.stopped else dumps_beside(found, result)
         seconds = time.monotonic() - began
     if result.bytes == 0 and not result.stopped:
         raise Refusal([f"{file.name}: {file.trouble or 'empty'}" for file in result.files])
+    from gpuwatch.report.scan.report import judged
+
     report = judged(result, packs, time.time(), seconds, dumps)
     with writing():
         if as_json:
@@ -168,6 +171,12 @@ def scan_and_print(
         click.echo("gpuwatch: interrupted; showing the results so far", err=True)
         return exit_codes.INTERRUPTED
     return exit_codes.UNHEALTHY if report.has_problems else exit_codes.HEALTHY
+
+
+def import_judgement() -> None:
+    """Import what judges and prints the result, which takes a tenth of a second."""
+    import gpuwatch.report.scan.report
+    import gpuwatch.runs.flight.dump_files  # noqa: F401  the import is all that is wanted
 
 
 def progress(total: int, files: int, stop: StopRequest) -> AbstractContextManager[Watch]:

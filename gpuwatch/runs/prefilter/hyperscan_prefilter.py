@@ -15,7 +15,7 @@ from gpuwatch.agent.logs.lines.json_lines import has_escapes
 from gpuwatch.rules.compiling.keep import shape_patterns_or_kept
 from gpuwatch.runs.prefilter.expressions import expressions_or_kept
 from gpuwatch.runs.prefilter.hyperscan_database import database_of_texts
-from gpuwatch.runs.prefilter.phrase_patterns import patterns_of
+from gpuwatch.runs.prefilter.phrase_patterns import owners_of, texts_of_owners
 from gpuwatch.runs.prefilter.piece_prefilter import PiecePrefilter
 from gpuwatch.runs.prefilter.shape_finder import Expression, ShapeFinder, ShapesFound, TextsOfPhrases
 
@@ -152,21 +152,25 @@ class HyperscanPrefilter(PiecePrefilter):
         return found
 
     def _prepare(self) -> None:
-        texts = {phrase: [text for _, text in patterns_of(phrase)] for phrase in self._ruleset.phrases}
+        texts = texts_of_owners(self._ruleset.phrases)
         loosened = shape_patterns_or_kept({text for each in texts.values() for text in each})
         reduced = expressions_or_kept({each.text.decode() for each in loosened.values() if each is not None})
+        patterns = {owners: dict.fromkeys(loosened[text] for text in each) for owners, each in texts.items()}
         led_to: dict[Expression, dict[ShapePattern | None, dict[Phrase, int]]] = {}
-        for phrase, stated in texts.items():
-            patterns = dict.fromkeys(loosened[text] for text in stated)
-            if None in patterns:
-                own = Expression(re.escape(self._bare[phrase]), phrase.fold)
-                led = led_to.setdefault(own, {}).setdefault(None, {})
+        led_by: dict[ShapePattern, dict[Phrase, int]] = {}
+        for phrase in self._ruleset.phrases:
+            own = patterns[owners_of(phrase)]
+            if None in own:
+                expression = Expression(re.escape(self._bare[phrase]), phrase.fold)
+                led = led_to.setdefault(expression, {}).setdefault(None, {})
                 led.setdefault(phrase, len(led))
                 continue
-            for pattern in patterns:
+            for pattern in own:
                 assert pattern is not None  # noqa: S101 - see above
-                loose = Expression(reduced[pattern.text.decode()].encode(), pattern.folded)
-                led = led_to.setdefault(loose, {}).setdefault(pattern, {})
+                if pattern not in led_by:
+                    loose = Expression(reduced[pattern.text.decode()].encode(), pattern.folded)
+                    led_by[pattern] = led_to.setdefault(loose, {}).setdefault(pattern, {})
+                led = led_by[pattern]
                 led.setdefault(phrase, len(led))
         self._led_to = [list(each.items()) for each in led_to.values()]
         self._search = ShapeFinder(list(led_to), self._marks)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from gpuwatch.agent.logs.lines.levels import FIELD, FOREIGN_LEVELS, FORMS, GRAVE, LETTER, LEVELS
 from gpuwatch.agent.logs.matching.event_form import GAVE_UP
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, Phrase, RuleSet, word_forms
+from gpuwatch.agent.logs.progress.dialect import CompiledDialect
 from gpuwatch.rules.compiling.literals import Literal, literals_of
 
 LiteralKey = tuple[bytes, bool]
 """The text of a literal (lower-case if its case is ignored), and True if its case is ignored."""
 Literals = tuple[LiteralKey, ...]
+Owners: TypeAlias = tuple[tuple[CompiledRule, ...], tuple[CompiledRule, ...], tuple[CompiledDialect, ...]]
+"""The rules that a phrase leads to, those whose condition it ends, and its dialects."""
 DIGITS = b"0123456789"
 _ANY_WORD, _ANY_NUMBER = r"([A-Za-z]{3,9})", r"([2-6]0|1[37]|21)\b"
 """Pattern parts for any level in `FIELD`: as a word, or as a number."""
@@ -83,6 +87,21 @@ def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
     for dialect in phrase.dialects:
         for text in dialect.patterns:
             yield dialect.id, text
+
+
+def owners_of(phrase: Phrase) -> Owners:
+    """Return the rules and dialects of a phrase; `patterns_of` depends on nothing else."""
+    return tuple(phrase.rules), tuple(phrase.recoveries), tuple(phrase.dialects)
+
+
+def texts_of_owners(phrases: Iterable[Phrase]) -> dict[Owners, list[str]]:
+    """Return the different patterns of phrases by their owners; thousands of phrases share a few."""
+    found: dict[Owners, list[str]] = {}
+    for phrase in phrases:
+        owners = owners_of(phrase)
+        if owners not in found:
+            found[owners] = list(dict.fromkeys(text for _, text in patterns_of(phrase)))
+    return found
 
 
 def rule_patterns(rule: CompiledRule) -> Iterator[str]:

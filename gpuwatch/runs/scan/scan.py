@@ -61,6 +61,8 @@ class Watch:
     report: Callable[[int, int], None] = lambda _bytes, _files: None
     """A function that is called with the bytes and files that are done."""
     stopping: Callable[[], bool] = lambda: False
+    meanwhile: Callable[[], None] = lambda: None
+    """A function that is called once while worker processes read, to import what is needed afterwards."""
 
 
 @dataclass
@@ -241,10 +243,13 @@ def done_parts(
         cores, BatchReader(begin), memory=WORKER_MEMORY
     )
     alone: list[Sequence[FilePart]] = []
+    unprepared = [watch.meanwhile]
     try:
 
         def show_progress(size: int) -> None:
             report(size)
+            while unprepared:  # the workers have their first tasks
+                unprepared.pop()()
             if watch.stopping():
                 workers.stop()
 

@@ -23,7 +23,7 @@ from gpuwatch.runs.placement.learned_tags.numbering import (
     restarts,
 )
 from gpuwatch.runs.placement.learned_tags.pairs import pair_in, pattern_of_pair, ranks_by_file, ranks_of_pairs
-from gpuwatch.runs.placement.learned_tags.slots import Slot, is_head, numbers_in, pattern_at
+from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, is_head, numbers_in, pattern_at
 
 MAX_LINES = 400
 """Lines read of each file."""
@@ -147,22 +147,23 @@ class _Heads(Struct):
     @classmethod
     def of(cls, files: Mapping[str, Sequence[bytes]]) -> _Heads:
         """Return the numbers at the heads of these lines, at most `MAX_PLACES` places of them."""
-        texts = {file: [unmasked_text(line[:600]) for line in lines] for file, lines in files.items()}
         heads = cls({file: len(lines) for file, lines in files.items()})
+        texts = [
+            (file, text, numbers_in(text))
+            for file, lines in files.items()
+            for text in (unmasked_text(line[:600]) for line in lines)
+        ]
         seen: dict[Slot, set[str]] = defaultdict(set)
-        for lines in texts.values():
-            for text in lines:
-                for number in numbers_in(text):
-                    if len(seen) < MAX_PLACES or number.slot in seen:
-                        seen[number.slot].add(number.text)
+        for _, _, found in texts:
+            for number in found:
+                if len(seen) < MAX_PLACES or number.slot in seen:
+                    seen[number.slot].add(number.text)
         several = {slot for slot, numbers in seen.items() if len(numbers) > 1 and may_be_ranks(slot, numbers)}
-        for file, lines in texts.items():
-            for text in lines:
-                heads._take(file, text, several)
+        for file, text, found in texts:
+            heads._take(file, text, found, several)
         return heads
 
-    def _take(self, file: str, text: str, several: Collection[Slot]) -> None:
-        numbers = list(numbers_in(text))
+    def _take(self, file: str, text: str, numbers: Sequence[HeadNumber], several: Collection[Slot]) -> None:
         pair = pair_in(numbers, text) if len(numbers) > 1 else None
         if pair is not None and len(self.pairs) < MAX_PLACES:
             self.pairs[pattern_of_pair(*pair)].add((int(pair[0].text), int(pair[1].text)))
