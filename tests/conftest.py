@@ -20,6 +20,7 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
@@ -128,10 +129,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name a file that is not there: with test processes pytest itself only says that no tests ran.
 
-    What tests write is not writable for a group, whatever the umask: gpuwatch refuses such files.
+    A busy machine is slow: examples of hypothesis have no limit of time, and are the same in each run but for
+    those of `make test-long`. What tests write is not writable for a group, whatever the umask: gpuwatch
+    refuses such files.
     A shell that starts the tests in the background ignores SIGINT for them: commands under test would, too.
     """
     os.umask(0o022)
+    always = "not long" in config.option.markexpr
+    settings.register_profile(
+        "always", deadline=None, derandomize=always, suppress_health_check=(HealthCheck.too_slow,)
+    )
+    settings.load_profile("always")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for argument in config.args:
         path = argument.partition("::")[0]

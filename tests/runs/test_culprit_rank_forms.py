@@ -324,7 +324,16 @@ def table_in_the_order_of_ranks(n: int) -> Job:
     return {"job.log": "step 10 loss 9.1\n" + text}
 
 
+def missing_in_plain_words(n: int) -> Job:
+    steps = "".join(f"2026-09-07 13:02:{second} step {second} loss 2.5\n" for second in range(10, 40))
+    return {
+        "job.log": steps
+        + f"2026-09-07 13:12:40 ERROR [rank{8 - n}] gave up waiting for rank {n} at the barrier\n"
+    }
+
+
 JOBS: tuple[Callable[[int], Job], ...] = (
+    missing_in_plain_words,
     table_of_failures,
     table_in_the_order_of_ranks,
     pod_that_was_evicted,
