@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.discovery.launch_records import unit_files
 from gpuwatch.agent.logs.discovery.launch_records.accounting import AT_ONCE, ended_launchers
 from gpuwatch.agent.logs.discovery.launch_records.journal_entries import STARTED, Launches
 from gpuwatch.agent.logs.discovery.launch_records.recorded_folders import WINDOW_S, RecordedFolders
-from gpuwatch.agent.logs.discovery.start_folders import start_folders
+from gpuwatch.agent.logs.discovery.start_folders import MAX_RECORDED, StartFolders, in_turns
 
 NOW = 1_795_850_000.0
 
@@ -66,8 +66,11 @@ ENTRIES: dict[str, tuple[dict[str, str], list[str], list[int]]] = {
         [], []),
     "cron": ({"_COMM": "cron", "MESSAGE": "(alice) CMD (cd /data/run8 && ./nightly.sh > out.log 2>&1)"},
              ["/data/run8"], []),
-    "slurmd": ({"_COMM": "slurmd", "MESSAGE": "launch task StepId=65.0 request from UID:1007 GID:100 HOST:n"},
-               [], [1007]),
+    "slurmd": (
+        {"_COMM": "slurmd", "_UID": "0",
+         "MESSAGE": "launch task StepId=65.0 request from UID:1007 GID:100 HOST:n"}, [], [1007]),
+    "a user's slurmd": ({"_COMM": "slurmd", "_UID": "1007", "MESSAGE": "request from UID:1008"}, [], []),
+    "slurmd, root": ({"_COMM": "slurmd", "_UID": "0", "MESSAGE": "request from UID:0 UID:1008"}, [], []),
     "systemd-run": (
         {"_COMM": "systemd", "MESSAGE_ID": STARTED, "_UID": "0", "UNIT": "run-u5.service",
          "MESSAGE": "Started run-u5.service - /opt/v/bin/torchrun --log-dir=/data/logs /data/run9/train.py."},
@@ -101,7 +104,7 @@ def test_an_entry_of_the_journal_gives_the_folder_of_a_training(
     )
     for line in (json.dumps(entry), json.dumps({**entry, "MESSAGE": [1, 2]}), "[" * 9999, "null", "{"):
         launches.add(line.encode())
-    assert (list(launches.folders), launches.users) == (folders, users)
+    assert ([folder for folder, _ in launches.folders], launches.users) == (folders, users)
 
 
 def test_a_pipe_in_place_of_a_user_s_unit_file_is_not_read(
@@ -125,7 +128,8 @@ def test_a_pipe_in_place_of_a_user_s_unit_file_is_not_read(
     )
     for _ in records.steps():
         pass
-    assert records.folders == {"/data/y": own, str(tmp_path / "home"): own}
+    assert records.folders == [("/data/y", own), (str(tmp_path / "home"), own)]
+    assert not records.cut
 
 
 def test_a_user_s_home_and_working_folders_are_looked_through(
@@ -146,7 +150,7 @@ def test_a_user_s_home_and_working_folders_are_looked_through(
         )
         for _ in records.steps():
             pass
-        assert records.folders == dict.fromkeys(expected, own)
+        assert records.folders == [(folder, own) for folder in expected]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +160,9 @@ def test_a_user_s_home_and_working_folders_are_looked_through(
         ({"_COMM": "sudo", "_UID": "1009", "MESSAGE": SUDO.format("/a", "torchrun x")}, 1009),
         ({"_COMM": "sudo", "MESSAGE": SUDO.format("/a", "torchrun x")}, -1),
         ({"_COMM": "cron", "_UID": "0", "MESSAGE": "(alice) CMD (cd /a && torchrun x)"}, 65534),
+        ({"_COMM": "crond", "_UID": "0",
+          "MESSAGE": "(alice) CMD (cd /a; torchrun x " + "x" * 9000 + "; (root) CMD (cd /b; torchrun x))"},
+         65534),
         ({"_COMM": "cron", "_UID": "1009", "MESSAGE": "(root) CMD (cd /a && torchrun x)"}, 1009),
         ({"_COMM": "python3", "_UID": "1009", "_SYSTEMD_UNIT": "a.service",
           "_CMDLINE": "torchrun /a/x.py"}, 1009),
@@ -172,7 +179,7 @@ def test_a_recorded_folder_stands_on_the_word_of_the_user_who_named_it(
     monkeypatch.setattr(pwd, "getpwnam", {"alice": alice}.__getitem__)
     launches = Launches(lambda _uid: None, lambda _path: None)
     launches.add(json.dumps(entry).encode())
-    assert launches.folders == {"/a": owner}
+    assert list(launches.folders) == [("/a", owner)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root gives folders to other users")
@@ -189,10 +196,57 @@ def test_no_user_leads_the_search_into_a_folder_that_he_may_not_list() -> None:
         named = [str(private), str(private / "run"), str(own), str(own / "run"), str(own / "link")]
 
         def searched(uid: int) -> set[str]:
-            recorded = dict.fromkeys(named, uid)
-            found = start_folders("/nowhere", [], recorded, lambda _: None, lambda _: False)
-            return {folder for folder in found if folder.startswith(made)}
+            starts = StartFolders(lambda _: None, lambda _: False)
+            starts.take_recorded([(folder, uid) for folder in named])
+            return {folder for folder, _ in starts.found}
 
         assert searched(65534) == {str(own), str(own / "run")}
         assert searched(-1) == set()
         assert searched(0) == {str(private), str(private / "run"), str(own), str(own / "run")}
+
+
+def test_the_folders_of_one_user_hide_none_of_another(tmp_path: Path) -> None:
+    """Also if he names folders that do not exist, or the other's folder himself."""
+    own, folder = os.geteuid(), tmp_path / "run9"
+    folder.mkdir()
+    launches = Launches(lambda _uid: None, lambda _path: None)
+    nowhere = " ".join(f"--o=/nope/{number}" for number in range(99))
+    for uid, options in ((4242, f"--o={folder}"), (4242, nowhere), (own, f"--o={folder}")):
+        command = f"python3 train.py {options}"
+        launches.add(json.dumps({"_COMM": "python3", "_UID": str(uid), "_CMDLINE": command}).encode())
+    starts = StartFolders(lambda _: None, lambda _: False)
+    starts.take_recorded(launches.folders)
+    assert ([folder for folder, _ in starts.found], starts.cut) == ([str(folder)], False)
+
+
+def test_folders_beyond_the_limit_are_taken_in_turns_and_told(tmp_path: Path) -> None:
+    for number in range(MAX_RECORDED + 1):
+        (tmp_path / str(number)).mkdir()
+    starts = StartFolders(lambda _: None, lambda _: False)
+    starts.take_recorded([(str(tmp_path / str(n)), os.geteuid()) for n in range(MAX_RECORDED + 1)])
+    assert (len(starts.found), starts.cut) == (MAX_RECORDED, True)
+    assert in_turns([("/a", 1), ("/b", 1), ("/c", 2)]) == [("/a", 1), ("/c", 2), ("/b", 1)]
+
+
+def test_a_user_with_many_entries_hides_none_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`journalctl` answers as the journal would: the newest entries, of one user if asked for him."""
+    entry = {"_COMM": "python3", "_CMDLINE": "python3 train.py --out=/x{}", "_UID": "4242"}
+    (tmp_path / "4242").write_text((json.dumps(entry) + "\n") * 500)
+    (tmp_path / "1009").write_text(
+        json.dumps({**entry, "_CMDLINE": "torchrun --out=/data x.py", "_UID": "1009"}) + "\n"
+    )
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine" / "file").touch()
+    script = f"""#!/bin/sh
+        cd {tmp_path}; n=$(echo "$*" | sed -n 's/.* -n \\([0-9]*\\) .*/\\1/p')
+        case "$*" in *-F*) printf '4242\\n1009\\n';; *_COMM=sudo*) ;;
+            *_UID=1009*) cat 1009;; *) head -n "$n" 4242;; esac"""
+    (tmp_path / "journalctl").write_text(script)
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    records = RecordedFolders("/nowhere", lambda _path: None, lambda _path: False, (), (str(tmp_path),))
+    for _ in records.steps():
+        pass
+    assert (("/data", 1009) in records.folders, records.cut) == (True, False)

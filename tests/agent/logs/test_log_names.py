@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
+from gpuwatch.agent.base.user_rights import UserRights
 from gpuwatch.agent.logs.discovery.walk import Walk
 
 LOGS = (
@@ -20,7 +22,7 @@ OTHERS = (
 def test_logs_are_found_by_an_ending_or_a_word_of_their_names(tmp_path: Path) -> None:
     for name in (*LOGS, *OTHERS):
         (tmp_path / name).write_text("step 1 loss 2.0\n")
-    walk = Walk([str(tmp_path)], time.time(), lambda _: None, lambda _: False)
+    walk = Walk([(str(tmp_path), UserRights(os.geteuid()))], time.time(), lambda _: None, lambda _: False)
     for _ in walk.steps():
         pass
     assert {Path(each.path).name for each in walk.found} == set(LOGS)

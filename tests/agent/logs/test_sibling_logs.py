@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
+import pytest
+
+from gpuwatch.agent.logs.discovery.reopened import reopened_logs
 from gpuwatch.agent.logs.discovery.siblings import sibling_logs
 
 
@@ -39,3 +43,15 @@ def test_the_folder_of_another_run_has_no_siblings(tmp_path: Path) -> None:
         (tmp_path / f"run{run}").mkdir()
         (tmp_path / f"run{run}" / "rank0.log").write_text("step 1\n")
     assert found([(str(tmp_path / "run8" / "rank0.log"), time.time() - 60, 0)]) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root gives files to other users")
+def test_another_users_file_beside_the_logs_of_a_job_is_none_of_its_logs(tmp_path: Path) -> None:
+    """As in a folder that all users may write, such as /scratch."""
+    for rank, uid in ((0, 4343), (1, 4343), (2, 4242), (3, 0)):
+        (tmp_path / f"rank_{rank}.log").write_text("step 1\n")
+        os.chown(tmp_path / f"rank_{rank}.log", uid, uid)
+    written: list[tuple[str, float, int | None]] = [(str(tmp_path / "rank_0.log"), time.time() - 60, 0)]
+    assert found(written) == [("rank_1.log", None), ("rank_3.log", None)]
+    fresh = reopened_logs(written, lambda _path: None, lambda _path: False)
+    assert sorted(Path(one.path).name for one in fresh) == ["rank_1.log", "rank_3.log"]

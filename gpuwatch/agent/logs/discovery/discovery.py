@@ -10,7 +10,7 @@ from .holders import held_files, is_same_file, still_held
 from .launch_records.recorded_folders import RecordedFolders
 from .reopened import reopened_logs
 from .siblings import sibling_logs
-from .start_folders import start_folders
+from .start_folders import StartFolders
 from .tail import LogTail
 from .walk import WINDOW_S, LogCandidate, Walk
 
@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
+    from ...base.user_rights import UserRights
     from ..files.catalog import Catalog
     from ..files.entry import FileEntry
     from ..files.mounts import Mounts
@@ -163,12 +164,15 @@ class Discovery(object):
             yield
         for _ in self._records:  # read once: what ends from now on is seen in /proc
             yield
-        walk = Walk(self._folders(), time.time(), self._enter, self._is_blocked)
+        starts = StartFolders(self._enter, self._is_blocked)
+        starts.take(self._proc, self._earlier)
+        starts.take_recorded(self._recorded.folders)
+        walk = Walk(self._assigned(starts.found), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
             walk.cut = walk.cut or self._is_over(0.5)
         new = [one for one in walk.found if self._is_new(one)]
-        self.cut = walk.cut or len(new) > MAX_TAILS
+        self.cut = walk.cut or starts.cut or self._recorded.cut or len(new) > MAX_TAILS
         new = sorted(new, key=lambda one: -one.modified)[:MAX_TAILS]
         held = held_files(self._proc, frozenset(one.path for one in new))
         self._held = any(one.path in held for one in new)
@@ -184,12 +188,10 @@ class Discovery(object):
                 self._take_held(path, holders)
                 yield
 
-    def _folders(self) -> "list[str]":
-        """Return the folders to search now; of network file systems only assigned ones. Sets `_shared`."""
+    def _assigned(self, starts: "list[tuple[str, UserRights]]") -> "list[tuple[str, UserRights]]":
+        """Return the folders to search now: of network file systems only assigned ones. Sets `_shared`."""
         folders = []
-        for folder in start_folders(
-            self._proc, self._earlier, self._recorded.folders, self._enter, self._is_blocked
-        ):
+        for folder, rights in starts:
             try:
                 status = os.stat(folder)
             except OSError:
@@ -199,7 +201,7 @@ class Discovery(object):
                 marks = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
                 self._shared[folder] = identity, ":".join("{:x}".format(mark) for mark in marks)
             if identity is None or folder in (self._ours or ()):
-                folders.append(folder)
+                folders.append((folder, rights))
         return folders
 
     def _is_new(self, one: "LogCandidate") -> bool:

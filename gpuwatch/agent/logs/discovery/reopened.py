@@ -4,7 +4,7 @@ import os
 import stat
 import time
 
-from .siblings import listed_folders
+from .siblings import listed_folders, owner_of
 from .walk import LogCandidate, may_be_log
 
 TYPE_CHECKING = False
@@ -23,8 +23,8 @@ def reopened_logs(
     # noqa: E501 - a type comment is one line
     """Yield logs beside the `written` files that have grown since the writers' start.
 
-    Programs open and close these for each line. Only files written recently, with names of logs, are
-    included.
+    Programs open and close these for each line. Only files written recently, with names of logs, which the
+    owners of the written files have, are included.
 
     Args:
         written: Path and unix time at which its writer started, of the files that processes write.
@@ -32,20 +32,22 @@ def reopened_logs(
         blocked: Returns True for what must not be accessed.
     """
     starts: dict[str, float] = {}
-    open_now = set()
+    open_now: dict[str, set[str]] = {}
     for path, start, _ in written:
         folder = os.path.dirname(path)
         starts[folder] = min(start, starts.get(folder, start))
-        open_now.add(path)
+        open_now.setdefault(folder, set()).add(path)
     for folder, entries in listed_folders(starts, enter, blocked):
+        owners = {owner.uid: owner for owner in map(owner_of, open_now[folder])}.values()
         for name in entries:
             path = folder + "/" + name
-            if path in open_now or not may_be_log(name) or blocked(path):
+            if path in open_now[folder] or not may_be_log(name) or blocked(path):
                 continue
             try:
                 status = os.lstat(path)
             except OSError:
                 continue
             since = max(starts[folder], time.time() - FRESH_S)
-            if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
+            is_fresh = stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since
+            if is_fresh and any(owner.may_have_written(status) for owner in owners):
                 yield LogCandidate(path, status)

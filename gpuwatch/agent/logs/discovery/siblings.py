@@ -5,6 +5,7 @@ import re
 import stat
 
 from ...base.procfs import names
+from ...base.user_rights import NOBODY, UserRights
 from ...ranks.path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
@@ -21,12 +22,14 @@ _DIGITS = re.compile(r"\d+")
 class Form(object):
     """The file names of ranks that differ only in one number.
 
-    It has their count, the earliest start of their writers, and whether the number is the writer's rank.
+    It has one of these files, their count, the earliest start of their writers, and whether the number is the
+    writer's rank.
     """
 
-    __slots__ = ("files", "is_rank", "start")
+    __slots__ = ("file", "files", "is_rank", "start")
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self.file = file
         self.start = float("inf")
         self.files = 0
         self.is_rank = True
@@ -40,7 +43,8 @@ def sibling_logs(
     # noqa: E501 - a type comment is one line
     """Yield (path, rank) of logs beside the `written` files that were written since the job began.
 
-    The rank is None unless the siblings' names show it.
+    They have the owner of the written files: another user may put files beside them. The rank is None unless
+    the siblings' names show it.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that
@@ -50,6 +54,7 @@ def sibling_logs(
     """
     folders = _forms(written)
     for folder, entries in listed_folders(folders, enter, blocked):
+        owners = {form.file: owner_of(form.file) for form in folders[folder].values()}
         for name in entries:
             for (before, behind, below), form in folders[folder].items():
                 path = folder + "/" + name + below
@@ -57,7 +62,8 @@ def sibling_logs(
                 if not number.isdecimal() or name != before + number + behind or blocked(path):
                     continue
                 states = form.is_rank and form.files > 1 and len(number) < 7
-                if (states or ranks_of_path(path) != (None, None)) and _since(path, form.start):
+                named = states or ranks_of_path(path) != (None, None)
+                if named and _since(path, form.start, owners[form.file]):
                     yield path, int(number) if states else None
 
 
@@ -97,17 +103,29 @@ def _forms(
                 continue  # the number may be a job's: `/r/run7/rank0.log` is no sibling of one in run8
             for number in _DIGITS.finditer(head):
                 known = found.setdefault(base, {})
-                form = known.setdefault((head[: number.start()], head[number.end() :], below), Form())
+                form = known.setdefault((head[: number.start()], head[number.end() :], below), Form(path))
                 form.start = min(start, form.start)
                 form.files += 1
                 form.is_rank = form.is_rank and rank is not None and number.group() == str(rank)
     return found
 
 
-def _since(path: str, start: float) -> bool:
-    """Return True if a path is a regular file with content, written since `start` (unix seconds, roughly)."""
+def owner_of(path: str) -> UserRights:
+    """Return the rights of a file's owner; of a file that is gone, those that all users have."""
+    try:
+        return UserRights(os.lstat(path).st_uid)
+    except OSError:
+        return UserRights(NOBODY)
+
+
+def _since(path: str, start: float, owner: UserRights) -> bool:
+    """Return True if a path is a regular file with content, written since `start` (unix seconds, roughly).
+
+    `owner`: whose it must be.
+    """
     try:
         status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_size > 0 and status.st_mtime >= start - CLOCK_S
+    is_file = stat.S_ISREG(status.st_mode) and status.st_size > 0 and owner.may_have_written(status)
+    return is_file and status.st_mtime >= start - CLOCK_S

@@ -1,16 +1,16 @@
 """Lists likely folders of ended jobs: working folders of shells, home folders, torchrun's folders."""
 
 import os
-import pwd
 import stat
 import tempfile
 
 from ...base.procfs import names, read_bytes, read_link
 from ...base.system_folders import is_system
+from ...base.user_rights import NOBODY, ROOT, UserRights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Iterator, Mapping
+    from typing import Callable, Iterable
 
 SHELLS = frozenset(
     ("bash", "sh", "dash", "zsh", "fish", "tcsh", "ksh", "csh", "tmux", "screen", "sshd", "srun", "salloc")
@@ -18,72 +18,99 @@ SHELLS = frozenset(
 """Shells (comm of proc(5), up to 15 characters), in whose working folder users start jobs."""
 MAX_SHELLS = 24
 """Most working folders of shells."""
+MAX_RECORDED = 32
+"""Most folders of recorded launches."""
 MAX_TORCHRUN = 24
 """Most of torchrun's default log folders; torchrun leaves one behind per start."""
 _TORCHELASTIC = "torchelastic_"
 
 
-def start_folders(
-    proc: str,
-    earlier: "Iterable[str]",
-    recorded: "Mapping[str, int]",
-    enter: "Callable[[str], object]",
-    blocked: "Callable[[str], bool]",
-) -> "Iterator[str]":
-    """Yield the real paths of folders to search, each once.
+class StartFolders(object):
+    """Folders to search, each once, by their real paths, with the user who led to each.
 
-    /proc/PID/cwd is readable for the agent's own user's processes only, for root of all.
-
-    Args:
-        proc: Where /proc is.
-        earlier: The folders of logs that were followed in earlier sessions.
-        recorded: Folder of a launch in the journal or the process accounting -> the user (uid) who named it;
-            it counts if that user may list it.
-        enter: Is called with each folder before the file system is accessed.
-        blocked: Returns True for folders that must not be accessed.
+    A user leads only to what he may list: by his shells, by folders of torchrun, by what the journal and the
+    process accounting record, by logs of earlier sessions. /proc/PID/cwd is readable for the agent's own
+    user's processes only, for root of all.
     """
-    seen: set[str] = set()
-    torchrun, shells = _torchelastic()[:MAX_TORCHRUN], _of_shells(proc)[:MAX_SHELLS]
-    groups = {uid: _groups(uid) for uid in set(recorded.values())}
-    trusted = [_own(), _home()] + list(earlier) + shells + torchrun
-    for folder, uid in [(each, 0) for each in trusted] + list(recorded.items()):
-        if not folder.startswith("/") or blocked(folder):
-            continue
-        enter(folder)
+
+    def __init__(self, enter: "Callable[[str], object]", blocked: "Callable[[str], bool]") -> None:
+        """Start empty; `enter` is called with each folder before the file system is accessed.
+
+        `blocked` returns True for folders that must not be accessed.
+        """
+        self.found: list[tuple[str, UserRights]] = []
+        self.cut = False
+        """True if there were more than the limits allow."""
+        self._enter = enter
+        self._blocked = blocked
+        self._rights: dict[int, UserRights] = {}
+        self._seen: set[tuple[str, int]] = set()
+
+    def take(self, proc: str, earlier: "Iterable[str]") -> None:
+        """Take the agent's own folders, those of shells and torchrun, and the `earlier` ones.
+
+        `earlier`: the folders of logs that were followed in earlier sessions; their owners led to them.
+        """
+        shells, torchrun = _of_shells(proc), _torchelastic()
+        own = os.geteuid()
+        for folder, uid in [(_own(), own), (_home(), own)] + [(folder, None) for folder in earlier]:
+            self._add(folder, uid)
+        for folder, uid in shells[:MAX_SHELLS] + torchrun[:MAX_TORCHRUN]:
+            self._add(folder, uid)
+
+    def take_recorded(self, recorded: "Iterable[tuple[str, int]]") -> None:
+        """Take folders of launches in the journal or the process accounting, each with who named it (uid).
+
+        The users take turns, so that nobody hides the folders of others.
+        """
+        left = MAX_RECORDED
+        for folder, uid in in_turns(recorded):
+            self.cut = self.cut or not left
+            if left:
+                left -= self._add(folder, uid)
+
+    def _add(self, folder: str, uid: "int | None") -> bool:
+        if not folder.startswith("/") or self._blocked(folder):
+            return False
+        self._enter(folder)
         real = os.path.realpath(folder)
-        if real in seen or is_system(real) or not os.path.isdir(real):
-            continue
-        if uid == 0 or _may_list(real, uid, groups[uid]):
-            seen.add(real)
-            yield real
-
-
-def _may_list(folder: str, uid: int, groups: "list[int]") -> bool:
-    """Return True if a user of these groups may list a folder, by the modes of all on its real path."""
-    at, wanted = folder, stat.S_IROTH | stat.S_IXOTH
-    while True:
         try:
-            found = os.lstat(at)
+            status = os.stat(real)
         except OSError:
             return False
-        shift = 6 if found.st_uid == uid else 3 if found.st_gid in groups else 0
-        if not stat.S_ISDIR(found.st_mode) or (found.st_mode >> shift) & wanted != wanted:
+        rights = self._rights_of(_owner(status) if uid is None else uid)
+        if is_system(real) or (real, rights.uid) in self._seen or not stat.S_ISDIR(status.st_mode):
             return False
-        if at == os.path.dirname(at):
-            return True
-        at, wanted = os.path.dirname(at), stat.S_IXOTH
+        if not rights.may_list(status) or not rights.may_reach(real):
+            return False
+        self._seen.add((real, rights.uid))
+        self.found.append((real, rights))
+        return True
+
+    def _rights_of(self, uid: int) -> UserRights:
+        if uid not in self._rights:
+            self._rights[uid] = UserRights(uid)
+        return self._rights[uid]
 
 
-def _groups(uid: int) -> "list[int]":
-    try:
-        person = pwd.getpwuid(uid)
-        return os.getgrouplist(person.pw_name, person.pw_gid)
-    except (KeyError, OverflowError, OSError):
-        return []
+def in_turns(named: "Iterable[tuple[str, int]]") -> "list[tuple[str, int]]":
+    """Return (folder, user) pairs with the first of each user first, then the second ones, and so on."""
+    turns: dict[int, int] = {}
+    ordered = []
+    for number, (folder, uid) in enumerate(named):
+        turns[uid] = turns.get(uid, 0) + 1
+        ordered.append((turns[uid], number, folder, uid))
+    return [(folder, uid) for _, _, folder, uid in sorted(ordered)]
 
 
-def _torchelastic() -> "list[str]":
-    """Return the default log folders of torchrun, newest first."""
+def _owner(status: os.stat_result) -> int:
+    """Return the user whose folder it is; NOBODY for one of root that others may write."""
+    shared = status.st_uid == ROOT and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return NOBODY if shared else status.st_uid
+
+
+def _torchelastic() -> "list[tuple[str, int]]":
+    """Return the default log folders of torchrun, newest first, with their owners, who take turns."""
     base = tempfile.gettempdir()
     found = []
     for name in names(base):
@@ -94,18 +121,23 @@ def _torchelastic() -> "list[str]":
             except OSError:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                found.append((-status.st_mtime, path))
-    return [path for _, path in sorted(found)]
+                found.append((-status.st_mtime, path, status.st_uid))
+    return in_turns([(path, uid) for _, path, uid in sorted(found)])
 
 
-def _of_shells(proc: str) -> "list[str]":
-    found = []
+def _of_shells(proc: str) -> "list[tuple[str, int]]":
+    """Return the working folders of shells, with the users who run these, who take turns."""
+    found: dict[tuple[str, int], None] = {}
     for pid in names(proc):
         if pid.isdecimal() and _name(proc, pid) in SHELLS:
             folder = read_link(os.path.join(proc, pid, "cwd"))
-            if folder is not None and folder not in found:
-                found.append(folder)
-    return found
+            try:
+                uid = os.stat(os.path.join(proc, pid)).st_uid
+            except OSError:
+                continue
+            if folder is not None:
+                found[folder, uid] = None
+    return in_turns(found)
 
 
 def _name(proc: str, pid: str) -> str:

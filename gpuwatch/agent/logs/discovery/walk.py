@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Generator, Iterator, Sequence
 
+    from ...base.user_rights import UserRights
+
 MAX_DEPTH = 3
 """Depth below a start folder; folders made by launchers or loggers do not count."""
 MAX_ENTRIES = 5000
@@ -55,17 +57,18 @@ class LogCandidate(object):
 class Walk(object):
     """Walks folders level by level, newest first; does not follow links or enter other file systems.
 
-    The start folders take turns, so that a large one leaves room for all others. A caller may set `cut`.
+    Below a start folder it sees what the user may see who led to it. The start folders take turns, so that a
+    large one leaves room for all others. A caller may set `cut`.
     """
 
     def __init__(
         self,
-        folders: "Sequence[str]",
+        folders: "Sequence[tuple[str, UserRights]]",
         now: float,
         enter: "Callable[[str], object]",
         blocked: "Callable[[str], bool]",
     ) -> None:
-        """Prepare a walk below `folders`; `now`: unix seconds.
+        """Prepare a walk below `folders`, each with the user who led to it; `now`: unix seconds.
 
         `enter` is called with each folder before it is read; `blocked` returns True for paths not to access.
         """
@@ -78,11 +81,13 @@ class Walk(object):
         self._enter = enter
         self._blocked = blocked
         self._folders = folders
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[tuple[int, int, int]] = set()
+        """Device, inode, user."""
+        self._paths: set[str] = set()
 
     def steps(self) -> "Iterator[None]":
         """Read up to `TURN` entries of one folder between two yields; `found` gets the log files."""
-        turns = deque(self._below(folder) for folder in self._folders)
+        turns = deque(self._below(folder, rights) for folder, rights in self._folders)
         while turns and not self.cut:
             walk = turns.popleft()
             try:
@@ -93,19 +98,24 @@ class Walk(object):
             yield
             self.cut = self.cut or self.entries >= MAX_ENTRIES
 
-    def _below(self, start: str) -> "Generator[None, None, None]":
+    def _below(self, start: str, rights: "UserRights") -> "Generator[None, None, None]":
         """Walk below a start folder; yield after each folder, and after `TURN` entries of a larger one."""
         level: list[tuple[str, int | None, int]] = [(start, None, 0)]
         while level:
             below: list[tuple[float, str, int, int]] = []
             for folder, device, depth in level:
-                for _ in self._list(folder, device, depth, below):
+                for _ in self._list(folder, rights, device, depth, below):
                     yield
                 yield
             level = [(path, device, depth) for _, path, device, depth in sorted(below)]
 
     def _list(
-        self, folder: str, device: "int | None", depth: int, below: "list[tuple[float, str, int, int]]"
+        self,
+        folder: str,
+        rights: "UserRights",
+        device: "int | None",
+        depth: int,
+        below: "list[tuple[float, str, int, int]]",
     ) -> "Iterator[None]":
         """Add a folder's log files to `found`, its subfolders to `below`; yield after each `TURN` entries.
 
@@ -116,13 +126,14 @@ class Walk(object):
         self._enter(folder)
         try:
             here = os.stat(folder)
-            if (here.st_dev, here.st_ino) in self._seen or device not in (None, here.st_dev):
+            place = here.st_dev, here.st_ino, rights.uid
+            if place in self._seen or device not in (None, here.st_dev) or not rights.may_list(here):
                 return
-            self._seen.add((here.st_dev, here.st_ino))
+            self._seen.add(place)
             with os.scandir(folder) as entries:
                 for number, entry in enumerate(entries, 1):
                     self.entries += 1
-                    self._take(entry, here.st_dev, depth, below)
+                    self._take(entry, rights, here.st_dev, depth, below)
                     if not number % TURN:
                         yield
                         self._enter(folder)
@@ -130,7 +141,12 @@ class Walk(object):
             pass  # folders that cannot be listed are skipped
 
     def _take(
-        self, entry: "os.DirEntry[str]", device: int, depth: int, below: "list[tuple[float, str, int, int]]"
+        self,
+        entry: "os.DirEntry[str]",
+        rights: "UserRights",
+        device: int,
+        depth: int,
+        below: "list[tuple[float, str, int, int]]",
     ) -> None:
         name = entry.name
         if name.startswith(".") or name in _NO_LOG_FOLDERS:
@@ -143,11 +159,14 @@ class Walk(object):
             deeper = depth + (not _MADE_BY_TOOLS.fullmatch(name))
             if deeper <= MAX_DEPTH:
                 below.append((-status.st_mtime, entry.path, device, deeper))
-        elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_wanted(status):
+        elif self._is_wanted(status) and rights.may_read(status) and entry.path not in self._paths:
+            self._paths.add(entry.path)
             self.found.append(LogCandidate(entry.path, status))
 
     def _is_wanted(self, status: "os.stat_result") -> bool:
-        """Return True if a file was written recently, by a user whose processes this agent can see."""
+        """Return True if a file with text was written recently, by a user whose processes this agent sees."""
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return False
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
 

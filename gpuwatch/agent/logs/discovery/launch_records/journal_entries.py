@@ -4,6 +4,7 @@ import json
 import pwd
 import re
 
+from ....base.user_rights import NOBODY, ROOT
 from ....ranks.launcher_names import LAUNCHERS, starts_training
 from .unit_files import working_folder
 
@@ -23,12 +24,13 @@ WRITERS = tuple(sorted(LAUNCHERS - {"slurmstepd", "conmon", "raylet"})) + (
 """Programs (_COMM) that can be a training which writes to the journal itself."""
 _SLURM_USER = re.compile(r"\b(?:UID:|for UID )(\d{1,10})\b")
 """`launch task StepId=65.0 request from UID:1000 GID:1000 HOST:...`, `Launching batch job 65 for UID 1000`"""
-_CRON = re.compile(r"\(([^()]{1,64})\) CMD \((.{1,4096})\)$", re.DOTALL)
+_CRON = re.compile(r"\(([^()]{1,64})\) CMD \(")
 _CHANGE_FOLDER = re.compile(r"(?:^|[;&(]) {0,4}cd (/[^\s;&|)]{1,1024})")
-NOBODY = -1
 MAX_UID_DIGITS = 10
 MAX_COMMAND = 8192
 """Characters of a command that are read."""
+MAX_FOLDERS = 16
+"""Most folders that one user names."""
 _UNIT = re.compile(r"[\w@:.\\-]{1,240}\.service")
 _FOLDERS_OF_PROGRAMS = frozenset(("bin", "sbin", "libexec"))
 _FILE = re.compile(r"\.[A-Za-z]\w{0,9}$")
@@ -45,15 +47,17 @@ class Launches(object):
             home: uid -> home folder.
             read: Path -> text of a unit file, or None.
         """
-        self.folders: dict[str, int] = {}
-        """Folder -> the user (uid) who named it; 0: the system's own; NOBODY: a user who is not known.
+        self.folders: dict[tuple[str, int], None] = {}
+        """(folder, user (uid) who named it); 0: the system's own; NOBODY: a user who is not known.
 
         Users choose what their entries name.
         """
         self.users: list[int] = []
+        self._left: dict[int, int] = {}
+        """User -> further folders that count."""
         self._home = home
         self._read = read
-        self._known: set[tuple[str, int | None, str]] = set()
+        self._known: set[tuple[str, int | None, int, str]] = set()
 
     def add(self, line: bytes) -> None:
         """Read one entry (`journalctl -o json`); lines that are none are ignored."""
@@ -70,11 +74,14 @@ class Launches(object):
         if program == "sudo":
             self._of_sudo(message, _writer(entry))
         elif program in ("cron", "crond"):
-            found = _CRON.search(message)
+            found = _CRON.match(message)
             if found:
-                self._take(found.group(2), (), _user(found.group(1), _writer(entry)))
+                command = message[found.end() :].rstrip(")")
+                self._take(command, (), _user(found.group(1), _writer(entry)))
         elif program in ("slurmd", "slurmstepd"):
-            self.users.extend(int(uid) for uid in _SLURM_USER.findall(message) if int(uid) not in self.users)
+            named = _SLURM_USER.search(message) if _writer(entry) == ROOT else None
+            if named is not None and int(named.group(1)) != ROOT:
+                self._add_user(int(named.group(1)))
         elif entry.get("MESSAGE_ID") == STARTED:
             if program == "systemd":
                 self._of_unit(entry.get("USER_UNIT") or entry.get("UNIT") or "", entry, message.rstrip("."))
@@ -99,9 +106,9 @@ class Launches(object):
         of_user = "USER_UNIT" in entry or "_SYSTEMD_USER_UNIT" in entry
         writer = _writer(entry)
         uid = writer if of_user and writer != NOBODY else None
-        if (unit, uid, command) in self._known:
+        if (unit, uid, writer, command) in self._known:
             return
-        self._known.add((unit, uid, command))
+        self._known.add((unit, uid, writer, command))
         folder = None
         if _UNIT.fullmatch(unit):
             folder, started = working_folder(unit, uid, self._home, self._read)
@@ -110,17 +117,23 @@ class Launches(object):
         without_folder = (
             self._take(command, [folder] if folder else [], writer) and len(self.folders) == known
         )
-        if without_folder and writer != NOBODY and writer not in self.users:
-            self.users.append(writer)
+        if without_folder and writer != NOBODY:
+            self._add_user(writer)
+
+    def _add_user(self, uid: int) -> None:
+        if uid not in self.users:
+            self.users.append(uid)
 
     def _take(self, command: str, folders: "list[str] | tuple[()]", uid: int) -> bool:
         """Take the folders of a user's command if it can have been a training; return whether it can."""
-        words = _words(command)
+        command = command[:MAX_COMMAND]
+        words = [word.strip("'\"") for word in command.split()]  # a path with a blank is cut
         if not starts_training(words):
             return False
-        named = list(folders) + _CHANGE_FOLDER.findall(command) + named_folders(words)
-        for folder in named:
-            self.folders.setdefault(folder, uid)
+        for folder in list(folders) + _CHANGE_FOLDER.findall(command) + named_folders(words):
+            if self._left.setdefault(uid, MAX_FOLDERS) and (folder, uid) not in self.folders:
+                self._left[uid] -= 1
+                self.folders[folder, uid] = None
         return True
 
 
@@ -158,8 +171,3 @@ def named_folders(words: "list[str]") -> "list[str]":
             continue
         found.append(folder if _FILE.search(name) else path.rstrip("/"))
     return [folder for folder in dict.fromkeys(found) if folder]
-
-
-def _words(command: str) -> "list[str]":
-    """Return the words of a recorded command, without quotes; a path with a blank is cut."""
-    return [word.strip("'\"") for word in command[:MAX_COMMAND].split()]
