@@ -17,6 +17,7 @@ from gpuwatch.tui.toolkit.lines.block_rows import painted
 from gpuwatch.tui.toolkit.lines.item_page import PageItem
 from gpuwatch.tui.toolkit.lines.rows import text_of
 from gpuwatch.tui.toolkit.styles import build_styles
+from gpuwatch.wire.logs import TimeBound
 from tests.tui.scripted_alerts import demo_incident
 
 
@@ -55,3 +56,24 @@ def test_every_output_quotes_the_same_evidence() -> None:
         assert any(quote.text in line.text for line in text_lines([quote]))
     assert [quote.code for quote in quotes] == ["gpu.xid.fell_off", "nccl.watchdog_timeout"]
     assert quotes[1].more == 126
+
+
+@pytest.mark.parametrize(
+    ("bound", "since"), [("after", ["-55.0s", "after", "+57.0s"]), ("before", ["-2m", "before", "+0.0s"])]
+)
+def test_the_timeline_counts_from_the_cause_and_not_from_an_earlier_warning(
+    bound: TimeBound, since: list[str]
+) -> None:
+    """The cause has no timestamp: it was logged at or after, or before, second 1,000 of an hour."""
+    incident = demo_incident()
+    at = float(incident.first // 3600 * 3600 + 1000)
+    cause = structs.replace(
+        incident.alerts[0], timed=False, bound=bound, first=at, not_before=at if bound == "after" else None
+    )
+    hint, own, echo = (
+        structs.replace(incident.timeline[0], at=at - 55, role="hint", bound=None),
+        structs.replace(incident.timeline[0], at=at, bound=bound),
+        structs.replace(incident.timeline[0], at=at + 57, role="echo", bound=None),
+    )
+    shown = structs.replace(incident, cause=cause, first=at, timeline=(hint, own, echo))
+    assert [event.since for event in content.events(shown)] == since

@@ -176,11 +176,17 @@ def since_cause(entry: Moment, incident: Incident) -> str:
 def _zero(incident: Incident) -> float:
     """Return the time from which the offsets in the timeline count (unix seconds).
 
-    A cause without a timestamp has no time of its own: the first timed event counts instead.
+    They count from the earliest possible time of a cause without a timestamp, or if that is unknown, from the
+    first timed event: not before the latest possible time, if that is known.
     """
-    if incident.cause is None or incident.cause.timed:
+    cause = incident.cause
+    if cause is None or cause.timed:
         return incident.first
-    return next((each.at for each in incident.timeline if each.bound is None and each.at), incident.first)
+    if cause.bound == "after" and cause.not_before is not None:
+        return cause.not_before
+    known = incident.first if cause.bound == "before" else 0.0
+    timed = (each.at for each in incident.timeline if each.bound is None and each.at)
+    return next((at for at in timed if at >= known), incident.first)
 
 
 def offset_text(seconds: float) -> str:

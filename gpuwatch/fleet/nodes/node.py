@@ -215,8 +215,12 @@ class Node:
 
     @property
     def offset_s(self) -> float:
-        """Return the node's clock minus ours in seconds; 0.0 while unknown."""
-        return 0.0 if self.clock is None else self.clock.offset_s
+        """Return the node's clock minus ours in seconds; 0.0 while unknown, or if smaller than its error.
+
+        A difference below the error changes with every better reading, and with it times of log lines.
+        """
+        clock = self.clock
+        return 0.0 if clock is None or abs(clock.offset_s) <= clock.error_s else clock.offset_s
 
     def own_time(self, now: float) -> float | None:
         """Return the time on the node's clock (unix seconds), by its newest host sample; None: unknown."""

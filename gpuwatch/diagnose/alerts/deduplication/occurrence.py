@@ -90,7 +90,7 @@ class Occurrence:
             lead = _chained(reported)
         bounded = [alert for alert in reported if alert.bound != "undated"] or reported
         timed = [alert for alert in reported if alert.timed] or bounded
-        earliest = min(timed, key=lambda alert: alert.first)
+        earliest = _earliest(timed)
         fields = dict(lead.fields)
         if lead not in GENERIC_EXCEPTIONS:  # the texts of two exceptions are not merged
             for alert in reported:
@@ -120,6 +120,13 @@ class Occurrence:
             writer_unknown=all(alert.writer_unknown or not alert.kernel for alert in reported),
             parts=tuple(alert.id for alert in self.reported),
         )
+
+
+def _earliest(reported: Sequence[Alert]) -> Alert:
+    """Return the earliest report: of bounds that the event came after, the latest one."""
+    if all(not alert.timed and alert.bound == "after" for alert in reported):
+        return max(reported, key=lambda alert: alert.first if alert.not_before is None else alert.not_before)
+    return min(reported, key=lambda alert: alert.first)
 
 
 def _states(alert: Alert) -> tuple[bool, bool, bool, int, tuple[bool, int]]:
