@@ -33,7 +33,7 @@ from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
 from gpuwatch.diagnose.model.alert import Alert, Silence, firing_counts
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.failure_classes import RulePacks
-from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Recurrence
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Recurrence, acknowledged_with
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.outcomes import Outcomes
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
@@ -188,16 +188,14 @@ class AlertBook:
         return (yield from self._judged(fleet, now, wall))
 
     def acknowledge(self, id: str, by: str | None = None) -> list[Acknowledgement]:  # noqa: A002 - the word that alerts and incidents use
-        """Acknowledge an alert, or all alerts of an incident; return the marks made (an unknown id: none)."""
+        """Acknowledge an alert or an incident; return the marks made (an unknown id: none)."""
         self._mark_now()
-        return self._marks.acknowledge(self._meant(id), self._wall, by)
+        meant = acknowledged_with(id, self.incidents, self.alerts)
+        return self._marks.acknowledge(meant, self._wall, by)
 
     def unacknowledge(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
-        """Clear the acknowledgement of an alert, or of all alerts of an incident.
-
-        Returns the ids of the alerts.
-        """
-        meant = self._meant(id)
+        """Clear the acknowledgement of an alert or an incident; return the ids of its alerts."""
+        meant = acknowledged_with(id, self.incidents, self.alerts)
         self._marks.unacknowledge(meant)
         self._mark_now()
         return [alert.id for alert in meant]
@@ -240,12 +238,6 @@ class AlertBook:
         """Store the lines around an error, or the last of a file, as a node returned them."""
         self._outcomes.lines.put(place, around)
         self._dirty = True
-
-    def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
-        """Return the known alerts that an id stands for: one alert, or all alerts of an incident."""
-        incidents = (incident for incident in self.incidents if incident.id == id)
-        names = [id, *(alert.id for incident in incidents for alert in incident.alerts)]
-        return [self.alerts[name] for name in names if name in self.alerts]
 
     def silence(
         self,

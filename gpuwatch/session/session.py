@@ -212,11 +212,11 @@ class Session(RequestSender):
         return AlertBook(self.packs, self.plan.thresholds)
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Acknowledge an alert, or all alerts of an incident."""
+        """Acknowledge an alert or an incident."""
         self._state.acknowledge(self.book, id)
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
+        """Remove the acknowledgement of an alert or an incident."""
         self._state.unacknowledge(self.book, id)
 
     def silence(

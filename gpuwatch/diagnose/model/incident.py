@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -138,6 +138,25 @@ class Incident(msgspec.Struct, frozen=True):
     """When the cause was acknowledged, or without a cause the last alert (unix seconds)."""
     acknowledged_by: str | None = None
     """Who acknowledged the incident, such as `alice@login-1`; None: unknown."""
+
+
+def acknowledged_with(ident: str, incidents: Iterable[Incident], alerts: Mapping[str, Alert]) -> list[Alert]:
+    """Return the alerts that are acknowledged with the alert or incident whose id is `ident`.
+
+    Those of an incident are all but notes about another node or GPU than that of its cause.
+    """
+    own = (
+        a for each in incidents if each.id == ident for a in each.alerts if not _is_elsewhere(a, each.cause)
+    )
+    return [alerts[name] for name in (ident, *(alert.id for alert in own)) if name in alerts]
+
+
+def _is_elsewhere(alert: Alert, cause: Alert | None) -> bool:
+    """Return True for a note about another node, or another GPU, than the cause."""
+    if cause is None or alert.role != "hint":
+        return False
+    other_node = None not in (alert.node, cause.node) and alert.node != cause.node
+    return other_node or (None not in (alert.gpu, cause.gpu) and alert.gpu != cause.gpu)
 
 
 def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:

@@ -129,13 +129,13 @@ class ClusterState:
             self._change(lambda marks: change.unacknowledge(marks, lapsed))
 
     def acknowledge(self, book: AlertBook, ident: str) -> None:
-        """Acknowledge an alert, or all alerts of an incident."""
+        """Acknowledge an alert or an incident."""
         made = book.acknowledge(ident, self._by)
         kept = [KeptAcknowledgement(each.alert, each.at, self._by, each.first) for each in made]
         self._change(lambda marks: change.acknowledge(marks, kept))
 
     def unacknowledge(self, book: AlertBook, ident: str) -> None:
-        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
+        """Remove the acknowledgement of an alert or an incident."""
         gone = book.unacknowledge(ident)
         self._change(lambda marks: change.unacknowledge(marks, gone))
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.incidents.builder import acknowledged_since
 from gpuwatch.diagnose.model.alert import Alert, Silence
-from gpuwatch.diagnose.model.incident import HangCheck, Incident
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, acknowledged_with
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport
@@ -46,16 +46,13 @@ class FolderBook:
         self._show()
 
     def acknowledge(self, ident: str) -> None:
-        """Acknowledge the alert with this id, or all alerts of the incident with it.
-
-        An unknown id is ignored.
-        """
-        self._marks.acknowledge(self._meant(ident), self._wall())
+        """Acknowledge the alert or incident with this id; an unknown one is ignored."""
+        self._marks.acknowledge(acknowledged_with(ident, self.incidents, self.alerts), self._wall())
         self._show()
 
     def unacknowledge(self, ident: str) -> None:
-        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
-        self._marks.unacknowledge(self._meant(ident))
+        """Remove the acknowledgement of an alert or an incident."""
+        self._marks.unacknowledge(acknowledged_with(ident, self.incidents, self.alerts))
         self._show()
 
     def silence(self, silence: Silence) -> None:
@@ -72,10 +69,6 @@ class FolderBook:
         """Attach a hang check (which ranks the others wait for) to the incident with this id."""
         self._checks[ident] = hang_check
         self._show()
-
-    def _meant(self, ident: str) -> list[Alert]:
-        inside = [each for incident in self.incidents if incident.id == ident for each in incident.alerts]
-        return inside or [each for each in self.alerts.values() if each.id == ident]
 
     def _show(self) -> None:
         judgement = self._report.judgement

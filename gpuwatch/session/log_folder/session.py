@@ -203,11 +203,11 @@ class FolderSession(LineRequester):
         return "notes about the logs of a folder are not kept"
 
     def acknowledge(self, ident: str) -> None:
-        """Acknowledge an alert, or all alerts of an incident."""
+        """Acknowledge an alert or an incident."""
         self.book.acknowledge(ident)
 
     def unacknowledge(self, ident: str) -> None:
-        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
+        """Remove the acknowledgement of an alert or an incident."""
         self.book.unacknowledge(ident)
 
     def silence(

@@ -140,7 +140,7 @@ class ViewerSession(Session):
             self.refused += 1
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Request the acknowledgement of an alert, or of all alerts of an incident."""
+        """Request the acknowledgement of an alert or an incident."""
         self.connection.send(ViewerChange("acknowledge", id))
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use

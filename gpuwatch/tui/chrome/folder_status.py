@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.model.alert_snapshot import severity_shown
 from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.model.view_state import ViewState
@@ -47,6 +48,7 @@ def folder_state(view_state: ViewState, look: StyleSet, width: int) -> list[Segm
     if folder is None or width < 12:
         return []
     severity: Severity
+    shown: Severity | None = None
     if folder.trouble:
         text, severity = folder.trouble, "warning"
     elif folder.read_share < 1.0:
@@ -55,5 +57,6 @@ def folder_state(view_state: ViewState, look: StyleSet, width: int) -> list[Segm
         alert = view_state.snapshot.loudest
         text = folder.outcome if alert is None else f"{alert.title}: {alert.text}"
         severity = "ok" if alert is None else alert.severity
+        shown = None if alert is None else severity_shown(alert)
     text = clean(f"{look.glyph(severity)} {text} ")
-    return [Segment(fit(text, min(len(text), width)), look.severity[severity])]
+    return [Segment(fit(text, min(len(text), width)), look.severity[shown or severity])]

@@ -20,7 +20,12 @@ from gpuwatch.number_text import age_text, duration, plural, seconds_text
 from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.status_counts import LEAST_COUNTS, StatusCounts, width_of
 from gpuwatch.tui.chrome.timeline import Timeline
-from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text, alert_text
+from gpuwatch.tui.model.alert_snapshot import (
+    AlertSnapshot,
+    acknowledged_text,
+    alert_text,
+    severity_shown,
+)
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.toolkit.lines.rows import Row
 from gpuwatch.tui.toolkit.lines.selectable_lines import RebuiltPage
@@ -57,18 +62,19 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     """Return the segments with the worst condition or straggler, and how many others there are.
 
     A rank that slows its job precedes the warnings of its GPU, which only show the reason. Empty if there is
-    none, or below 12 columns.
+    none, or below 12 columns. An acknowledged rank comes last, and is muted.
     """
-    known = [(each.severity, nodes, text) for nodes, each, text in totals.listed]
-    slow = [(each.severity, list[str](), sentence_of(each)) for each in stragglers]
+    known = [(each.severity, nodes, text, each.severity) for nodes, each, text in totals.listed]
+    slow = [(each.severity, list[str](), sentence_of(each), severity_shown(each)) for each in stragglers]
     serious = sum(severity in GRAVE for severity, *_ in known)
-    problems = [*known[:serious], *slow, *known[serious:]]
+    taken = [each for each in slow if each[0] != each[3]]
+    problems = [*known[:serious], *(each for each in slow if each not in taken), *known[serious:], *taken]
     if not problems or width < 12:
         return []
-    severity, nodes, sentence = problems[0]
+    severity, nodes, sentence, shown = problems[0]
     place = f"{nodes[0] if len(nodes) == 1 else fold(nodes)}: " if nodes else ""
     more = f"  +{len(problems) - 1}" if len(problems) > 1 else ""
-    style = look.severity[severity]
+    style = look.severity[shown]
     text = clean(f"{look.glyph(severity)} {place}{sentence}")
     room = width - len(more) - 1
     if len(text) > room and not nodes:
@@ -80,20 +86,21 @@ def worst(totals: Totals, stragglers: Sequence[Alert], look: StyleSet, width: in
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
-def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
+def quiet(reported: AlertSnapshot, look: StyleSet, width: int, wall: float) -> list[Segment]:
     """Return the segments for healthy nodes and GPUs: the worst alert, error lines, or "no problems".
 
-    Below 12 columns, alert and error lines are left out (empty).
+    `wall`: now, in unix seconds. Below 12 columns, alert and error lines are left out (empty).
     """
     alert = reported.loudest
-    if alert is None and reported.error_lines:
+    if reported.error_lines and (alert is None or alert.acknowledged):
         text = f"{look.glyph('info')} {reported.error_words} "
         return [Segment(fit(text, min(len(text), width)), look.severity["info"])] if width >= 12 else []
     if alert is None:
         text = f"{look.glyph('ok')} no problems detected "
         return [Segment(text, look.severity["ok"])]
-    text = clean(f"{look.glyph(alert.severity)} {alert_text(alert)} ")
-    return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
+    text = clean(f"{look.glyph(alert.severity)} {alert_text(alert, wall)} ")
+    style = look.severity[severity_shown(alert)]
+    return [Segment(fit(text, min(len(text), width)), style)] if width >= 12 else []
 
 
 def sentence(incident: Incident, look: StyleSet, width: int, wall: float) -> list[Segment]:
@@ -294,5 +301,5 @@ class StatusLine(RebuiltPage, can_focus=False):
             left = counts.fitting(width - needed - 1, least=LEAST_COUNTS)
         trouble = worst(totals, stragglers, look, width - width_of(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
-            trouble = quiet(reported, look, width - width_of(left) - 1)
+            trouble = quiet(reported, look, width - width_of(left) - 1, self.view_state.wall())
         return spread(left, trouble, width)

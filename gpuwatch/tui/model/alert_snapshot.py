@@ -101,7 +101,10 @@ class AlertSnapshot(Struct, frozen=True):
 
     @property
     def loudest(self) -> Alert | None:
-        """The most severe unacknowledged firing alert (from warning), on a tie the newest; None if none."""
+        """The most severe active alert (from warning), on a tie the newest; None if none.
+
+        An acknowledged one only if all are.
+        """
         return _loudest(self.alerts.values())
 
     @property
@@ -112,9 +115,9 @@ class AlertSnapshot(Struct, frozen=True):
 
     @property
     def stragglers(self) -> list[Alert]:
-        """The firing alerts of ranks that slow their whole job, the first one first."""
+        """The active alerts of ranks that slow their whole job, the first one first."""
         alerts = [each for each in self.alerts.values() if each.title == STRAGGLER]
-        return sorted((a for a in alerts if standing(a) == "firing"), key=lambda alert: alert.first)
+        return sorted((a for a in alerts if standing(a) in ACTIVE), key=lambda alert: alert.first)
 
     @property
     def error_lines(self) -> int:
@@ -145,8 +148,8 @@ class AlertSnapshot(Struct, frozen=True):
 
     @property
     def probed(self) -> list[Alert]:
-        """The firing alerts about what the newest link probe found slow or dead."""
-        return [a for a in self.alerts.values() if a.code == PROBED and standing(a) == "firing"]
+        """The active alerts about what the newest link probe found slow or dead."""
+        return [a for a in self.alerts.values() if a.code == PROBED and standing(a) in ACTIVE]
 
     def worst_by_node(self) -> dict[str, Alert]:
         """Return node -> the cause of its newest active incident, else its most severe firing alert.
@@ -177,8 +180,10 @@ class AlertSnapshot(Struct, frozen=True):
 
 
 def _loudest(alerts: Iterable[Alert]) -> Alert | None:
-    firing = [a for a in alerts if standing(a) == "firing" and a.severity != "info"]
-    return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
+    active = [a for a in alerts if standing(a) in ACTIVE and a.severity != "info"]
+    return min(
+        active, key=lambda each: (each.acknowledged, ORDER.index(each.severity), -each.last), default=None
+    )
 
 
 def _ids(incident: Incident) -> Iterator[str]:
@@ -230,10 +235,14 @@ def problem_text(reported: AlertSnapshot) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def alert_text(alert: Alert) -> str:
-    """Return `node: title: text`, without an unknown node, and without a text that repeats the title."""
+def alert_text(alert: Alert, wall: float) -> str:
+    """Return `node: title: text`, without an unknown node, and without a text that repeats the title.
+
+    If it is acknowledged, since when comes first. `wall`: now, in unix seconds.
+    """
     repeats = alert.text.casefold() == alert.title.casefold()
-    return ": ".join(filter(None, (alert.node, alert.title, "" if repeats else alert.text)))
+    taken = f"{acknowledged_text(alert.acknowledged_at, wall)}  " if alert.acknowledged else ""
+    return taken + ": ".join(filter(None, (alert.node, alert.title, "" if repeats else alert.text)))
 
 
 def standing(alert: Alert) -> Standing:
@@ -254,9 +263,10 @@ def acknowledged_text(at: float | None, wall: float, by: str | None = None) -> s
     return f"acknowledged{when}{f' by {by}' if by else ''}"
 
 
-def severity_shown(incident: Incident) -> Severity:
-    """Return the severity for painting an incident: "unknown" (muted) if it is over or acknowledged."""
-    return "unknown" if incident.over or incident.acknowledged else incident.severity
+def severity_shown(shown: Incident | Alert) -> Severity:
+    """Return the severity for painting: "unknown" (muted) if it is acknowledged, or an incident is over."""
+    over = isinstance(shown, Incident) and shown.over
+    return "unknown" if over or shown.acknowledged else shown.severity
 
 
 def sign_shown(incident: Incident) -> Severity:

@@ -8,10 +8,12 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.model.incident import acknowledged_with
 from gpuwatch.link.stream.inbox import LinkStatus
 from tests.diagnose.incidents.alert_cluster import TIMED_OUT, Cluster
 from tests.diagnose.story import EPOCH, NOW
 from tests.sentences import Sentences
+from tests.tui.scripted_alerts import demo_incident
 
 
 def test_a_value_fires_after_it_held_and_ends_after_it_was_fine_for_a_while() -> None:
@@ -138,6 +140,25 @@ def test_acknowledged_and_silenced_alerts_are_not_counted() -> None:
     cluster.book.unsilence("storage.full")
     cluster.step()
     assert cluster.book.counts["error"] == 1
+
+
+def test_an_incident_is_acknowledged_without_what_was_noted_about_other_gpus() -> None:
+    cause = demo_incident().alerts[0]
+    places = {
+        "own": (cause.node, cause.gpu),
+        "node": (cause.node, None),
+        "gpu": (cause.node, 7),
+        "far": ("n", None),
+    }
+    notes = [
+        structs.replace(cause, id=name, role="hint", node=node, gpu=gpu)
+        for name, (node, gpu) in places.items()
+    ]
+    incident = structs.replace(demo_incident(), cause=cause, alerts=(cause, *notes))
+    alerts = {alert.id: alert for alert in incident.alerts}
+    meant = [alert.id for alert in acknowledged_with(incident.id, [incident], alerts)]
+    assert meant == [cause.id, "own", "node"]
+    assert acknowledged_with("far", [incident], alerts) == [alerts["far"]]
 
 
 def test_silences_are_plain_data_that_a_later_session_takes_back() -> None:

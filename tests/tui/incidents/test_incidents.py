@@ -16,6 +16,7 @@ from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
+from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.status_bar import StatusLine, quiet
@@ -473,15 +474,17 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     """Not that nothing is wrong, beside a count of alerts."""
     look = build_styles(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
-    (reported,) = quiet(take_snapshot(StillBook(alerts=[taken, disk_alert()])), look, 60)
+    (reported,) = quiet(take_snapshot(StillBook(alerts=[taken, disk_alert()])), look, 60, EPOCH)
     assert reported.text.strip() == f"! gpu-004: {disk_alert().title.lower()}: {disk_alert().text}"
     twice = structs.replace(disk_alert(), title="Segmentation fault", text="segmentation fault", node="n9")
-    (stated,) = quiet(take_snapshot(StillBook(alerts=[twice])), look, 60)
+    (stated,) = quiet(take_snapshot(StillBook(alerts=[twice])), look, 60, EPOCH)
     assert stated.text.split() == ["!", "n9:", "Segmentation", "fault"]
-    (nothing,) = quiet(take_snapshot(StillBook(alerts=[taken])), look, 60)
+    (stands,) = quiet(take_snapshot(StillBook(alerts=[taken])), look, 60, EPOCH)
+    assert stands.text.startswith("X acknowledged  gpu-")  # it is counted beside this
+    (nothing,) = quiet(take_snapshot(StillBook()), look, 60, EPOCH)
     assert "no problems" in nothing.text
     note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
-    (counted,) = quiet(take_snapshot(StillBook(alerts=[taken, note])), look, 60)
+    (counted,) = quiet(take_snapshot(StillBook(alerts=[taken, note])), look, 60, EPOCH)
     assert "nothing wrong" not in counted.text
     assert "3 error lines" in counted.text
 

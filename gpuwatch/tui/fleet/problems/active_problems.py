@@ -7,18 +7,25 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar, TypeAlias
 
-from msgspec import structs
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.diagnose.health.remedies import REMEDIES, remedy_for
+from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
+from gpuwatch.diagnose.alerts.held_conditions import key
+from gpuwatch.diagnose.health.remedies import remedy_for
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.past_jobs.text import outcome_text
-from gpuwatch.diagnose.straggler.alerts import sentence
+from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural
+from gpuwatch.tui.fleet.problems.alert_items import (
+    marked,
+    probed_item,
+    straggler_item,
+)
 from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, gpu_of
 from gpuwatch.tui.fleet.problems.problem_rows import line_rows, sentence_rows
 from gpuwatch.tui.model.alert_snapshot import (
@@ -73,12 +80,18 @@ class ActiveProblems(MultiLinePage):
         """Yield items for what the link probe found, the nodes' conditions, and links that reconnect.
 
         The worst condition is first. Stragglers precede the first condition of lower severity than `GRAVE`.
-        Nodes that were never reached for the same reason are one item. At most `MAX_LISTED` of each kind.
+        Nodes that were never reached for the same reason are one item. What an active
+        incident reports in other words is left out. At most `MAX_LISTED` of each kind.
         """
         overview, now = self.cockpit.overview, self.view_state.now
         stragglers = list(self._stragglers())
         yield from self._probed()
+        reported, wall = self.view_state.snapshot, self.view_state.wall()
+        inside = AlertIndex(alert for incident in reported.active for alert in incident.alerts)
         for alike, condition, reason in islice(self.cockpit.totals.listed, MAX_LISTED):
+            alert = reported.alerts.get(key(alike[0], condition))
+            if (alert is None or alert.code != condition.code) and inside.states(alike[0], condition):
+                continue
             if condition.severity not in GRAVE:
                 yield from stragglers
                 stragglers = []
@@ -95,38 +108,31 @@ class ActiveProblems(MultiLinePage):
                 continue
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
-            yield ProblemItem(
+            item = ProblemItem(
                 (name, condition.code, condition.gpu), condition.severity, name,
                 gpu_of(view, condition.gpu), condition.text,
                 "; ".join(part for part in (evidence, next_try) if part),
                 remedy_for(condition, view.node), code=condition.code,
             )  # fmt: skip
+            yield marked(item, alert, wall)
         yield from stragglers
         yield from self._failing()
 
     def _stragglers(self) -> Iterator[ProblemItem]:
-        """Yield items for at most `MAX_LISTED` ranks that slow their job, with the figures that prove it."""
-        views = self.cockpit.overview.views
+        """Yield items for at most `MAX_LISTED` ranks that slow their job."""
+        wall = self.view_state.wall()
         for alert in islice(self.view_state.snapshot.stragglers, MAX_LISTED):
-            view = None if alert.node is None else views.get(alert.node)
-            proof = "; ".join(each.text for each in alert.proof[:2])
-            gpu = None if view is None else gpu_of(view, alert.gpu)
-            yield ProblemItem(
-                ("straggler", alert.id), alert.severity, alert.node or "", gpu,
-                sentence(structs.replace(alert, node=None, gpu=None)), proof, "", code=alert.code,
-            )  # fmt: skip
+            yield straggler_item(alert, self._gpu_of(alert), wall)
 
     def _probed(self) -> Iterator[ProblemItem]:
-        """Yield items for at most `MAX_LISTED` culprits of the newest link probe, with its figures."""
-        views = self.cockpit.overview.views
+        """Yield items for at most `MAX_LISTED` culprits of the newest link probe."""
+        ago, wall = self.view_state.ago, self.view_state.wall()
         for alert in islice(self.view_state.snapshot.probed, MAX_LISTED):
-            view = views.get(alert.node or "")
-            proof = "; ".join((*(each.text for each in alert.proof[:1]), self.view_state.ago(alert.first)))
-            yield ProblemItem(
-                ("probe", alert.id), alert.severity, alert.node or "",
-                None if view is None else gpu_of(view, alert.gpu), f"{alert.title}: {alert.text}", proof,
-                REMEDIES.get(alert.code, ""), code=alert.code,
-            )  # fmt: skip
+            yield probed_item(alert, self._gpu_of(alert), ago(alert.first), wall)
+
+    def _gpu_of(self, alert: Alert) -> Gpu | None:
+        view = self.cockpit.overview.views.get(alert.node or "")
+        return None if view is None else gpu_of(view, alert.gpu)
 
     def _failing(self) -> Iterator[ProblemItem]:
         """Yield an item for each node (at most `MAX_LISTED`) whose link failed and is connecting again."""
@@ -284,7 +290,7 @@ class ActiveProblems(MultiLinePage):
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
         counts = problem_text(reported)
-        return f"{counts}; {self.cockpit.key_of('app.incidents')}: list" if counts else ""
+        return f"{self.cockpit.key_of('app.incidents')} lists {counts}" if counts else ""
 
     def _incident_heading(self, incidents: list[ProblemItem], width: int) -> Row:
         """Return the heading over the incidents: the age of a single one, and the key that opens them."""
@@ -301,8 +307,8 @@ class ActiveProblems(MultiLinePage):
             return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
         if (alert := reported.loudest_outside) is not None:
-            text = clean(f" {alert_text(alert)}")
-            return (self.look.mark(alert.severity), Segment(text, self.look.severity[alert.severity]))
+            text, style = alert_text(alert, self.view_state.wall()), self.look.severity[severity_shown(alert)]
+            return (Segment(self.look.glyph(alert.severity), style), Segment(clean(f" {text}"), style))
         if reported.active:
             return note("none besides the incidents", self.look)
         if reported.error_lines:
