@@ -78,7 +78,7 @@ class Nvml(object):
 
 
 def _give_memory_back() -> None:
-    """Return memory to the system: 15 MB that compiling the binding used, and glibc would keep."""
+    """Give memory back to the system: 15 MB that compiling the binding used, and glibc would keep."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):

@@ -37,7 +37,7 @@ def _counts(name: str) -> bool:
 
 
 def _ipv4() -> "list[tuple[str, str]]":
-    """Return (interface, IPv4 address) pairs, including secondary addresses; see netdevice(7)."""
+    """Return (interface, IPv4 address) pairs, also of secondary addresses; empty if the kernel gives none."""
     if fcntl is None or not os.path.isdir("/proc/net"):
         return []
     room = array.array("B", bytes(_IFREQ * 256))

@@ -63,7 +63,7 @@ class KernelLog(object):
     def poll(self) -> "list[dict[str, object]]":
         """Return the events since the last poll, oldest first; the first time those of the last 24 hours.
 
-        `records` then has all lines since.
+        Empty while the log cannot be read. `records` then has all lines since.
         """
         self.records = []
         if self._reader is None and self._retry_at is not None and self._clock() >= self._retry_at:

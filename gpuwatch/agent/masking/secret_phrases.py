@@ -214,7 +214,7 @@ def _letter(found: "Match[str]") -> str:
 
 
 def _mixed(found: "Match[str]") -> str:
-    """Return the match, its value masked if the value has a digit, so that it is no word of a sentence."""
+    """Return the match; its value is masked if it is secret and has a digit, which no word of a text has."""
     value = found.group(2)
     return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
 

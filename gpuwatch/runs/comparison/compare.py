@@ -121,7 +121,7 @@ def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
 
 
 def steps_per_s(summary: SessionSummary) -> float | None:
-    """Return the unrounded steps per second from steps and duration, else the stated value."""
+    """Return the unrounded steps per second from steps and duration, else the stated value, if any."""
     if summary.steps and summary.duration_s:
         return summary.steps / summary.duration_s
     return summary.steps_per_s

@@ -116,7 +116,7 @@ def has_lines(sample: bytes) -> bool:
 
 
 def _text_lines(sample: bytes) -> Iterator[bytes]:
-    """Yield the lines of UTF-8 without control characters."""
+    """Yield the lines that are valid UTF-8 and have no control character."""
     for line in sample.splitlines():
         if len(line.translate(None, CONTROL)) == len(line) and is_utf8(line):
             yield line

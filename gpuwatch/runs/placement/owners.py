@@ -162,7 +162,7 @@ def path_places(path: str) -> PathPlaces:
 
 
 def hosts_in(part: str) -> list[str]:
-    """Return the possible host names in a file or folder name."""
+    """Return the possible host names in the name of a file or folder; none in the name of a pod's file."""
     if POD_FILE.fullmatch(part):
         return []
     glog = GLOG_FILE.fullmatch(part)

@@ -161,7 +161,7 @@ def give_family(
 def pids_in_files(own: Mapping[str, int]) -> dict[int, int]:
     """Return pid -> rank for numbers of pids in the names of the ranks' files: `train.77112.log`.
 
-    The names have as many of them, and those at a place all differ.
+    All names have equally many numbers, and those at a place all differ; else there are no such pids.
     """
     numbers = {file: _PID.findall(PurePath(file).name) for file in own}
     if len(own) < 2 or len({len(each) for each in numbers.values()}) != 1:

@@ -133,7 +133,7 @@ class LsfHosts(StatusTable):
     heading, row = HOSTS_HEADING, _LSF_ROW
 
     def judge(self, row: re.Match[str], line: ToolLine) -> ToolFinding | None:
-        """Return a finding for a host that is unavailable or unreachable."""
+        """Return a finding for a host that is unavailable or unreachable, else None."""
         return _node_down(row, line) if row["state"] in _LSF_DOWN else None
 
 
@@ -143,7 +143,7 @@ class LsfJobs(StatusTable):
     heading, row = LSF_HEADING, _LSF_JOB
 
     def judge(self, row: re.Match[str], line: ToolLine) -> ToolFinding | None:
-        """Return a finding for a job in state EXIT."""
+        """Return a finding for a job in state EXIT, else None."""
         if row["state"] != "EXIT":
             return None
         return ToolFinding(FAILED, "error", line, {"job": row["job"], "state": "EXIT"}, by_driver=False)
@@ -155,7 +155,7 @@ class Squeue(StatusTable):
     heading, row = SQUEUE_HEADING, _SQUEUE_ROW
 
     def judge(self, row: re.Match[str], line: ToolLine) -> ToolFinding | None:
-        """Return a finding for a job in a state of `_STATES`."""
+        """Return a finding for a job in a state of `_STATES`, else None."""
         rule = _STATES.get(row["state"])
         if rule is None:
             return None
@@ -174,5 +174,5 @@ class SgeQueues(StatusTable):
         return super().take(line) or "@" in line.text[:80] or line.text[:1].isspace()
 
     def judge(self, row: re.Match[str], line: ToolLine) -> ToolFinding | None:
-        """Return a finding for a host that is unreachable or in error."""
+        """Return a finding for a host that is unreachable or in error, else None."""
         return _node_down(row, line) if "u" in row["state"] or "E" in row["state"] else None

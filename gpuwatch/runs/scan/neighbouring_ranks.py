@@ -126,7 +126,7 @@ def _raised_at(above: Sequence[str]) -> dict[str, object] | None:
 
 
 def _raised_below(device: int, lines: Around) -> int | None:
-    """Return the only rank that raises NCCL's error right below its line, if it may use this device."""
+    """Return the only rank that raises NCCL's error right below its line and may use this device, or None."""
     ranks = {
         by.rank
         for text, by, _ in _read(_lettered(lines.below)[:BELOW_LINES])
@@ -157,7 +157,8 @@ def _is_other(before: str) -> bool:
 def _of_block(lines: Around, size: int, at: float | None, words: Collection[str]) -> int | None:
     """Return the only rank that errors right above a block, or sentences about a failure below it, name.
 
-    A line above with another time than `at`, that of the block, is a record of its own.
+    None: there is none, or several. A line above with another time than `at`, that of the block, is a record
+    of its own.
     """
     ranks: set[int] = set()
     for text, by, reading in _read(_lettered(above_block(lines.above))[-ABOVE_LINES:]):

@@ -96,7 +96,7 @@ class _RankColumns:
         return self.details.number(plain(re.sub(r"\s+", "", text))), unknown if flops is None else flops
 
     def note_memory(self, args: EventArguments) -> None:
-        """Record a `[memory]` event: an allocation or a release."""
+        """Raise the peaks of a device to the totals that a `[memory]` event states."""
         device = "CPU" if args.device_type in (0, None) else f"CUDA {args.device_id or 0}"
         for peaks, now in (
             (self.trace.peak_allocated, args.allocated),

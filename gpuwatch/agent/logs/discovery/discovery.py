@@ -237,7 +237,7 @@ class Discovery(object):
             self._catalog.add(one.path, "found", tail.rank())
 
     def _take_held(self, path: str, holders: "dict[int, str]") -> None:
-        """Follow a log that unlisted processes (`holders`) write: its job runs, its ranks are unknown."""
+        """Follow a log that unlisted processes (`holders`) of unknown ranks write, or renew its holders."""
         entry = self._catalog.entries.get(path)
         if entry is not None:
             if entry.source == "found":

@@ -79,7 +79,7 @@ def roundest(low: int, high: int) -> int:
 def of_shared_file(descriptor: int) -> "str | None":
     """Return the fingerprint of a file on a shared file system, where size and last write may be stale.
 
-    Inode and checksum of the first bytes, or while it is empty the last write.
+    Inode and checksum of the first bytes, or while it is empty the last write. None: it cannot be read.
     """
     try:
         found = os.fstat(descriptor)

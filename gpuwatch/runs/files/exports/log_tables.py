@@ -200,7 +200,7 @@ def _first(names: Iterable[str], heading: Mapping[str, int]) -> int | None:
 
 
 def _message_of(heading: Mapping[str, int]) -> int | None:
-    """Return the index of the column with the messages: one of a known name, else the last one."""
+    """Return the index of the column with the messages: a known name's, else the last; None: no column."""
     return (
         _first(MESSAGE_COLUMNS, heading)
         if heading.keys() & {*MESSAGE_COLUMNS}
