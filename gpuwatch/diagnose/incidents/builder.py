@@ -178,7 +178,7 @@ def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
 def _root_cause(
     believed: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[RootCause, Hang | None]:
-    """Return the root cause among the unrefuted alerts, and the collective that hangs, or None."""
+    """Return the root cause among the unrefuted alerts, and the collective that hangs (None: none does)."""
     found, stuck = root_cause_of(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:

@@ -149,7 +149,8 @@ def nodes_cut_short(
 ) -> dict[str, StepTrack]:
     """Return node -> its steps, for nodes whose log breaks off while another node's log completes.
 
-    Each of these nodes has one log, whose rank is unknown. Arguments as for `ranks_cut_short`.
+    Each of these nodes has one log, whose rank is unknown; empty if a node has several. Arguments as for
+    `ranks_cut_short`.
     """
     own = [track for track in tracks if track.rank is None and track.total_steps == total and track.alone]
     by_node = {track.node: track for track in own if track.node is not None}

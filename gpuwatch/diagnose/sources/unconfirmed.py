@@ -107,7 +107,7 @@ def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> b
 
 
 def kernel_facts(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-    """Return the critical faults that the kernel or driver of a node reports."""
+    """Return the critical root alerts of a kernel or driver, without the doubtful and the unattributed."""
     return tuple(
         alert
         for alert in alerts

@@ -61,7 +61,7 @@ def _marked(alert: Alert, ids: Collection[str]) -> Alert:
 def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
     """Return the alert; a NaN gradient becomes `info` if one rank's NaN loss came first.
 
-    `begun`: the jobs in which the rank of the first NaN loss is known.
+    `begun`: the jobs in which the rank of the first NaN loss is known. One whose line states the rank stays.
     """
     if alert.code != rule_ids.NUM_GRAD_NAN or alert.job not in begun or alert.rank_from == "field":
         return alert

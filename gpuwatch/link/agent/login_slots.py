@@ -40,7 +40,7 @@ class ConnectSlots:
         return None
 
     def give(self, slot: object) -> None:
-        """Return a login slot; nothing happens if its lease has expired."""
+        """Give back a login slot; does nothing if its lease has expired."""
         with self._changed:
             if self._taken.pop(slot, None) is not None:
                 self._changed.notify()

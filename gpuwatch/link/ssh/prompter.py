@@ -32,7 +32,7 @@ class Prompter:
         return answers + [""] * (len(prompts) - len(answers))
 
     def raise_if_interrupted(self) -> None:
-        """Raise what interrupted the questions (Ctrl-C, end of input)."""
+        """Raise what interrupted the questions (Ctrl-C, end of input), if anything did."""
         if self._interrupted is not None:
             raise self._interrupted
 

@@ -90,7 +90,7 @@ class TelemetrySettings:
         return self.logging_steps or self.log_interval_steps
 
     def is_logged(self, step: int) -> bool:
-        """Return True if a step with this number is logged."""
+        """Return True if a step with this number is logged; never except with the strategy `steps`."""
         if self.logging_strategy != "steps":
             return False
         return step % self.interval == 0 or (step == 1 and self.logging_first_step)

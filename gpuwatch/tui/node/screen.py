@@ -95,7 +95,7 @@ class NodeScreen(LiveScreen):
         self._open_first_pane()
 
     def _open_first_pane(self) -> None:
-        """Show the pane of the host if the node has no GPU: the pane of processes is then empty."""
+        """Show the pane of the host if the node has no GPU and no process listed: theirs is then empty."""
         node = self.cockpit.view_state.fleet.nodes.get(self._node)
         if node is None or node.hello is None or node.gpus or node.processes:
             return

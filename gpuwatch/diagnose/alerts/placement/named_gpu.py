@@ -19,7 +19,7 @@ _DEVICE = re.compile(
 
 
 def pci_address(finding: Finding) -> str | None:
-    """Return the PCI address that a line of a driver names: the captured one, or the only one in it."""
+    """Return the PCI address that a driver's line names: the captured one, or the only one; None: neither."""
     address = finding.fields.get("pci") or finding.fields.get("bus_id")
     if address is not None:
         return str(address)

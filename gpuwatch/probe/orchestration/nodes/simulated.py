@@ -99,7 +99,7 @@ class Simulation:
         return SimulatedLine(self, self.names.index(node), node)
 
     def join(self) -> None:
-        """Register an opened connection; the first starts the thread."""
+        """Register an opened connection; the first starts the thread, unless the pace is 0."""
         with self._changed:
             self._open += 1
             if self._open == 1 and self.pace:
