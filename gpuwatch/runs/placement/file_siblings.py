@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuwatch.runs.placement.learned_tags.numbering import counts_other
-from gpuwatch.runs.placement.learned_tags.pairs import LOCAL_WORD, NODE_WORD, ranks_of_pairs
+from gpuwatch.runs.placement.learned_tags.numbering import NODE_WORD, counts_other
+from gpuwatch.runs.placement.learned_tags.pairs import LOCAL_WORD, ranks_of_pairs
 from gpuwatch.runs.placement.owners import hosts_in
 
 _NUMBER = re.compile(r"[0-9]+")

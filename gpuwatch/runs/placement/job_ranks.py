@@ -28,6 +28,7 @@ from gpuwatch.runs.steps.step_series import StepSeries
 
 RANK_AT_END = re.compile(r"(?:(?:^|[-_.])r|^[wp])([0-9]+)$")
 """Matches a rank at the end of a name."""
+_TAG = re.compile(r"(?i)(?:rank|rk?)[-_]?([0-9]{1,6})$")
 TASK = "task"
 """The word for the label of `srun -l`: each number is a separate process, whether a rank or not."""
 
@@ -63,7 +64,19 @@ def with_census(
     own = own_ranks_of(found, [owner.file for owner in owners], words)
     own = {**(banners or {}), **own}
     tagged = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
-    return [with_rank(owner, own, tagged) for owner in owners], [*clues, *more], words
+    every = [without_own_tag(clue) for clue in (*clues, *more)]
+    return [with_rank(owner, own, tagged) for owner in owners], every, words
+
+
+def without_own_tag(clue: Clue) -> Clue:
+    """Return the clue without a host that is only a tag of its rank: `r5` of rank 5."""
+    return replace(clue, host=None) if clue.host is not None and is_tag(clue.host, clue.rank) else clue
+
+
+def is_tag(host: str, rank: int | None) -> bool:
+    """Return True if a word that may be a host is only a form of a rank."""
+    tag = _TAG.match(host)
+    return tag is not None and int(tag[1]) == rank
 
 
 def merged(parts: Iterable[Census]) -> Census:

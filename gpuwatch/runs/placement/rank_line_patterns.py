@@ -8,8 +8,8 @@ from gpuwatch.agent.ranks.rank_environment import LAUNCHER_RANKS
 
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
 HOST = re.compile(
-    r"(?<!Pool\()\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?"
-    r"([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
+    r"(?<!Pool\()\b(?:host|node|hostname|nodename|node_?id|(?:node|host|instance|machine|vm)_name)['\"]?"
+    r"[ =:]{1,3}['\"]?(?!(?:[0-9a-f]{8,}|0x[0-9a-f]+)(?![\w.-]))([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
     r"(?=[\s,;)\]}\"']|$)"
 )
 """Matches the host of the process that wrote a line."""
@@ -25,7 +25,18 @@ PID_OF_RANK = re.compile(
     re.IGNORECASE,
 )
 """Matches a pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
-BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
+HOST_WORDS = ("host", "node", "instance_name", "machine_name", "vm_name")
+"""Texts of which each match of `HOST` has one, in lower case."""
+ON_HOST = re.compile(
+    r"\b[Oo]n (?:(?:host|node|machine|instance|vm|VM) )?"
+    r"(?!(?:gpu|cuda|npu|device|dev|card|hip|rank|port|step|socket|stream|queue|core|cpu)[_:=-]?\d{1,3}\b)"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[,;.)\]]?(?:\s|$))"
+)
+"""Matches the host in a process's banner: `starting on jwb0344, local rank 3`, `device 0 on blade-c1`."""
+STARTS = re.compile(
+    r"(?i)\b(?:start(?:ing|ed|s)?|launch(?:ing|ed)?|runs?|running|up|ready|alive|initiali[sz]\w+|joined|here)\b"
+)
+"""Words of a process that introduces itself."""
 OWN = re.compile(
     r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed)(?: as)?|launched(?: as)?"
     r"|process)"
@@ -85,8 +96,10 @@ NODE_VARIABLE = re.compile(
 )
 OWN_HOST = re.compile(
     r"^\W{0,3}(?:rank ?\d{1,6}\W{1,3})?"
-    r"(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
-    r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
+    r"(?:(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
+    r"['\"]?(?P<named>[A-Za-z][\w.-]{0,80}\w)"
+    r"|(?:host|node|machine|instance|vm)[ =:]{1,3}(?P<alone>[A-Za-z][\w-]{1,80}[\w-](?:\.[\w.-]{1,80}\w)?)"
+    r"(?:[ ,:]{1,3}(?:is )?(?:up|ready|started|online|alive|here))?\W{0,2}$)",
     re.IGNORECASE,
 )
 """Matches a line that begins with the host of the log."""

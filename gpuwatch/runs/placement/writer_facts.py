@@ -8,25 +8,27 @@ from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, named_in
+from gpuwatch.agent.patterns.quick_checks import has_one
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.runs.model.clues import OWN_LINE, Clue
-from gpuwatch.runs.placement.joins.stated_hosts import visible_gpu
-from gpuwatch.runs.placement.learned_tags.numbering import launched_node
+from gpuwatch.runs.placement.joins.stated_hosts import own_device, visible_gpu
+from gpuwatch.runs.placement.learned_tags.numbered_lines import launched_node
 from gpuwatch.runs.placement.rank_facts import Census
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
     ASSIGNED,
     BANNER_KEYS,
-    BUS,
     HOST,
     HOST_AFTER_PID,
     HOST_AFTER_RANK,
     HOST_OF_WRITER,
     HOST_PID,
+    HOST_WORDS,
     LETTER,
     LOG_HOST,
     NODE_VARIABLE,
     OF_ANOTHER_HOST,
+    ON_HOST,
     OWN,
     OWN_ADDRESS,
     OWN_HOST,
@@ -34,6 +36,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PID_OF_RANK,
     RANK_OF_HOST,
     SPAWNED,
+    STARTS,
     STATED,
     STEP,
     VARIABLE,
@@ -115,7 +118,7 @@ def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
     """Yield a clue each for the local rank, pid, PCI address and visible GPU in a line about a rank."""
-    pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
+    pids, hosts = set(PID.findall(text)), set(HOST.findall(text))
     pids = pids or ({str(by.pid)} if by.pid is not None else set())
     host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
     if host is None and not hosts and pids:
@@ -125,8 +128,10 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
         yield Clue(file, OWN_LINE, host, rank, local_rank=by.local_rank)
     if len(pids) == 1:
         yield Clue(file, OWN_LINE, host, rank, pid=int(pids.pop()))
-    if len(buses) == 1:
-        yield Clue(file, OWN_LINE, host, rank, bus_id=buses.pop())
+    device = own_device(text)
+    there = host or host_in_banner(text)
+    if device is not None and (device.address is not None or there is not None):
+        yield Clue(file, OWN_LINE, there, rank, bus_id=device.address, gpu=device.number)
     gpu = visible_gpu(text, by)
     if gpu is not None:
         yield Clue(file, OWN_LINE, host, rank, gpu=gpu)
@@ -135,12 +140,24 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 def _find_host(found: Census, text: str, rank: int) -> None:
     """Record the host that follows the rank in a line, or the only one of a line that is about the rank."""
     host = _host_after_rank(text, rank)
-    hosts = set(HOST.findall(text)) if host is None and "host" in text.lower() else set()
+    lower = text.lower()
+    hosts = set(HOST.findall(text)) if host is None and has_one(lower, HOST_WORDS) else set()
     about = set(mentioned_ranks(text)) or ({rank} if BANNER_KEYS.search(text) is not None else set())
     if len(hosts) == 1 and about == {rank} and OF_ANOTHER_HOST.search(text) is None:
         host = hosts.pop()
+    if host is None and about <= {rank}:
+        host = host_in_banner(text)
     if host is not None:
         found.hosts["rank", rank].add(host)
+
+
+def host_in_banner(text: str) -> str | None:
+    """Return the only host on which a process says that it starts; None: it says none, or is in trouble."""
+    named = {each["host"] for each in ON_HOST.finditer(text)} if "n " in text else set()
+    if len(named) != 1 or own_level(text) in GRAVE or OF_ANOTHER_HOST.search(text) is not None:
+        return None
+    is_banner = BANNER_KEYS.search(text) is not None or STARTS.search(text) is not None
+    return named.pop() if is_banner else None
 
 
 def _host_after_rank(text: str, rank: int) -> str | None:
@@ -170,9 +187,10 @@ def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> Non
     if stated is None and "." in text and ("ddr" in text or "ip" in text.lower() or "grpc:" in text):
         stated = OWN_ADDRESS.search(text[:MAX_ADDRESS])
     if stated is not None:
-        found.own_hosts[file].add(stated[1])
+        host = next(filter(None, stated.groups()))
+        found.own_hosts[file].add(host)
         if rank is not None:
-            found.hosts["rank", rank].add(stated[1])
+            found.hosts["rank", rank].add(host)
 
 
 def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:

@@ -19,7 +19,7 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.model.containment import contained, from_sound
 from gpuwatch.runs.model.record import Row
-from gpuwatch.runs.placement.job_ranks import of_ranks
+from gpuwatch.runs.placement.job_ranks import is_tag, of_ranks
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import RankMap
 from gpuwatch.runs.scan.dating import rows_of
@@ -147,12 +147,22 @@ def located_findings(one: FileEvidence, known: RankMap) -> Sequence[ScanFinding]
     node = known.nodes.get(one.file.log.name)
 
     def located(rows: Sequence[Row]) -> Sequence[ScanFinding]:
-        return [ScanFinding(node, msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding)) for row in rows]
+        return [
+            ScanFinding(node, msgspec.convert({"t": 0.0, "seq": 0, **without_tag(row, known)}, Finding))
+            for row in rows
+        ]
 
     found, faults = from_sound(located, one.rows)
     for why in faults.values():
         one.file.add(why)
     return found
+
+
+def without_tag(row: Row, known: RankMap) -> Row:
+    """Return the row without a host that is only the number by which its line calls the rank: `r5`."""
+    host, number = row.get("host"), row.get("rank", row.get("index"))
+    is_rank = "rank" in row or row.get("index_of") in known.places.counted
+    return {**row, "host": None} if host and is_rank and is_tag(host, number) else row
 
 
 def size_change(log: LogPath) -> tuple[str | None, bool]:

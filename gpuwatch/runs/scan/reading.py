@@ -140,8 +140,12 @@ def reader(ruleset: RuleSet, prefilter: PiecePrefilter) -> Callable[[FilePart, D
 
 
 def census_of(part: FilePart) -> Census:
-    """Return the census of a file's sample lines."""
-    return census([(part.log.name, sample_of(part.log, part.files))])
+    """Return the census of a file's sample lines, with the hosts that learned tags name beside ranks."""
+    found = census([(part.log.name, sample_of(part.log, part.files))])
+    for tag in part.tags:
+        for rank, host in tag.hosts.items():
+            found.hosts["rank", rank].add(host)
+    return found
 
 
 def joiner_of(log: LogPath, prefilter: PiecePrefilter) -> Callable[[bytes], bytes]:

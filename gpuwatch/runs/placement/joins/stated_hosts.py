@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.runs.model.clues import MAPPING, POD, Clue
 
@@ -19,6 +21,17 @@ VISIBLE = re.compile(
     r"(\d{1,3}(?:, ?\d{1,3}){0,31})(?![\d.])"
 )
 """Matches the GPUs that a process sees, by their indexes on the node."""
+BUS = re.compile(
+    r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?![0-9a-fA-F:.])"
+)
+"""Matches a PCI address."""
+_OF_A_FAULT = re.compile(
+    r"(?i)\b(?:error|fail\w*|lost|fallen|peer|p2p|remote|reset|xid|uncorrect\w*|timeout|unreachable)\b"
+)
+DEVICE = re.compile(
+    r"(?i)\b(?:device|dev|gpu|cuda|hip|card|npu|xpu)(?:[ _](?:id|index|no))?[ :=#]{0,2}(\d{1,2})(?![\w:.])"
+)
+"""Matches the index of a GPU, beside its address."""
 LOCAL = re.compile(r"(?i)\blocal[ _-]?rank['\"]?[ :=]{1,3}['\"]?(\d{1,3})\b")
 HOST_ADDRESS = re.compile(
     r"(?i)\bhost_?(?:name)?['\"]?[=:]\s?['\"]?(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)['\"]?[,; ]"
@@ -55,6 +68,28 @@ def table_of_hosts(file: str, lines: Sequence[bytes]) -> list[Clue]:
     if len(known) < MIN_HOSTS:
         return []
     return [Clue(file, MAPPING, host, address=address) for address, host in known]
+
+
+class Device(NamedTuple):
+    """The GPU of a process; None for what is not stated."""
+
+    address: str | None
+    """Its PCI address."""
+    number: int | None
+
+
+def own_device(text: str) -> Device | None:
+    """Return the only GPU in a process's banner; None: it states none, several, or an error.
+
+    An error may be about the GPU of another process.
+    """
+    addresses = set(BUS.findall(text)) if "." in text and ":" in text else set()
+    indexes = set(DEVICE.findall(text)) if addresses or "on " in text else set()
+    if len(addresses) > 1 or len(indexes) > 1 or not addresses | indexes:
+        return None
+    if own_level(text) in GRAVE or _OF_A_FAULT.search(text) is not None:
+        return None
+    return Device(next(iter(addresses), None), next(map(int, indexes), None))
 
 
 def visible_gpu(text: str, by: Speaker) -> int | None:

@@ -9,20 +9,24 @@ from itertools import zip_longest
 
 from msgspec import Struct
 from msgspec import field as msgspec_field
+from msgspec.structs import replace
 
 from gpuwatch.agent.logs.lines.line_ranks import line_ranks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import unmasked_text
 from gpuwatch.agent.ranks.rank_environment import is_rank
 from gpuwatch.runs.placement.learned_tags.introductions import GROUP, WORD, named_tags, names_of_ranks
+from gpuwatch.runs.placement.learned_tags.numbered_lines import NumberedPlace
 from gpuwatch.runs.placement.learned_tags.numbering import (
     WORLD,
-    NumberedPlace,
+    counts_other,
+    hosts_at,
     may_be_ranks,
     ranks_at,
     restarts,
 )
 from gpuwatch.runs.placement.learned_tags.pairs import pair_in, pattern_of_pair, ranks_by_file, ranks_of_pairs
+from gpuwatch.runs.placement.learned_tags.rosters import roster
 from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, is_head, numbers_in, pattern_at
 
 MAX_LINES = 400
@@ -45,6 +49,8 @@ class LearnedTag(Struct, frozen=True):
     """True if the message begins after it."""
     file: str | None = None
     """The only file that it is of; None: all."""
+    hosts: dict[int, str] = msgspec_field(default_factory=dict)
+    """Rank -> host, as far as the tag names it or a list of the hosts by their numbers does."""
 
 
 def learned_tags(samples: Sequence[tuple[str, Sequence[bytes]]]) -> tuple[LearnedTag, ...]:
@@ -57,7 +63,8 @@ def learned_tags(samples: Sequence[tuple[str, Sequence[bytes]]]) -> tuple[Learne
     }
     if not unknown:
         return ()
-    worlds = {
+    rows = roster(chosen)
+    worlds = ({len(rows)} if rows else set()) | {
         int(world)
         for lines in chosen.values()
         for line in lines
@@ -65,7 +72,8 @@ def learned_tags(samples: Sequence[tuple[str, Sequence[bytes]]]) -> tuple[Learne
         for world in WORLD.findall(line[:2000].decode("utf-8", "replace"))
         if is_rank(int(world)) and int(world) > 1
     }
-    return (*_tags_of(_Heads.of(unknown), worlds), *_named(chosen, unknown))
+    tags = (*_tags_of(_Heads.of(unknown), worlds), *_named(chosen, unknown))
+    return tuple(replace(tag, hosts=rows) if set(tag.ranks.values()) == set(rows) else tag for tag in tags)
 
 
 def _named(
@@ -95,7 +103,9 @@ def _tags_of(heads: _Heads, worlds: set[int]) -> Iterator[LearnedTag]:
             for file, own in ranks_by_file(place, worlds).items():
                 yield LearnedTag(pattern, own, first, file)
     for place, ranks in _of_whole_jobs(accepted, worlds):
-        yield LearnedTag(pattern_at(place.slot), ranks, is_head(place.slot))
+        yield LearnedTag(
+            pattern_at(place.slot), ranks, is_head(place.slot), hosts=dict(hosts_at(place, ranks))
+        )
 
 
 def _of_whole_jobs(
@@ -154,11 +164,17 @@ class _Heads(Struct):
             for text in (unmasked_text(line[:600]) for line in lines)
         ]
         seen: dict[Slot, set[str]] = defaultdict(set)
+        of: dict[Slot, set[int | None]] = defaultdict(set)
         for _, _, found in texts:
             for number in found:
                 if len(seen) < MAX_PLACES or number.slot in seen:
                     seen[number.slot].add(number.text)
-        several = {slot for slot, numbers in seen.items() if len(numbers) > 1 and may_be_ranks(slot, numbers)}
+                    of[number.slot].add(number.of)
+        several = {
+            slot
+            for slot, numbers in seen.items()
+            if len(numbers) > 1 and may_be_ranks(slot, numbers, of[slot])
+        }
         for file, text, found in texts:
             heads._take(file, text, found, several)
         return heads
@@ -175,4 +191,5 @@ class _Heads(Struct):
                 words = text[max(0, number.begin - 40) : number.begin]
                 place = self.places[number.slot] = NumberedPlace(number.slot, words)
             host = _HOST.search(text[: number.begin])
-            place.take(file, number, text, "" if host is None else host.group(), inner)
+            in_tag = inner is not None and not counts_other(text[: inner.begin][-40:])
+            place.take(file, number, text, "" if host is None else host.group(), inner if in_tag else None)

@@ -7,20 +7,21 @@ Numbers of layers, steps or trials do not: they rise, have one message each, or 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS
-from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, Slot, message_of, value_of
+from gpuwatch.runs.placement.learned_tags.numbered_lines import DIGIT, NumberedPlace
+from gpuwatch.runs.placement.learned_tags.slots import Slot, value_of
 
 MIN_SCORE = 3
 """Points of evidence that make numbers ranks; a word that means a rank has two."""
 MIN_ALIKE = 8
 """Lines that half of the writers have in common, by which those with one form of lines run one program."""
+MIN_CALLS, MIN_FILES = 2, 3
+"""Least writers that call themselves by their number, and least numbers that files have of their own."""
 MAX_WRITERS = 1 << 14
-MAX_TEXTS = 400
-"""Texts kept of each number."""
 MIN_SHARE = 0.3
 """Share of a file's lines that have the tag; an exception's lines may lack it."""
 WORLD = re.compile(
@@ -29,16 +30,6 @@ WORLD = re.compile(
     re.IGNORECASE,
 )
 """A statement of the number of ranks."""
-_NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
-_SEVERAL = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\w")
-_OUT_OF = re.compile(r"(?<![0-9./])([0-9]{1,5}) ?/ ?([0-9]{1,5})(?![0-9./])")
-_DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
-_NO_LETTER = re.compile(r"[^A-Za-z]+")
-_DIGIT = re.compile(r"[0-9]")
-_STATED = re.compile(r"(?i)(?<![a-z])(?<!local[_ ])rank_?(?:id)?[\"']?[:=] ?\"?([0-9]{1,6})(?![0-9])")
-_LOST = re.compile(
-    r"(?i)remote process exited|closed by (?:remote )?peer|reset by peer|lost connection|NCCL error"
-)
 RANK_WORD = re.compile(
     r"(?i)(?:(?:^|[^A-Za-z])(?:(?:global|world|mpi|pmix?|dist|torch|ddp|hvd|trainer|worker)[ _.-]?)?"
     r"rank(?:[ _-]?id)?"
@@ -64,86 +55,26 @@ OTHER_WORD = re.compile(
     r"|group[ _-]?rank|node[ _-]?rank)[\"']?[\s:=#._-]{0,3}\"?$"
 )
 """Text before a number that counts something else."""
+NODE_WORD = re.compile(
+    r"(?i)(?:^|[^A-Za-z])(?:node(?:[ _-]?(?:rank|id|idx|index))?|(?:machine|group)[ _-]?rank|n|host|worker)"
+    r"[\"']?[\s:=#._-]{0,3}\"?$"
+)
+"""Text before the number of a node."""
 LOCAL_WORD = re.compile(
     r"(?i)(?:^|[^A-Za-z])(?:local(?:[ _-]?(?:rank|id|process(?:[ _-]?index)?))?)[\"']?[\s:=#._-]{0,3}\"?$"
 )
 """Text before the number of a process on its node."""
 
 
-@dataclass
-class NumberedWriter:
-    """The log lines that have one certain number at one place of their tag."""
+def may_be_ranks(slot: Slot, numbers: Collection[str], of: Collection[int | None]) -> bool:
+    """Return True if numbers are those from 0 to their count - 1, or a word before them means a rank.
 
-    lines: int = 0
-    texts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """File -> what follows the tag there, without decimals."""
-    forms: set[str] = field(default_factory=set)
-    again: int = 0
-    """Lines with a number whose text was written before: by another process, if there are many."""
-    lost: int = 0
-    hosts: set[str] = field(default_factory=set)
-    stated: set[str] = field(default_factory=set)
-    """Ranks that its lines state as their own: `RankID:11`, `rank=11`."""
-    launches: bool = False
-    """Whether it writes the command of a launcher of several processes, of the node with its number."""
-    out_of: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Number of all -> the numbers out of them that its messages state: `6 / 8`."""
-    inner: set[int] = field(default_factory=set)
-    """Numbers that follow it in a tag: of the processes of a host."""
-
-
-@dataclass
-class NumberedPlace:
-    """The log lines that have any number at one place of their tag, by that number."""
-
-    slot: Slot
-    words: str
-    """The text before the number, of its first line."""
-    writers: dict[str, NumberedWriter] = field(default_factory=lambda: defaultdict(NumberedWriter))
-    of: set[int | None] = field(default_factory=set)
-    falls: int = 0
-    previous: dict[str, int] = field(default_factory=dict)
-    """File -> the number of its previous line."""
-    lines: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """File -> its lines with the tag."""
-
-    def take(self, file: str, number: HeadNumber, text: str, host: str, inner: HeadNumber | None) -> None:
-        """Add one line."""
-        writer = self.writers[number.text]
-        value = value_of(number.text)
-        self.falls += value < self.previous.get(file, 0)
-        self.previous[file] = value
-        self.lines[file] += 1
-        self.of.add(number.of)
-        writer.lines += 1
-        writer.hosts.add(host)
-        if inner is not None and inner.text.isdecimal() and not counts_other(text[: inner.begin][-40:]):
-            writer.inner.add(int(inner.text))
-        rest = message_of(text, number)
-        if "--n" in rest and launched_node(rest) == value:
-            writer.launches = True
-        writer.stated.update(_STATED.findall(rest[:200]))
-        for stated, of in _OUT_OF.findall(rest[:200]):
-            writer.out_of[int(of)].add(int(stated))
-        writer.lost += _LOST.search(rest) is not None
-        if len(writer.texts[file]) < MAX_TEXTS:
-            message = _DECIMAL.sub(".", rest[:200])
-            writer.again += message in writer.texts[file] and _DIGIT.search(message) is not None
-            writer.texts[file].add(message)
-            writer.forms.add(_NO_LETTER.sub(" ", rest[:60]))
-
-
-def launched_node(text: str) -> int | None:
-    """Return the number of the node whose launcher of several processes a line names; None: it names none."""
-    node = _NODE_RANK.search(text)
-    several = None if node is None else _SEVERAL.search(text)
-    return None if node is None or several is None else int(node[1])
-
-
-def may_be_ranks(slot: Slot, numbers: Collection[str]) -> bool:
-    """Return True if numbers are those from 0 to their count - 1, or a word before them means a rank."""
+    Also if each is one of the same number of all (`of`): `[12/32]`.
+    """
     values = set(map(value_of, numbers))
-    return max(values) + 1 == len(values) or _RANK_IN_PATTERN.search(slot.before) is not None
+    if max(values) + 1 == len(values) or _RANK_IN_PATTERN.search(slot.before) is not None:
+        return True
+    return len(of) == 1 and max(values) < (next(iter(of)) or 0)
 
 
 def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -160,13 +91,13 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
     if counts_other(place.words) or any(writer.launches for writer in place.writers.values()):
         return {}
     share = sum(place.lines.values()) / max(1, sum(sizes[file] for file in place.lines))
-    count, named = len(values), RANK_WORD.search(place.words) is not None
+    count, named = len(values), RANK_WORD.search(place.words) is not None or calls_itself(place)
     stated = {text: writer.stated for text, writer in place.writers.items() if writer.stated}
-    if sum(ranks != {str(values[text])} for text, ranks in stated.items()) * 2 > len(stated):
+    disproved = sum(ranks != {str(values[text])} for text, ranks in stated.items()) * 2 > len(stated)
+    if disproved or (LOCAL_WORD.search(place.words) and count not in worlds):
         return {}
-    if LOCAL_WORD.search(place.words) and count not in worlds:
-        return {}
-    if share < MIN_SHARE or (max(values.values()) + 1 != count and not named):
+    some = are_some_of_all(place, worlds)
+    if share < MIN_SHARE or (max(values.values()) + 1 != count and not named and not some):
         return {}
     several = 2 * sum(writer.lines > 1 for writer in place.writers.values()) >= count
     if restarts(place) or not (several or _is_out_of_all(place, count)):
@@ -174,7 +105,17 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
     world = {*worlds, *(of for of in place.of if of is not None)}
     if named and world and max(values.values()) >= max(world):
         return {}
-    return values if _evidence(place, count, world, named=named) >= MIN_SCORE else {}
+    if some:
+        return {**_every_number(values, next(iter(place.of)) or 0), **values}
+    return (
+        values if is_split_by_file(place) or _evidence(place, count, world, named=named) >= MIN_SCORE else {}
+    )
+
+
+def _every_number(seen: Mapping[str, int], total: int) -> dict[str, int]:
+    """Return text -> rank for the numbers below `total`, written as wide as those seen."""
+    width = len(next(iter(seen))) if len({len(text) for text in seen}) == 1 else 1
+    return {str(number).zfill(width): number for number in range(min(total, MAX_WRITERS))}
 
 
 def counts_other(words: str) -> bool:
@@ -196,9 +137,68 @@ def restarts(place: NumberedPlace) -> bool:
         return True
     twice = 0
     for writer in place.writers.values():
-        texts = [text for each in writer.texts.values() for text in each if _DIGIT.search(text)]
+        texts = [text for each in writer.texts.values() for text in each if DIGIT.search(text)]
         twice += len(texts) > len(set(texts))
     return twice * 2 > len(place.writers)
+
+
+def are_some_of_all(place: NumberedPlace, worlds: set[int]) -> bool:
+    """Return True if each number states how many there are (`[12/32]`), of which some write nothing.
+
+    Numbers of steps or batches are told apart: the number of all is that of the job's ranks, or each file
+    has numbers of its own that take turns or have a file each.
+    """
+    total = next(iter(place.of)) if len(place.of) == 1 else None
+    if total is None or max(map(value_of, place.writers)) >= total:
+        return False
+    several = [writer for writer in place.writers.values() if writer.lines > 1]
+    if len(several) * 2 < len(place.writers):
+        return False
+    apart = len(place.lines) > 1 and all(len(writer.texts) == 1 for writer in place.writers.values())
+    own = Counter(file for writer in place.writers.values() for file in writer.texts)
+    alone = sum(count == 1 for count in own.values()) * 2 > len(own)
+    turns = place.falls >= len(place.writers)
+    return (turns or alone) and (apart or total in worlds)
+
+
+def hosts_at(place: NumberedPlace, ranks: Mapping[str, int]) -> dict[int, str]:
+    """Return rank -> host, if one host is before each number: `k04/3: `; else nothing."""
+    hosts = {text: next(iter(each.hosts)) for text, each in place.writers.items() if len(each.hosts) == 1}
+    if len(hosts) < len(place.writers) or "" in hosts.values() or len(set(hosts.values())) < MIN_CALLS:
+        return {}
+    return {ranks[text]: host for text, host in hosts.items()}
+
+
+def calls_itself(place: NumberedPlace) -> bool:
+    """Return True if messages call their writer by its number, as in `<4> aborted on rank 4`."""
+    calls = {text: writer.called for text, writer in place.writers.items() if writer.called}
+    own = sum(called == {str(value_of(text))} for text, called in calls.items())
+    return own == len(calls) and own * 2 >= max(MIN_CALLS, len(place.writers))
+
+
+def is_split_by_file(place: NumberedPlace) -> bool:
+    """Return True if each file has as many numbers of its own as the others, all together from 0 on.
+
+    The number stands apart from a name, whose digits count hosts, the writers have a text in common, and most
+    of them report the end of another: runs that do not depend on each other do not.
+    """
+    if sum(writer.follows for writer in place.writers.values()) * 2 < len(place.writers):
+        return False
+    own: dict[str, set[int]] = defaultdict(set)
+    for text, writer in place.writers.items():
+        for file in writer.texts:
+            own[file].add(value_of(text))
+    numbers = sorted(number for each in own.values() for number in each)
+    if numbers != list(range(len(numbers))) or len(numbers) < MIN_FILES or len(own) < 2:
+        return False
+    if len({len(each) for each in own.values()}) > 1 or NODE_WORD.search(place.words) is not None:
+        return False
+    blocks = all(max(each) - min(each) + 1 == len(each) for each in own.values())
+    before = place.words.rstrip()[-1:]
+    bare = not before.isalnum() or RANK_WORD.search(place.words) is not None
+    forms = [writer.forms for writer in place.writers.values()]
+    shared = sum(bool(each & other) for each, other in pairwise(forms))
+    return blocks and bare and shared * 2 >= len(forms) - 1
 
 
 def _is_out_of_all(place: NumberedPlace, count: int) -> bool:

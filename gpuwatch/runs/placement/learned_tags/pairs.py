@@ -6,19 +6,15 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from gpuwatch.runs.placement.learned_tags.numbered_lines import NumberedPlace
 from gpuwatch.runs.placement.learned_tags.numbering import (
+    NODE_WORD,
     PROCESS_WORD,
     RANK_WORD,
-    NumberedPlace,
     counts_other,
 )
 from gpuwatch.runs.placement.learned_tags.slots import HeadNumber, pattern_at, value_of
 
-NODE_WORD = re.compile(
-    r"(?i)(?:^|[^A-Za-z])(?:node(?:[ _-]?(?:rank|id|idx|index))?|(?:machine|group)[ _-]?rank|n|host|worker)"
-    r"[\"']?[\s:=#._-]{0,3}\"?$"
-)
-"""Text before the number of a node."""
 LOCAL_WORD = re.compile(
     r"(?i)(?:^|[^A-Za-z])(?:local(?:[ _-]?(?:rank|id|process))?|gpu|device|dev|cuda|card|l|g|lr|default|proc"
     r"|slot)(?:[ _-]?(?:id|idx|index))?[\"']?[\s:=#._-]{0,3}\"?$"

@@ -41,6 +41,13 @@ OLD_XID = "Oct 11 20:10:11 cn7 kernel: NVRM: Xid (PCI:0000:1b:00): 31, pid=99120
           "ERROR:  One or more process (first noticed rank 7) terminated with signal 11",
           "Job was executed on host(s) <1*batch4>, in queue <batch>", "Exited with exit code 139."],
          (7, "h41n02", None)),
+        (["[rank5]: [t] Starting job on jw34, local rank 3", "[rank5]: ValueError: no such split"],
+         (5, "jw34", None)),
+        (["node_id=aml-7c rank=5 cuda=1", "[rank5]: ValueError: no such split"], (5, "aml-7c", None)),
+        (["Host h20-b3 ready", "[rank5]: ValueError: no such split"], (5, "h20-b3", None)),
+        (["r0: HIP device 0 0000:05:00.0 gfx942", "r1: HIP device 1 0000:15:00.0 gfx942",
+          "r1: HIP error: unspecified launch failure", "r0: RCCL error: unhandled system error"],
+         (1, None, 1)),
         (["2026-10-12T03:10:02 [0 / 4] epoch 1 of 4 ranks"] * 2
          + [f"2026-10-12T03:10:0{n} [{n % 4} / 4] epoch 1 batch {n}" for n in range(9)]
          + ["2026-10-12T03:10:09 [2 / 4] ERROR: Out of GPU memory trying to allocate 2.000 GiB"],

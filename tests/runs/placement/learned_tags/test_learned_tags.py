@@ -73,6 +73,59 @@ def test_numbers_behind_no_hosts_of_several_processes_are_none(form: str) -> Non
     assert not ranks_of({"all.log": in_step(tags)})
 
 
+def by_file(form: str, hosts: int, each: int, bad: int, *, failed: str = LOST) -> dict[str, Iterator[str]]:
+    """Files of hosts, of which the first of several processes logs the steps; `form`: the tag of each."""
+    files: dict[str, Iterator[str]] = {}
+    for host in range(hosts):
+        tags = [form.format(n=n, host=f"k{host:02}") for n in range(host * each, (host + 1) * each)]
+        said = [f"{tag}device {at} ready" for at, tag in enumerate(tags)]
+        said += [f"{tags[0]}sweep {step} cost {9 - step / 10:.1f}" for step in range(12)]
+        ends = [CAUSE if n + host * each == bad else failed for n in range(each)]
+        files[f"h{host}.log"] = iter([*said, *(tag + end for tag, end in zip(tags, ends, strict=True))])
+    return files
+
+
+@pytest.mark.parametrize(
+    ("form", "hosts", "each"), [("<{n}> ", 3, 4), ("{n:02d}| ", 2, 2), ("{host}/{n}: ", 5, 1)]
+)
+def test_numbers_that_files_have_of_their_own_are_ranks(form: str, hosts: int, each: int) -> None:
+    (ranks,) = ranks_of(by_file(form, hosts, each, 2))
+    assert sorted(ranks.values()) == list(range(hosts * each))
+
+
+def test_a_host_before_the_number_is_that_of_the_rank() -> None:
+    files = by_file("{host}/{n}: ", 3, 1, 2)
+    (tag,) = learned_tags([(file, [x.encode() for x in ls]) for file, ls in files.items()])
+    assert tag.hosts == {0: "k00", 1: "k01", 2: "k02"}
+
+
+def test_numbers_of_runs_that_do_not_depend_on_each_other_are_no_ranks() -> None:
+    assert not ranks_of(by_file("[{n}] ", 4, 1, 2, failed="done"))
+
+
+def test_processes_that_call_themselves_by_their_number_are_ranks() -> None:
+    said = [f"<{n}> communicator was aborted on rank {n}." for n in range(4)]
+    said += [f"<0> sweep {step} cost {9 - step / 10:.1f}" for step in range(12)]
+    assert list(ranks_of({"all.log": iter([*said, *(f"<{n}> bye" for n in range(4))])})[0].values()) == [
+        *range(4)
+    ]
+
+
+def test_some_of_all_numbers_are_ranks_where_each_file_has_its_own() -> None:
+    own = {f"h{n}.log": [f"[{n * 8}/32] pass {step} err 2.5" for step in range(12)] for n in range(4)}
+    own["h1.log"].append("[13/32] " + CAUSE)
+    (ranks,) = ranks_of({file: iter(said) for file, said in own.items()})
+    assert ranks["13"] == 13
+    assert ranks["31"] == 31
+
+
+def test_a_list_of_hosts_by_number_tells_the_ranks_and_their_hosts() -> None:
+    said = [f"{n} gpu-r{n + 5:02} up" for n in range(4)]
+    said += [f"2026-11-18 04:00:{step:02} {n}: it {step}" for step in range(20) for n in range(4)]
+    (tag, *_) = learned_tags([("all.log", [line.encode() for line in said])])
+    assert tag.hosts == {n: f"gpu-r{n + 5:02}" for n in range(4)}
+
+
 def test_the_numbers_of_nodes_with_several_processes_each_are_no_ranks() -> None:
     tags = [f"trainer/{n} " for n in range(4)]
     starts = [f"{tag}torchrun --nproc_per_node=8 --node_rank={n} t.py" for n, tag in enumerate(tags)]
@@ -116,6 +169,11 @@ def test_steps_of_one_process_are_no_ranks() -> None:
     assert not ranks_of(
         {"all.log": iter(f"[{n}/30] loss: {4 / (n + 1):.3f}" for _ in range(3) for n in range(30))}
     )
+
+
+def test_batches_of_all_in_each_epoch_are_no_ranks() -> None:
+    said = [f"[{n}/400] epoch {epoch} loss 2.5" for epoch in range(9) for n in range(0, 400, 50)]
+    assert not ranks_of({"all.log": iter(said)})
 
 
 def test_a_number_in_a_field_of_records_is_a_rank() -> None:
