@@ -218,7 +218,8 @@ def _text(finding: Finding, title: str, key_line: str, stated: FailureClass | No
 def _role(finding: Finding, *, refuted: bool) -> Role:
     if refuted:
         return "hint"
-    if finding.role == "hint" and finding.rule in PRECURSORS and _is_raised(finding):
+    is_end = _is_raised(finding) or ("stops" in finding.fields and finding.severity == "error")
+    if finding.role == "hint" and finding.rule in PRECURSORS and is_end:
         return "first"
     return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
 

@@ -42,6 +42,7 @@ from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.past_jobs.cluster_events import with_started_pods, without_earlier_events
+from gpuwatch.diagnose.past_jobs.explained_tables import with_tables_as_evidence
 from gpuwatch.diagnose.past_jobs.last_words import ranks_with_last_words, with_last_words
 from gpuwatch.diagnose.past_jobs.left_dumps import with_dumps
 from gpuwatch.diagnose.past_jobs.logged_numbers import logged_writer, progress_alerts, with_lasting
@@ -117,6 +118,7 @@ def judge(
     alerts += of_progress(alerts, scan.files, end)
     others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
     alerts = with_quiet_errors(with_final_errors(alerts, scan.files, end), tracks, end, packs)
+    alerts = with_tables_as_evidence(alerts)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     if not jobs:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpuwatch.agent.logs.lines.line_ranks import line_ranks
 from gpuwatch.agent.logs.lines.rank_words import WORLD_NEEDED
-from gpuwatch.runs.model.clues import HEAD, OWN_LINE, Clue
+from gpuwatch.runs.model.clues import HEAD, OWN_LINE, POD, Clue
 from gpuwatch.runs.placement.joins.pod_ranks import ranks_of_pods
 from gpuwatch.runs.placement.rank_facts import Census
 
@@ -146,7 +146,16 @@ def clues_of_pods(found: Census) -> list[Clue]:
         return []
     one_per_host = found.one_per_host or found.one_process_each(found.writers, hosts=True)
     ranks = ranks_of_pods(found.writers, found.world, one_per_host=one_per_host)
+    if not ranks and found.world is not None:
+        listed = {name for each in found.pods if (name := pod_of(each)) is not None}
+        ranks = ranks_of_pods(listed, found.world, one_per_host=False)
     return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
+
+
+def pod_of(clue: Clue) -> str | None:
+    """Return the pod whose node a clue states; None: it states none."""
+    is_pod = clue.address is not None and clue.address.startswith(POD)
+    return clue.address.removeprefix(POD) if is_pod and clue.address is not None else None
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:

@@ -20,7 +20,7 @@ ATTEMPT = pattern_of(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\
 RUN = pattern_of(r"(?<![^/])[^/]*(?=/attempt_\d+/)")
 """Matches torchrun's folder of run id and eight random letters, which names no host."""
 ENDINGS = pattern_of(
-    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",
+    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|mom|o|e|p?[oe]\d{3,12})$",
     re.IGNORECASE,
 )
 

@@ -30,7 +30,8 @@ HOST_WORDS = ("host", "node", "instance_name", "machine_name", "vm_name")
 ON_HOST = re.compile(
     r"\b[Oo]n (?:(?:host|node|machine|instance|vm|VM) )?"
     r"(?!(?:gpu|cuda|npu|device|dev|card|hip|rank|port|step|socket|stream|queue|core|cpu)[_:=-]?\d{1,3}\b)"
-    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[,;.)\]]?(?:\s|$))"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w|[a-z][a-z-]{1,60}-[a-z]{1,20}(?=\s*$))"
+    r"(?=[,;.)\]]?(?:\s|$))"
 )
 """Matches the host in a process's banner: `starting on jwb0344, local rank 3`, `device 0 on blade-c1`."""
 STARTS = re.compile(
@@ -136,7 +137,8 @@ PROCESS_OF = re.compile(
     r"\b[Pp]rocess(?:[ _](?:index|id))?['\"]?[ =:#]{1,3}(?P<n>\d{1,5})"
     r"(?: ?(?:/|of) ?|,? (?:num_processes|process[ _]count)['\"]?[ =:]{1,3})(?P<world>\d{1,6})(?! ?[%/]|\d)"
     r"(?:,? (?:(?:on|at) (?:host |node )?|host(?:name)?[=:] ?)"
-    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
+    r"(?P<host>(?:(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w|[a-z][a-z-]{1,60}-[a-z]{1,20}(?=\s*$))"
+    r"(?=[\s,;:)\]]|$)))?"
 )
 """Matches a process's number out of how many, perhaps with its host."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")

@@ -86,7 +86,7 @@ def rank_map(
     is_foreign = foreign_hosts(owners)
     for clue in sorted(clues, key=lambda clue: SOURCES.index(clue.how)):
         if clue.rank is not None:
-            host = addresses.get(clue.host, clue.host) if clue.host is not None else None
+            host = node_named(clue.host, addresses)
             if host is not None and (clue.file, clue.rank) in own_paths and is_foreign(clue.file, host):
                 host = nodes.get(clue.file)
             if host is None and (clue.local_rank is not None or clue.file in apart):
@@ -97,6 +97,7 @@ def rank_map(
     for own_rank in own.values():
         ranks.setdefault(own_rank, _Rank())
     names = {**names_of_files(own), **joined.names}
+    give_listed(ranks, joined.processes)
     give_family(ranks, joined, names, own)
     give_gpus(ranks, joined, nodes)
     world = max((clue.world for clue in clues if clue.world is not None), default=None)
@@ -116,6 +117,23 @@ def rank_map(
     places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
     gpus = addresses_of_gpus(joined, nodes)
     return RankMap(Places(places, addresses, gpus, world=world, names=names), nodes)
+
+
+def node_named(host: str | None, addresses: Mapping[str, str]) -> str | None:
+    """Return the node that a name means: of a pod, of an address, or its own."""
+    return None if host is None else addresses.get(host) or addresses.get(POD + host, host)
+
+
+def give_listed(ranks: defaultdict[int, _Rank], processes: Mapping[int, int]) -> None:
+    """Add the ranks that process tables list by their pids, if they are those from 0 on and no others.
+
+    `processes`: pid -> rank.
+    """
+    listed = {rank: pid for pid, rank in processes.items()}
+    whole = len(listed) == len(processes) > 1 and set(listed) == set(range(len(listed)))
+    if whole and ranks.keys() <= listed.keys():
+        for rank, pid in listed.items():
+            ranks[rank].pid = ranks[rank].pid or pid
 
 
 def give_allocated(

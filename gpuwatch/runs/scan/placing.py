@@ -15,6 +15,7 @@ from gpuwatch.runs.placement.job_ranks import TASK, merged, with_census
 from gpuwatch.runs.placement.joins.allocations import allocations, ranks_in_order
 from gpuwatch.runs.placement.joins.gpu_tables import GpuTable
 from gpuwatch.runs.placement.joins.join import Joins, joins, nodes_by_pid
+from gpuwatch.runs.placement.joins.pod_ranks import ranks_of_pytorch_job
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_census import census
 from gpuwatch.runs.placement.rank_facts import Census
@@ -63,6 +64,7 @@ def placed(files: Sequence[FileEvidence]) -> PlacedRanks:
         found,
         ranks_by_banner(samples, found),
     )
+    joined = replace(joined, names={**joined.names, **ranks_of_pytorch_job(samples, found.world)})
     hosts = ranks_in_order(allocations(samples), number_of_ranks(found, owners), found.hosts)
     known = with_nodes_by_pid(rank_map(owners, clues, joined, hosts), owners, rows)
     known = replace(known, places=replace(known.places, counted=counted))

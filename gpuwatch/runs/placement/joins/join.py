@@ -32,6 +32,9 @@ _ROW = re.compile(
 """A row: perhaps a namespace, the pod, how many containers are ready, and a node behind an address."""
 
 
+_NODE = re.compile(rb"[A-Za-z0-9][\w.-]{0,252}")
+
+
 class Joins(Struct, frozen=True):
     """What lines of any file state about processes, names, pods and GPUs, to be joined with known ranks."""
 
@@ -43,6 +46,8 @@ class Joins(Struct, frozen=True):
     """Nodes of pods."""
     gpus: dict[str, GpuTable] = field(default_factory=dict)
     """File -> the GPUs that it lists."""
+    processes: dict[int, int] = field(default_factory=dict)
+    """Pid -> rank, as process tables list the ranks."""
 
 
 def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
@@ -64,20 +69,22 @@ def joins(samples: Sequence[tuple[str, Sequence[bytes]]]) -> Joins:
                 parents[file] = known
             listed.append(ranks_in(table))
         texts[file] = [raw[:300].decode("utf-8", "replace") for raw in _about_ranks(lines)[:share]]
-        pods += nodes_of_pods(file, lines)
+        pods += (*nodes_of_pods(file, lines), *node_of_described_pod(file, lines))
         of_gpus = gpu_table(lines)
         if of_gpus is not None:
             gpus[file] = of_gpus
-    return Joins(parents, names_of_ranks(texts, WORD) | _one_rank_each(listed), tuple(pods), gpus)
+    processes = _one_rank_each(listed)
+    names = names_of_ranks(texts, WORD) | {str(pid): rank for pid, rank in processes.items()}
+    return Joins(parents, names, tuple(pods), gpus, processes)
 
 
-def _one_rank_each(listed: Iterable[Mapping[int, int]]) -> dict[str, int]:
+def _one_rank_each(listed: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Return pid -> rank as process tables show it, without the pids that two nodes give different ranks."""
     found: dict[int, set[int]] = defaultdict(set)
     for ranks in listed:
         for pid, rank in ranks.items():
             found[pid].add(rank)
-    return {str(pid): next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
+    return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
 
 
 def _about_ranks(lines: Sequence[bytes]) -> Sequence[bytes]:
@@ -117,6 +124,19 @@ def nodes_of_pods(file: str, lines: Sequence[bytes]) -> Iterator[Clue]:
             in_table = row is not None or b"<none>" in raw
             if row is not None:
                 yield Clue(file, MAPPING, row["node"].decode(), address=POD + row["pod"].decode())
+
+
+def node_of_described_pod(file: str, lines: Sequence[bytes]) -> Iterator[Clue]:
+    """Yield the node of each pod that `kubectl describe pod` describes, as a clue with the pod as address."""
+    pod: bytes | None = None
+    for raw in lines[:MAX_ROWS]:
+        if raw[:5] == b"Name:":
+            pod = raw[5:].strip()
+        elif raw[:5] == b"Node:" and pod is not None:
+            node = raw[5:].strip().partition(b"/")[0]
+            if _NODE.fullmatch(node) and _NODE.fullmatch(pod):
+                yield Clue(file, MAPPING, node.decode(), address=POD + pod.decode())
+            pod = None
 
 
 def nodes_by_pid(

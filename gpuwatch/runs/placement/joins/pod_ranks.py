@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 _ORDINAL = re.compile(
     r"(?P<stem>[a-z0-9][a-z0-9.-]{0,200}?)-?(?P<kind>[a-z]{2,20})?-(?P<n>\d{1,5})(?:-[a-z0-9]{5})?$"
@@ -18,6 +18,20 @@ _POOL = re.compile(r"workerpool(?P<pool>\d)-(?P<n>\d{1,5})$")
 _INSTANCE = re.compile(r"algo-(?P<n>\d{1,5})$")
 MIN_PODS = 2
 """Pods that a job needs."""
+_PYTORCH_JOB = re.compile(
+    rb"PyTorchJob(?:=| [\w.-]{1,63}/)(?P<name>[a-z0-9][a-z0-9.-]{0,62})(?![\w/.-])"
+    rb"|kind\W{1,5}PyTorchJob\b[^\n]{0,200}?\"name\": ?\"(?P<field>[a-z0-9][a-z0-9.-]{0,62})\""
+    rb"|kind: PyTorchJob\s{1,40}metadata:\s(?:[ \t]{1,20}(?!name:)[^\n]{0,200}\n){0,8}"
+    rb"[ \t]{1,20}name: (?P<key>[a-z0-9][a-z0-9.-]{0,62})\s"
+)
+"""Matches the name of a PyTorchJob in its manifest, in lines of its operator, or in an event."""
+_WORKERS = re.compile(
+    rb"ReplicaType=Worker expected=(?P<stated>\d{1,5})|Worker: ?\{[^}\n]{0,100}?replicas: (?P<inline>\d{1,5})"
+    rb"|Worker:\s(?:[ \t]{1,20}(?!replicas:)[^\n]{0,200}\n){0,4}[ \t]{1,20}replicas: (?P<key>\d{1,5})"
+)
+"""Matches how many workers it has."""
+MAX_SEARCHED = 200_000
+"""Bytes of a file that are searched for a PyTorchJob."""
 
 
 def ranks_of_pods(hosts: Iterable[str], world: int | None, *, one_per_host: bool) -> Mapping[str, int]:
@@ -71,3 +85,20 @@ def _of_family(names: Iterable[str]) -> dict[str, int]:
     if stem not in firsts:
         return members
     return {firsts[stem]: 0, **{name: number + 1 for name, number in members.items()}}
+
+
+def ranks_of_pytorch_job(samples: Iterable[tuple[str, Sequence[bytes]]], world: int | None) -> dict[str, int]:
+    """Return pod -> rank for the only PyTorchJob that (file, sample lines) name; else {}.
+
+    Its master is rank 0, its workers follow. The job must have as many ranks as pods, one process each.
+    """
+    names: set[str] = set()
+    workers: set[int] = set()
+    for _, lines in samples:
+        text = b"\n".join(lines)[:MAX_SEARCHED] if any(b"PyTorchJob" in line for line in lines) else b""
+        names |= {next(filter(None, each.groups())).decode() for each in _PYTORCH_JOB.finditer(text)}
+        workers |= {int(next(filter(None, each.groups()))) for each in _WORKERS.finditer(text)}
+    if len(names) != 1 or len(workers) != 1 or world != next(iter(workers)) + 1:
+        return {}
+    job = names.pop()
+    return {f"{job}-master-0": 0, **{f"{job}-worker-{number}": number + 1 for number in range(world - 1)}}

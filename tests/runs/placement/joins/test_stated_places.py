@@ -122,3 +122,49 @@ def test_an_address_that_no_line_maps_is_named_with_doubt(
     (tmp_path / "etc-hosts.txt").write_text("\n".join(table) + "\n")
     first = scanned(tmp_path)["incidents"][0]
     assert (first["node"], first["confidence"]) == ("cn44" if table else "10.20.3.44", confidence)
+
+
+FOREST = """\
+USER         PID    PPID %CPU COMMAND
+sam         8800       1  0.1 torchrun --nproc_per_node 3 det.py
+sam         8810    8800 99.0  \\_ RANK=0 LOCAL_RANK=0 python det.py
+sam         8811    8810 30.0  |   \\_ python det.py
+sam         8820    8800 99.0  \\_ RANK=1 LOCAL_RANK=1 python det.py
+sam         8821    8820 30.0  |   \\_ python det.py
+sam         8830    8800 99.0  \\_ RANK=2 LOCAL_RANK=2 python det.py""".splitlines()
+OPERATOR = [
+    "PyTorchJob=seg, ReplicaType=Worker expected=3, running=3, succeeded=0, failed=0, Replicas=3",
+    "Error pod seg-worker-1 container pytorch exitCode: 139",
+]
+DESCRIBED = """\
+Name:             seg-worker-2
+Namespace:        cv
+Node:             nd-7/172.21.4.2
+Status:           Failed
+Reason:           Evicted
+Message:          The node was low on resource: ephemeral-storage.""".splitlines()
+DF = ["Filesystem      Size  Used Avail Use% Mounted on", "/dev/nvme0n1    800G  800G     0 100% /scratch"]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"all.log": ["RuntimeError: DataLoader worker (pid 8821) is killed by signal: Segmentation fault."],
+          "ps.txt": FOREST}, (1, None)),
+        ({"master.log": ["rank 0 of 4, master seg-master-0:23456"], "operator.log": OPERATOR},
+         (2, None)),
+        ({"launcher.log": [f"[1,{n}]<stdout>:rank {n} of 4 on seg-worker-{n}" for n in range(4)],
+          "pod.txt": DESCRIBED}, (2, "nd-7")),
+        ({**{f"vm-{n}.log": [f"process {n}/3 on spot-vm-{'abc'[n]}"] for n in range(3)},
+          "serial.txt": ["Oct 12 03:12:01 spot-vm-b google_metadata_script_runner[9]: shutdown-script:"
+                         " instance preempted"]}, (1, "spot-vm-b")),
+        ({"train.log": ["[rank6] up on cx1-2",
+                        "[rank6] OSError: [Errno 28] No space left on device: '/scratch/r6/x'"],
+          "df.txt": DF}, (6, "cx1-2")),
+    ],
+)  # fmt: skip
+def test_what_is_kept_beside_logs_is_joined_with_the_ranks(
+    tmp_path: Path, files: dict[str, list[str]], expected: tuple[int | None, str | None]
+) -> None:
+    (tmp_path / "steps.log").write_text("\n".join(STEPS))
+    assert place(tmp_path, files)[:2] == expected
