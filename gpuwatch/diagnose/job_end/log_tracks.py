@@ -8,21 +8,17 @@ from itertools import pairwise
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
-from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
-from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.job_end.saved_stacks import stack_verdict
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, without_bar
 from gpuwatch.runs.files.excerpts.around import Around
-from gpuwatch.runs.flight.stack_dumps import stack_of
 from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.runs.steps.step_series import StepPoint, StepSeries
 
 FRESH_S = 120.0
 """Age in seconds of a job's newest line up to which the job counts as still writing."""
-FRAME_END = ")"
-"""End of the last line of a saved output of py-spy: `train (train.py:99)`."""
 STEP_TIMES = 10
 """Number of step times without a new line after which a log counts as no longer written."""
 
@@ -74,7 +70,8 @@ def shared_last_lines(
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
     """Return file -> how it ends, without kernel logs."""
     files = list(files)
-    apart = ranks_elsewhere(files)
+    verdict = stack_verdict(files)
+    apart = () if verdict is None else verdict.culprits
     return {
         file.name: LogEnd(
             file.mtime if file.last_time is None else file.last_time,
@@ -85,21 +82,6 @@ def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
         for file in files
         if not file.kernel
     }
-
-
-def ranks_elsewhere(files: Iterable[LogScan]) -> tuple[int, ...]:
-    """Return the ranks whose stacks differ from those of all others, which wait for them; else ()."""
-    stacks = [
-        RankStack(file.rank, file.node or "", stack.pid, stack=stack)
-        for file in files
-        if file.rank is not None and file.packing is None and file.last_lines[-1:]
-        if file.last_lines[-1].endswith(FRAME_END)
-        if (stack := stack_of(file.path)) is not None
-    ]
-    if len({each.rank for each in stacks}) != len(stacks) or len(stacks) < 2:
-        return ()
-    verdicts = [each.verdict for each in judge_stacks(stacks)]
-    return verdicts[0].culprits if len(verdicts) == 1 and verdicts[0].wrong else ()
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:

@@ -35,6 +35,7 @@ from gpuwatch.diagnose.job_end.log_tracks import (
     tracks_of,
 )
 from gpuwatch.diagnose.job_end.planned_end import with_planned_ends
+from gpuwatch.diagnose.job_end.saved_stacks import stack_alerts
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import FINISHED, RulePacks, of_kinds
@@ -119,12 +120,14 @@ def judge(
     others_finished = beside_finished or any(each.end.state == "finished" for each in jobs)
     alerts = with_quiet_errors(with_final_errors(alerts, scan.files, end), tracks, end, packs)
     alerts = with_tables_as_evidence(alerts)
+    where = RankIndex(scan.places)
+    if not jobs:
+        alerts += stack_alerts(scan.files, end, alerts, where)
     alerts += stop_alerts(end, judged_tracks, alerts, closings, beside_finished=others_finished)
     alerts += unfinished_alerts(scan.unfinished, end, alerts, scan.files)
     if not jobs:
         alerts += failed_closing_alerts(scan.files, end, alerts)
     writers = [logged_writer(file, series).writer for file in scan.files for series in file.series]
-    where = RankIndex(scan.places)
     alerts = with_reporting_ranks(alerts, writers, where.sizes)
     if not jobs:
         words = ranks_with_last_words(main_tracks(tracks), closings)

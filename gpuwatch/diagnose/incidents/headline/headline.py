@@ -74,6 +74,13 @@ def _killed(reported: HeadlineFacts, cause: Alert, ranks: set[int], now: float) 
     return f"ranks {ranges(ranks)}{there} {text} at the same moment {when(cause, now)}"
 
 
+def _hang(cause: Alert, who: str, job: str, at: str) -> str:
+    text = cause.text.removeprefix(f"{job}: ")
+    if not cause.timed and cause.bound == "undated":
+        return f"{who}: {text}" if who else f"{job} hung: {text}"
+    return f"{who}: {text} since {at}" if who else f"{job} has hung since {at}: {text}"
+
+
 def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:
     at = when(cause, now)
     who = _tasks(reported, cause) or place(reported.rank, reported.node, reported.gpu)
@@ -96,9 +103,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     if cause in PEER_CONNECTION_ERRORS:
         return _broken(reported, cause, who, at)
     if cause.code == HANG:
-        job = job_text(reported.job)
-        text = cause.text.removeprefix(f"{job}: ")
-        return f"{who}: {text} since {at}" if who else f"{job} has hung since {at}: {text}"
+        return _hang(cause, who, job_text(reported.job), at)
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
     there = _there(reported, cause, where)
