@@ -114,5 +114,10 @@ def throttled_ranks(
         yield Outlier(
             "throttled", each.rank, len(clocks) - 1, "SM clock", f"{clock:,.0f} MHz", f"{usual:,.0f} MHz",
             f"{SLOWS}{ranks} ranks by {slowed.by_pct:.0f} %: {TEXTS[reason]}", load=each, alike=len(low),
-            cause=f"a step takes {slowed.step_s:.3g} s, usual {slowed.usual_s:.3g} s",
+            cause=f"a step takes {_digits(slowed.step_s)} s, usual {_digits(slowed.usual_s)} s",
         )  # fmt: skip
+
+
+def _digits(seconds: float) -> str:
+    """Return three digits, zeros included, so that the text keeps its width: `3.20`."""
+    return f"{seconds:#.3g}".rstrip(".") if seconds < 999.5 else f"{seconds:.0f}"

@@ -98,13 +98,19 @@ def _standing_text(alert: Alert, wall: float) -> str:
 
 
 def reasons_of(bundle: Bundle, fleet: Fleet) -> dict[str, list[str]]:
-    """Return reason -> nodes of lost nodes, whose reasons differ by the node's own name only; else empty."""
-    found: dict[str, list[str]] = {}
+    """Return reason -> nodes of lost nodes, whose reasons differ by the node's own name only; else empty.
+
+    The reason of a single node is whole.
+    """
+    found: dict[str, list[Alert]] = {}
     for alert in bundle.alerts if bundle.alerts[0].code == LOST else ():
         node = fleet.nodes.get(alert.node or "")
         if node is not None:
-            found.setdefault(general_reason(alert.text, node), []).append(node.name)
-    return found
+            found.setdefault(general_reason(alert.text, node), []).append(alert)
+    return {
+        reason if len(alerts) > 1 else alerts[0].text: [alert.node or "" for alert in alerts]
+        for reason, alerts in found.items()
+    }
 
 
 def bundle_cells(bundle: Bundle, wall: float, reasons: Mapping[str, Sequence[str]] = NO_REASONS) -> Cells:
@@ -120,7 +126,7 @@ def bundle_cells(bundle: Bundle, wall: float, reasons: Mapping[str, Sequence[str
     if not ranks and len(nodes) == 1:
         place, text = nodes[0], first.title
     elif reasons:
-        text = "; ".join(f"{reason}; {fold(names)}" for reason, names in reasons.items())
+        text = "; ".join(f"{fold(names)}: {reason}" for reason, names in reasons.items())
     last = wall - max(alert.last for alert in bundle.alerts)
     return Cells(
         worst, _standing_text(first, wall), first.code, place, text, bundle.count, wall - first.first, last

@@ -210,7 +210,9 @@ class IncidentsScreen(LiveScreen):
             meant = self.alerts.chosen_alerts()
         for each in meant:
             (session.unacknowledge if each.acknowledged else session.acknowledge)(each.id)
-        if meant:
+        if not meant:
+            self.notify("no incident or alert to acknowledge", timeout=3)
+        else:
             what = (
                 f"{len(meant)} alerts" if len(meant) > 1 else "alert" if meant[0] != incident else "incident"
             )
@@ -251,8 +253,12 @@ class IncidentsScreen(LiveScreen):
         """Open the log line of the next rank of the shown incident."""
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
+        else:
+            self.notify(f"no incident; {self.cockpit.key_of('app.logs')} shows the logs", timeout=3)
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """Open the logs of all ranks of the shown incident, at the time of the item under the cursor."""
         if (incident := self.incident()) is not None:
             self.cockpit.show_ranks_of(incident, self._listed_alert() or alert_with_line(incident))
+        else:
+            self.notify(f"no incident; {self.cockpit.key_of('app.logs')} shows the logs", timeout=3)

@@ -16,6 +16,7 @@ from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text
+from gpuwatch.rules.model.dialect import Scope
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.charts import bar
@@ -31,6 +32,13 @@ SOON_S = 900.0
 SERVERS = 4
 """Maximum number of inference servers shown above the ranks."""
 BAR = 24
+MIN_STEPS = 5
+"""Number of step times from which on percentiles are shown."""
+PER: dict[Scope | None, str] = {
+    "gpu": "per GPU",
+    "job": "per job",
+    None: "as logged, per GPU or job?",
+}
 TITLE = 9
 """Width of the first title, so that the first values of all lines are aligned."""
 
@@ -244,7 +252,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
             text = f"{scaled_text(whole.value, 1000)} per job ({each} per GPU)"
             row += sheet.number("tokens/s", Fact(whole.value, whole.at), text, first=True)
         elif tokens is not None or "samples_per_s" not in facts.facts:
-            text = "" if tokens is None else scaled_text(tokens.value, 1000)
+            text = "" if tokens is None else f"{scaled_text(tokens.value, 1000)} {PER[facts.scope]}"
             row += sheet.number("tokens/s", tokens, text, first=True)
         if (samples := facts.facts.get("samples_per_s")) is not None:
             row += sheet.number("samples/s", samples, f"{samples.value:#.4g}".rstrip("."), first=not row)
@@ -262,7 +270,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
             step = facts.speaker.steps[-1]
             last = None if step.took_s is None else Fact(step.took_s, step.at)
         row = sheet.number("step time", last, "" if last is None else seconds_long(last.value), first=True)
-        if facts.times is not None:
+        if facts.times is not None and facts.times.count >= MIN_STEPS:
             times = facts.times
             row.append(Segment(" p50 ", look.dim))
             row.append(Segment(seconds_long(times.p50), look.text))

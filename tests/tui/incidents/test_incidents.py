@@ -315,6 +315,10 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
         await pilot.press("4")
         await pilot.pause()
         shown = flat(app)
+        for key, words in {"r": "no incident; 3", "m": "no incident; 3", "a": "no incident or alert"}.items():
+            await pilot.press(key)
+            await pilot.pause()
+            assert words in next(iter(app._notifications)).message
     assert "No incidents detected." in shown
     assert re.search(r"127 \D+ 15 of 16 nodes \D+ 170 rules", shown)
     assert re.search(r"no log file .* gpu-004", shown)

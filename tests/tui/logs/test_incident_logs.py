@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.tui.logs.screen import LogsScreen
-from gpuwatch.tui.logs.widgets.line_painter import DATED_CLOCK_CELLS
+from gpuwatch.tui.logs.widgets.line_painter import CLOCK_CELLS, DATED_CLOCK_CELLS
 from gpuwatch.tui.toolkit.cockpit import OpenRequest
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs, demo_desk
@@ -223,18 +223,24 @@ async def test_each_line_of_a_kernel_pane_has_its_time_as_the_lines_of_a_rank_ha
         assert re.match(r"..\d\d:\d\d:\d\d ", rank)
 
 
-async def test_lines_of_another_day_have_their_date_and_the_clocks_stay_in_one_column() -> None:
+@pytest.mark.parametrize(
+    ("early", "date", "cells"),
+    [(2, r" \d\d-\d\d \d\d:\d\d ", CLOCK_CELLS), (3, r"\d{4}(-\d\d){2} \d\d(:\d\d){2}", DATED_CLOCK_CELLS)],
+)
+async def test_lines_of_another_day_have_their_date_and_the_clocks_stay_in_one_column(
+    early: int, date: str, cells: int
+) -> None:
+    """The column is wide enough for a date and seconds only if most lines are of another day."""
     kernel = FakeFile(KERNEL_LOG)
-    for second in (-86_400.0, -86_399.0, 94.0, 95.0):
+    for second in (*range(-86_400, -86_400 + early), 94, 95):
         kernel.write(f"loading module {second:.0f}", NOON + second)
     async with log_desk(LogSession({"gpu-001": [kernel]}), press="") as workspace:
         workspace.app.show_logs(OpenRequest("gpu-001", KERNEL_LOG))
         await workspace.frames(6)
         (pane,) = (pane for pane in workspace.panes if pane.view is not None)
-        lines = [pane.render_line(y).text for y in range(1, 5)]
-        dates = [re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", line) for line in lines]
-        assert [bool(date) for date in dates] == [True, True, False, False], lines
-        assert {line.index("loading") for line in lines} == {2 + DATED_CLOCK_CELLS}
+        lines = [pane.render_line(y).text for y in range(1, early + 3)]
+        assert [bool(re.search(date, line)) for line in lines] == [True] * early + [False] * 2, lines
+        assert {line.index("loading") for line in lines} == {2 + cells}
 
 
 async def test_m_keeps_the_cursor_on_its_line_though_no_time_of_it_is_known() -> None:

@@ -120,6 +120,8 @@ async def test_all_panes_share_one_time() -> None:
         assert workspace.under_cursor().split()[3] == "170"
         await workspace.press("G")
         assert all(pane.view and pane.view.following for pane in workspace.panes)
+        await workspace.type("t", "+9d")  # not yet: it leads to the newest lines
+        assert workspace.screen.workspace.opened.time == workspace.app.view_state.wall()
 
 
 async def test_an_alert_leads_to_its_line_and_m_to_all_ranks_of_those_seconds() -> None:

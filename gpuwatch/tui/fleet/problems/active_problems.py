@@ -222,11 +222,14 @@ class ActiveProblems(MultiLinePage):
         if ended:
             parts.append(heading("Ended jobs", width, self.look))
         parts += [partial(sentence_rows, width, self.look)] * len(ended)
-        parts.append(heading("Recent events", width, self.look))
-        parts += [partial(line_rows, width, self.look, place)] * len(happened)
-        if not happened:
-            parts.append(note("no events since start", self.look))
-        return self._joined(parts, len(first) + len(wrong))
+        recent = heading("Recent events", width, self.look)
+        if happened:
+            parts += [recent, *[partial(line_rows, width, self.look, place)] * len(happened)]
+            return self._joined(parts, len(first) + len(wrong))
+        none = [recent, note("no events since start", self.look)]
+        rows = self._joined(parts, len(first) + len(wrong))
+        self.least_lines += len(none)
+        return rows + none if len(rows) + len(none) <= self.size.height else rows
 
     def _parts_of_logs(self, width: int) -> list[Part]:
         """Return the parts for a folder of logs: the incidents, then how the job ended.
@@ -290,7 +293,7 @@ class ActiveProblems(MultiLinePage):
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
         counts = problem_text(reported)
-        return f"{self.cockpit.key_of('app.incidents')} lists {counts}" if counts else ""
+        return f"{self.cockpit.key_of('app.incidents')} lists by kind: {counts}" if counts else ""
 
     def _incident_heading(self, incidents: list[ProblemItem], width: int) -> Row:
         """Return the heading over the incidents: the age of a single one, and the key that opens them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -114,7 +115,8 @@ class LogPane(LineView, can_focus=True):
         self._clock_cells = CLOCK_CELLS if self._is_timed(view) else 0
         view.below = self._has_line_below
         self._shown = self._lines_of(view)
-        if self._clock_cells and any(self._is_of_another_day(shown.at) for shown in self._shown):
+        dated = sum(self._is_of_another_day(shown.at) for shown in self._shown)
+        if self._clock_cells and 2 * dated > len(self._shown):
             self._clock_cells = DATED_CLOCK_CELLS
             self._shown = self._lines_of(view)
 
@@ -236,12 +238,18 @@ class LogPane(LineView, can_focus=True):
         return view.merged and shown.at != UNKNOWN and shown.line.t is not None
 
     def _clock(self, shown: ShownLine) -> Segment:
-        """Return a line's time: with milliseconds, or with its date if it is of another day."""
+        """Return a line's time: with milliseconds, or with its date if it is of another day.
+
+        Among lines of today it is `11-17 09:53`, or the date alone in another year, as wide as their times.
+        """
         if shown.at == UNKNOWN:
             return Segment(" " * self._clock_cells)
         sign = " " if shown.line.t is not None else "~"
         dated = self._is_of_another_day(shown.at)
         text = clock(shown.at, self.view_state.wall()) if dated else clock_text(shown.at, fine=True)
+        if dated and self._clock_cells < DATED_CLOCK_CELLS:
+            this_year = text[:4] == time.strftime("%Y", time.localtime(self.view_state.wall()))
+            text = text[5:16] if this_year else text[:10]
         return Segment(sign + text[: self._clock_cells - 2].rjust(self._clock_cells - 2) + " ", self.look.dim)
 
     def _gutter(self, shown: ShownLine, width: int) -> list[Segment]:

@@ -11,6 +11,8 @@ from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
+AHEAD_S = 60.0
+"""Seconds after now from which on a time leads to now: the clocks of nodes differ by less."""
 WRONG = (PatternError, ChoiceError, TimeError)
 """Exceptions that `try_out` and `enter` raise; the message explains what is wrong with the text."""
 
@@ -29,8 +31,8 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
     elif text.strip() and purpose == "choose":
         found = choose(text, workspace.view_state.fleet, workspace.special)
         return f"{len(found)} log{'s' * (len(found) != 1)}"
-    elif text.strip():
-        _time(workspace, text)
+    elif text.strip() and _time(workspace, text) > workspace.view_state.wall() + AHEAD_S:
+        return "not yet: the newest lines"
     return ""
 
 
@@ -46,7 +48,8 @@ def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
         case "filter":
             workspace.opened.set_filter(text)
         case "time":
-            workspace.opened.go_to_time(_time(workspace, text))
+            at, wall = _time(workspace, text), workspace.view_state.wall()
+            workspace.opened.go_to_time(wall if at > wall + AHEAD_S else at)
         case "search" if text:
             workspace.searching.start_search(text)
         case "search":
