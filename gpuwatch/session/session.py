@@ -95,13 +95,13 @@ class Session(RequestSender):
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = self._new_book()
         silences = SilenceFile(config_folder() / "silences.json")
-        file = marks_file(plan) if links is None else None
-        self._state = ClusterState(file, silences.read, clock.wall)
+        self._state = ClusterState(marks_file(plan) if links is None else None, silences.read, clock.wall)
         self._state.restore(self.book)
         self._earlier = EarlierJobsFile(state_file("failed_jobs.json"))
         self.inbox = Inbox()
         super().__init__(Fleet(plan, self.packs.dialect_by_id), self._send_recorded)
-        if not self.recorded:
+        self._keeps_failed_jobs = not self.recorded and all(each.link != "demo" for each in plan.nodes)
+        if self._keeps_failed_jobs:
             self._take_earlier(self._earlier.read(clock.wall()))
         auto = plan.hang_query == "auto"
         self._hang_queries = HangQueries(self, lambda: self.book, clock) if auto else None
@@ -178,7 +178,7 @@ class Session(RequestSender):
         self.book.probed.take(self.probes[-1].results if self.probes else None)
         self.book = yield from self._containment.judging(self.book, self._new_book, now, wall)
         yield
-        if not self.recorded:
+        if self._keeps_failed_jobs:
             self._earlier.note(self.fleet, self.book.incidents, now, wall)
         for queries in (self._hang_queries, self._slow_queries):
             if queries is not None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob
+from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.checkpoint_lines import SAVED
+from gpuwatch.session.session import Session
 from gpuwatch.session.settings.earlier_jobs_file import MAX_FILE_BYTES, EarlierJobsFile
 from gpuwatch.session.settings.kept_jobs import MAX_JOBS, kept_jobs
 from gpuwatch.session.settings.ran_jobs import MAX_COMMANDS, MAX_LOGS, MAX_NODE_JOBS
@@ -215,3 +221,18 @@ def test_no_node_makes_the_file_too_large_or_displaces_the_jobs_of_another(tmp_p
     assert job in kept and long[-1].job in {each.job for each in kept} and len(kept) == MAX_JOBS
     assert all(each.alerts == job.alerts for each in kept)
     assert len(msgspec.json.encode(kept)) < MAX_FILE_BYTES
+
+
+def test_a_demo_reads_no_job_of_a_real_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def read(_: EarlierJobsFile, wall: float) -> list[EarlierJob]:
+        asked.append(wall)
+        return []
+
+    monkeypatch.setattr(EarlierJobsFile, "read", read)
+    links: Any = SimpleNamespace(dialer=None, hang_up=None)
+    for nodes, reads in ((demo_plan().nodes, 0), ((NodeSpec("gpu-001"),), 1)):
+        asked.clear()
+        Session(Plan(nodes), links=lambda _: links)
+        assert len(asked) == reads
