@@ -57,6 +57,8 @@ class IncidentList(ItemPage):
             return
         resolved = sum(each.over for each in reported.incidents)
         tally = f"{len(reported.incidents) - resolved} active, {resolved} resolved"
+        if not self.has_focus:
+            tally += f"; {self.cockpit.key_of('pane.previous')}: choose"
         tally = tally if len(reported.incidents) > 1 else ""
         yield heading("Incidents" if len(reported.incidents) > 1 else "Incident", width, self.look, tally)
         shown = self.incident() or reported.incidents[0]

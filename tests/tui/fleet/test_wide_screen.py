@@ -5,6 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 from textual.screen import Screen
 
+from gpuwatch import wire
+from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.fleet.selected_gpu import facts
 from gpuwatch.tui.training.header import TrainingHead
 from tests.tui.screen_text import fleet_of, text_on
@@ -72,7 +76,12 @@ async def test_a_tall_wide_screen_has_the_plots_of_the_gpu_under_the_cursor_belo
 
 
 async def test_problems_are_shown_whole_while_there_is_room() -> None:
-    app = still_app(judged_session(58), 58)
+    session = judged_session(58)
+    host = session.fleet.nodes["gpu-004"].host
+    assert host is not None
+    full = replace(host, disks=[wire.Disk("/scratch", "lustre", 990, 1000)])
+    session.fleet.apply(Arrival("gpu-004", NOW, wire.Sample(t=EPOCH + 58, seq=999, host=full)))
+    app = still_app(session, 58)
     async with app.run_test(size=(200, 60)) as pilot:
         for size, whole in (((200, 60), True), ((80, 24), False)):
             await pilot.resize_terminal(*size)
@@ -82,7 +91,7 @@ async def test_problems_are_shown_whole_while_there_is_room() -> None:
             situation = fleet_of(app).situation
             shown = " ".join(text_on(app).split())
             assert situation.at == 0  # on the incident
-            assert ("RESTART_BM" in shown) == whole  # the end of what to do about the first condition
+            assert (REMEDIES["disk_full"] in shown) == whole
             assert not whole or situation.count() <= situation.size.height
 
 
