@@ -49,7 +49,7 @@ def draw(report: Report, console: Console, *, fit: bool) -> None:
 
 
 def natural_widths(report: Report) -> list[int]:
-    """Return the width of each column's widest cell over all nodes, so that their tables line up."""
+    """Return the width of each column's title or widest cell over all nodes, so that tables line up."""
     widths = [cell_len(column.title) for column in COLUMNS]
     for block in report.nodes:
         for cells, _ in block.rows:

@@ -184,7 +184,7 @@ def may_be_of_another(ended: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def is_above(error: Alert, ended: Alert, within_bytes: float = math.inf) -> bool:
-    """Return True if an own error is at most `within_bytes` above the line about an end, in the same file."""
+    """Return True if an own error (`is_own_error`) is at most `within_bytes` above an end in one file."""
     own = ended in EXITS and is_own_error(error)
     return own and _share_file(error, ended) and 0 < _bytes_above(error, ended) <= within_bytes
 

@@ -276,7 +276,7 @@ def _reasons(record: Mapping[str, Any], keys: Container[str]) -> tuple[list[str]
 
 
 def _message(value: Any, depth: int = 0) -> str:  # noqa: ANN401 - of JSON
-    """Return the text of a value: a text, an object with code and message, or such as text; "" for others."""
+    """Return the text of a value: a text, or an object (also as JSON text) with code and message; else ""."""
     if isinstance(value, str):
         text = value.strip()
         return _inside(text, depth) or text
