@@ -193,7 +193,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _mark_the_unsampled(items: list[pytest.Item]) -> None:
-    """Mark the parameter sets `long` that `sampled(n)` leaves to `make test-long`."""
+    """Mark as `long` the parameter sets that `sampled(n)` leaves to `make test-long`."""
     sets: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled") is not None:
@@ -225,7 +225,7 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 
 @cache
 def _has_a_job(file: str) -> bool:
-    """Who deals out the tests has collected none: the source says it."""
+    """Return True if a test file has tests of jobs, by its source: the distributing process collects none."""
     return bool(JOB_MARK.search((ROOT / file).read_text()))
 
 

@@ -128,7 +128,7 @@ def test_a_full_pipe_does_not_keep_it_from_leaving(start: Start, fake: FakeNvml)
 
 
 def _fill(agent: RunningAgent, fake: FakeNvml) -> None:
-    """Until the small pipe has taken nothing for some ticks: it is full."""
+    """Wait until the small pipe has taken nothing for four ticks: it is full."""
     deadline, seen, begun = time.monotonic() + 60, -1, 0
     while ticks(fake) < begun + 4 and time.monotonic() < deadline:
         waiting = readable(agent)

@@ -57,7 +57,7 @@ def _verdict(what: str, seconds: float) -> Row:
 
 
 def _comparing() -> float:
-    """Seconds of the dearest look, once a minute of all figures is known."""
+    """Return the CPU seconds of the most expensive check, once all figures are known for a minute."""
     cluster, watch, most = Cluster(models=(H100,) * (RANKS // GPUS)), StragglerWatch(Thresholds()), 0.0
     cluster.jobs = [Job("train", cluster.places, "all")]
     for number in range(20):

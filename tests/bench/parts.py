@@ -95,7 +95,7 @@ def measured(part: str, module: str, env: Mapping[str, str], limit_s: float = LI
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C, so that it ends its own children; KILL for the whole session of what does not listen."""
+    """Interrupt a process, so that it ends its children; if it goes on, kill its whole session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
         try:

@@ -99,7 +99,7 @@ def forked(call: Call, streams: Sequence[int]) -> ForkedCommand:
 
 @cache
 def _server() -> socket.socket:
-    """The server of this process; it ends when this process closes the socket by its end."""
+    """Start the fork server of this process and return its socket; it ends when that is closed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
     with theirs:

@@ -92,7 +92,7 @@ class HealthyWeek:
         return found
 
     def _live(self, lives: list[Life]) -> None:
-        """Tick until all of them are over."""
+        """Advance the cluster tick by tick until all of these lives are over."""
         while lives:
             lives = [life for life in lives if next(life, "over") is None]
             self.cluster.tick()
@@ -104,7 +104,7 @@ class HealthyWeek:
             yield
 
     def _jobs_of(self, day: int) -> None:
-        """One large job, three and an idle server, or one beside busy and idle replicas."""
+        """Set the jobs of a day: one large, three and a server, or one beside busy and idle replicas."""
         places = self.cluster.places
         cut = GPUS * 4, GPUS * 6, GPUS * 7
         layouts = (
@@ -131,7 +131,7 @@ class HealthyWeek:
         return job
 
     def _event(self, job: Job) -> Life:
-        """Something that happens to healthy jobs."""
+        """Let something happen to a job that happens to healthy ones, such as a late step or an epoch."""
         if not self._deck:
             self._deck = self.dice.sample(EVENTS, len(EVENTS))
         name = self._deck.pop()
@@ -156,13 +156,13 @@ class HealthyWeek:
         job.phase("work", steps=True)
 
     def _late_step(self, job: Job, late_s: float, doing: Doing, odd: tuple[int, Doing] | None = None) -> Life:
-        """A step that waits for data."""
+        """Let one step take `late_s` seconds longer."""
         job.slower, job.done = 1 + late_s / job.step_s, 0.0
         job.phase(doing, steps=True, odd=odd)
         yield from self._for(late_s)
 
     def _restart(self, job: Job) -> Life:
-        """The last checkpoint, nobody, then a job that loads and warms up."""
+        """Restart a job: it saves, is gone, then loads, from a checkpoint or anew, and warms up."""
         job.phase("host", steps=False)
         yield from self._for(self.dice.uniform(30, 280))
         self.cluster.jobs.remove(job)

@@ -69,7 +69,7 @@ def folders() -> Sequence[bytes]:
 
 
 def _held(folder: Path) -> bytes | None:
-    """The files of a folder as one document; None: no files, or too many."""
+    """Return the files of a folder as one JSON document; None: no content, or too much."""
     files = sorted(each for each in folder.rglob("*") if each.is_file())
     if not 0 < sum(file.stat().st_size for file in files) <= MAX_FOLDER_BYTES:
         return None
@@ -125,7 +125,7 @@ def _changed_text(text: str, chance: Random) -> str:
 
 
 def _with_number(text: str, chance: Random) -> str:
-    """The text with another number in place of one in it."""
+    """Return the text with one of its numbers replaced, or with one added if it has none."""
     digits = [at for at, char in enumerate(text) if char.isdecimal()]
     if not digits:
         return text + chance.choice(NUMBERS)

@@ -67,7 +67,7 @@ def start() -> Iterator[Start]:
 
 
 def _sh(script: str) -> tuple[Dialer, NodeSpec]:
-    """A command link through a script that runs its arguments as it likes, as kubectl exec does."""
+    """Return the dialer and the node of a link through a script that gets the command as its arguments."""
     spec = NodeSpec("n1", link="command", command=("/bin/sh", "-c", script, "sh"))
     return CommandDialer(spec), spec
 
@@ -240,7 +240,7 @@ def test_an_unsafe_interpreter_path_is_reported_and_nothing_runs(start: Start) -
 
 
 def _speak(payload: str) -> str:
-    """An agent's main that writes a start marker and then `payload` (an expression of bytes)."""
+    """Return the source of an agent that writes the start marker, then `payload` (an expression of bytes)."""
     mark = f'stdout.write(("\\n{START_MARK} %s\\n" % config["nonce"]).encode())'
     return textwrap.dedent(
         f"""

@@ -26,7 +26,7 @@ from tests.sentences import Sentences
 
 
 class _SocketCarrier:
-    """A carrier to a node that took the call and says nothing."""
+    """A carrier to a node that is connected and sends nothing."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()

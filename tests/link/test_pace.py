@@ -136,7 +136,7 @@ def test_a_heartbeat_without_calls_costs_no_thread() -> None:
 
 
 class _DeadAir:
-    """A carrier that carries nothing."""
+    """A carrier that receives nothing."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()

@@ -128,7 +128,7 @@ def _accept(listener: socket.socket, serve: Callable[[socket.socket], None]) -> 
 
 
 def _reply(command: str, *, speaks_json: bool) -> str | None:
-    """As the server answers a line; None for the command whose answer ends the connection."""
+    """Return the answer of a RAS server to a command line; None: the answer ends the connection."""
     word = command.upper()
     if word.startswith("CLIENT PROTOCOL "):
         return "SERVER PROTOCOL 2"

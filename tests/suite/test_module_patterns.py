@@ -82,7 +82,7 @@ def searched_names() -> set[str]:
 
 
 def _module(parts: tuple[str, ...], node: ast.ImportFrom) -> str:
-    """Name of the module that an import in the module of these `parts` means."""
+    """Return the dotted name of the module that an import in the module `parts` refers to."""
     above = parts[: len(parts) - node.level] if node.level else ()
     return ".".join((*above, *(node.module or "").split(".")))
 

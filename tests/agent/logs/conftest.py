@@ -61,7 +61,7 @@ class LogAgent(RunningAgent):
         return [frame for frame in self.frames if isinstance(frame, Finding) and self._own(frame)]
 
     def _own(self, finding: Finding) -> bool:
-        """Not of a job that another test runs at the same time: an agent finds every job on its machine."""
+        """Return False for a finding of another test's job: an agent finds every job on its machine."""
         return "/pytest-" not in finding.file or finding.file.startswith(str(self.folder.parent))
 
     def file(self, path: Path | str, fits: Callable[[LogFile], bool] = lambda _: True) -> LogFile:

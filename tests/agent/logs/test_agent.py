@@ -327,7 +327,7 @@ def test_what_was_there_is_no_younger_than_its_file(folder: Path, agent_of: Star
 
 
 def _past(frames: Sequence[AnyFrame], log: Path) -> Progress | None:
-    """Of this log: a job of another test may tell its own."""
+    """Return the first frame with past steps of this log, else None; other tests' jobs send their own."""
     reported = (one for one in frames if isinstance(one, Progress) and one.past)
     return next((one for one in reported if one.file == str(log)), None)
 

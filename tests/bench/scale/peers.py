@@ -96,7 +96,7 @@ def over_asyncssh(names: list[str], config: str, counted: Counted) -> list[int]:
 
 
 def _over_children(names: list[str], counted: Counted, argv: Callable[[str], list[str]]) -> list[int]:
-    """One ssh process a node, all read by one thread."""
+    """Start one ssh process per node; one thread reads all of them."""
     selector, pids = selectors.DefaultSelector(), [os.getpid()]
 
     def read() -> None:

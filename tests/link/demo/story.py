@@ -35,7 +35,7 @@ def frames_until(second: float, ends_at: float) -> Iterator[Arrival]:
 
 @cache
 def _whole_story() -> Sequence[Arrival]:
-    """With times in the story's own seconds: 3 s of CPU in the first test process that asks."""
+    """Return the demo's arrivals, with times from its start; the first process takes 3 s of CPU for them."""
     kept = Path(os.environ["XDG_CACHE_HOME"]) / "story"  # tests/conftest.py makes it for this run
     with kept.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -161,7 +161,7 @@ def _pumps(tree: Any, character: str, before: str) -> Iterator[tuple[str, str]]:
 
 
 def _filled(tree: Any, character: str, long: int, pick: random.Random) -> str:
-    """A text that fits a pattern, with one character where it can be, and long repeats."""
+    """Return a text that matches a pattern: `character` wherever it fits, and long repetitions."""
     text = ""
     for code, argument in tree:
         if code is op.IN:

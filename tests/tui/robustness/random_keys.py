@@ -111,7 +111,7 @@ class RandomKeys:
             await self._press(rng.choice(self._keys))
 
     async def _type(self) -> None:
-        """Replace the text of the focused field; mostly accept it."""
+        """Replace the text of the focused field, if one is focused, and mostly accept it."""
         field = self._app.focused
         if isinstance(field, Input):
             text = self._rng.choice(TYPED)
@@ -141,7 +141,7 @@ class RandomKeys:
             links.hang_up(name, "the connection was closed by [/remote] host")
 
     async def _press(self, key: str, wait: float = 0.7) -> None:
-        """Press a key; `wait`: how often (0 to 1) what it does has an end before the next one."""
+        """Press a key; `wait`: the probability (0 to 1) that the screen settles before the next one."""
         if key == "q":
             await self._settle()
             if self._app.where == "fleet":
@@ -152,7 +152,7 @@ class RandomKeys:
             await self._settle()
 
     def _cell(self) -> tuple[int, int]:
-        """A cell of the screen, but for the line of key hints where keys are left out; often one of a tab."""
+        """Return a random cell (x, y) of the screen above the unclicked rows, often one of a tab."""
         width, height = self._app.size
         tabs = [(tab.region.x, tab.region.y) for tab in self._app.screen.query("ContentTab")]
         if (
@@ -185,7 +185,7 @@ class RandomKeys:
         await self._settle()
 
     def _mouse(self, kind: type[events.MouseEvent], at: tuple[int, int], button: int = 0) -> None:
-        """Post what the terminal would."""
+        """Post a mouse event at a cell as the terminal would."""
         x, y = at
         self._app.post_message(
             kind(

@@ -210,7 +210,7 @@ def test_what_the_user_may_not_read_any_more_says_so(folder: Path, agent_of: Sta
 
 
 class _Added:
-    """Takes what a finder finds, in place of a catalog."""
+    """Stands in for the catalog: stores what a finder finds."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []

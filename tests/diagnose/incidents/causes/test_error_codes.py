@@ -10,7 +10,7 @@ from tests.diagnose.finding import Reporter, places
 
 
 def _led(error: dict[str, Any], at: float, code: int = 1, name: str = "python.exception") -> int | None:
-    """The rank that leads: ranks 0 to 2 end at 0 s with `code`, and rank 3's error is of `at` seconds."""
+    """Return the culprit if ranks 0 to 2 end at 0 s with `code`, and rank 3 logs an error at `at` seconds."""
     report = Reporter(places(4, 2))
     for rank in (0, 1, 2):
         report.emit("rank.exit_error", 0.01 * rank, rank, file=f"/ends/{rank}", exitcode=code)
