@@ -9,7 +9,9 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Iterable, Optional, TypeVar
+
+    Item = TypeVar("Item")
 
 NOBODY = -1
 """A user who is not known: with the rights that all users have."""
@@ -61,6 +63,27 @@ class UserRights(object):
         if self._groups is None:
             self._groups = _groups(self.uid)
         return self._groups
+
+
+def in_turns(named: "Iterable[tuple[Item, int]]") -> "list[tuple[Item, int]]":
+    """Return (item, user) pairs with the first of each user first, then the second ones, and so on.
+
+    Where a limit follows, one user with many items takes no place of another one's first items.
+    """
+    turns: dict[int, int] = {}
+    ordered = []
+    for number, (item, uid) in enumerate(named):
+        turns[uid] = turns.get(uid, 0) + 1
+        ordered.append((turns[uid], number, (item, uid)))
+    return [pair for _, _, pair in sorted(ordered, key=lambda one: one[:2])]
+
+
+def uid_of(pid: int, proc: str) -> int:
+    """Return the user who runs a process; NOBODY if it has ended."""
+    try:
+        return os.stat(os.path.join(proc, str(pid))).st_uid
+    except OSError:
+        return NOBODY
 
 
 def _groups(uid: int) -> "frozenset[int]":

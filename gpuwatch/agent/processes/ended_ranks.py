@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 
+from ..base.user_rights import uid_of
 from .process_table import ENDED, read_stat
 
 TYPE_CHECKING = False
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     Row = dict[str, object]
 
-MAX_WATCHED = 256
+MAX_WATCHED = 512
+MAX_OF_USER = 256
+"""Most processes of one user that are waited for: those of others have room."""
 _PIDFD_OPEN = 434
 """System call number, equal on all architectures of Linux 5.3 and later."""
 _PIDFD_GET_INFO = 0xC040FF0B
@@ -37,6 +40,8 @@ class EndedRanks(object):
         self._proc = proc
         self._watched: dict[int, tuple[int, str, object]] = {}
         """Descriptor -> pid, `rank` or `launcher`, and its number or name."""
+        self._users: dict[int, int] = {}
+        """Descriptor -> user (uid) of the process."""
         self._known: set[tuple[int, object]] = set()
         self._poll: select.epoll | None = None
 
@@ -57,11 +62,14 @@ class EndedRanks(object):
         for pid, start, kind, name in wanted:
             if (pid, start) in self._known:
                 continue
-            if len(self._watched) >= MAX_WATCHED:
-                return
+            uid = uid_of(pid, self._proc)
+            users = list(self._users.values())
+            if len(users) >= MAX_WATCHED or users.count(uid) >= MAX_OF_USER:
+                continue
             descriptor = _open(pid)
             self._known.add((pid, start))
             if descriptor >= 0:
+                self._users[descriptor] = uid
                 self._watched[descriptor] = (pid, kind, name)
                 self._wait_for(descriptor)
 
@@ -81,7 +89,7 @@ class EndedRanks(object):
                 pid, kind, name = self._watched[descriptor]
                 status = _status(self._proc, pid, descriptor)
                 poll.unregister(descriptor)
-                del self._watched[descriptor]
+                del self._watched[descriptor], self._users[descriptor]
                 os.close(descriptor)
                 if status:
                     self._report(_event(pid, kind, name, status, at))

@@ -64,7 +64,7 @@ def test_the_holders_of_a_log_are_its_writers_until_they_end(tmp_path: Path) -> 
         for rank in (first, second):
             (tmp_path / "proc" / str(rank.pid)).symlink_to(f"/proc/{rank.pid}")
         proc = str(tmp_path / "proc")
-        held = held_files(proc, frozenset())
+        held, _ = held_files(proc, frozenset())
         assert {path: set(pids) for path, pids in held.items()} == {left: {first.pid}, right: {second.pid}}
         assert is_same_file(proc, left, held[left])
         assert not is_same_file(proc, right, held[left])

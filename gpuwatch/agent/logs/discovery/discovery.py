@@ -5,6 +5,7 @@ import pwd
 import time
 
 from ...base.procfs import clean
+from ...base.user_rights import in_turns
 from ...ranks.path_ranks import ranks_of_path
 from .holders import held_files, is_same_file, still_held
 from .launch_records.recorded_folders import RecordedFolders
@@ -156,25 +157,29 @@ class Discovery(object):
         return self._cpu > share * BUDGET_S or self._spent > share * SEARCH_TIMEOUT_S
 
     def _search(self) -> "Iterator[None]":
-        for path, rank in list(sibling_logs(self._catalog.starts(), self._enter, self._is_blocked)):
+        left_out: list[str] = []
+        starts = self._catalog.starts()
+        for path, rank in list(sibling_logs(starts, self._enter, self._is_blocked, left_out)):
             self._take_sibling(path, rank)
             yield
-        for fresh in list(reopened_logs(self._catalog.starts(), self._enter, self._is_blocked)):
+        for fresh in list(reopened_logs(starts, self._enter, self._is_blocked, left_out)):
             self._take_reopened(fresh)
             yield
         for _ in self._records:  # read once: what ends from now on is seen in /proc
             yield
-        starts = StartFolders(self._enter, self._is_blocked)
-        starts.take(self._proc, self._earlier)
-        starts.take_recorded(self._recorded.folders)
-        walk = Walk(self._assigned(starts.found), time.time(), self._enter, self._is_blocked)
+        below = StartFolders(self._enter, self._is_blocked)
+        below.take(self._proc, self._earlier)
+        below.take_recorded(self._recorded.folders)
+        walk = Walk(self._assigned(below.found), time.time(), self._enter, self._is_blocked)
         for _ in walk.steps():
             yield
             walk.cut = walk.cut or self._is_over(0.5)
         new = [one for one in walk.found if self._is_new(one)]
-        self.cut = walk.cut or starts.cut or self._recorded.cut or len(new) > MAX_TAILS
-        new = sorted(new, key=lambda one: -one.modified)[:MAX_TAILS]
-        held = held_files(self._proc, frozenset(one.path for one in new))
+        newest = sorted(new, key=lambda one: -one.modified)
+        new = [one for one, _ in in_turns([(one, one.uid) for one in newest])][:MAX_TAILS]
+        held, some_are_missing = held_files(self._proc, frozenset(one.path for one in new))
+        self.cut = walk.cut or below.cut or self._recorded.cut or len(newest) > MAX_TAILS
+        self.cut = self.cut or bool(left_out) or some_are_missing
         self._held = any(one.path in held for one in new)
         yield
         for one in new:

@@ -4,6 +4,7 @@ import os
 import re
 
 from ...base.procfs import names, read_bytes, read_link
+from ...base.user_rights import NOBODY, in_turns, uid_of
 
 MAX_DESCRIPTORS = 256
 """Descriptors per process that are read."""
@@ -13,27 +14,37 @@ _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|stdout|stderr)(?:[.-]\d{1,6})?$")
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/usr/", "/etc/", "/var/log/", "/var/lib/", "/boot/")
 
 
-def held_files(proc: str, paths: "frozenset[str]") -> "dict[str, dict[int, str]]":
-    """Return path -> pid -> descriptor of files that processes have open for writing.
+def held_files(proc: str, paths: "frozenset[str]") -> "tuple[dict[str, dict[int, str]], bool]":
+    """Return path -> pid -> descriptor of files that processes have open for writing; True if there are more.
 
     Only readable descriptors count, and of paths not in `paths` at most `MAX_HELD` that are the output of a
-    process or a log by name.
+    process or a log by name; the users of the processes take turns.
     """
     found: dict[str, dict[int, str]] = {}
-    others = 0
+    others: dict[str, int] = {}
+    of_user: dict[int, int] = {}
     for pid in names(proc):
         folder = os.path.join(proc, pid, "fd")
-        for number in names(folder)[:MAX_DESCRIPTORS] if pid.isdecimal() else ():
+        descriptors = names(folder)[:MAX_DESCRIPTORS] if pid.isdecimal() else []
+        uid = uid_of(int(pid), proc) if descriptors else NOBODY
+        for number in descriptors:
             target = read_link(os.path.join(folder, number))
             if target is None or not target.startswith("/") or target.startswith(_SYSTEM):
                 continue
             may_be_log = number in ("1", "2") or _LOG_NAME.search(target) is not None
             new = target not in paths and target not in found
-            if (new and not (may_be_log and others < MAX_HELD)) or not _writes(proc, pid, number):
+            if (new and not (may_be_log and of_user.get(uid, 0) <= MAX_HELD)) or not _writes(
+                proc, pid, number
+            ):
                 continue
-            others += new
+            if new:
+                others[target] = uid
+                of_user[uid] = of_user.get(uid, 0) + 1
             found.setdefault(target, {}).setdefault(int(pid), number)
-    return found
+    beyond = in_turns(others.items())[MAX_HELD:]
+    for target, _ in beyond:
+        del found[target]
+    return found, bool(beyond)
 
 
 def still_held(proc: str, path: str, holders: "dict[int, str]") -> "dict[int, str]":

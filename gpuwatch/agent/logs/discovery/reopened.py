@@ -19,6 +19,7 @@ def reopened_logs(
     written: "Iterable[tuple[str, float, int | None]]",
     enter: "Callable[[str], object]",
     blocked: "Callable[[str], bool]",
+    left_out: "list[str] | None" = None,
 ) -> "Iterator[LogCandidate]":
     # noqa: E501 - a type comment is one line
     """Yield logs beside the `written` files that have grown since the writers' start.
@@ -30,6 +31,7 @@ def reopened_logs(
         written: Path and unix time at which its writer started, of the files that processes write.
         enter: Is called with each folder before the file system is accessed.
         blocked: Returns True for what must not be accessed.
+        left_out: Gets the folders that have more entries than are looked at.
     """
     starts: dict[str, float] = {}
     open_now: dict[str, set[str]] = {}
@@ -37,7 +39,7 @@ def reopened_logs(
         folder = os.path.dirname(path)
         starts[folder] = min(start, starts.get(folder, start))
         open_now.setdefault(folder, set()).add(path)
-    for folder, entries in listed_folders(starts, enter, blocked):
+    for folder, entries in listed_folders(starts, enter, blocked, left_out):
         owners = {owner.uid: owner for owner in map(owner_of, open_now[folder])}.values()
         for name in entries:
             path = folder + "/" + name

@@ -3,17 +3,19 @@
 import os
 import re
 import stat
+from itertools import islice
 
-from ...base.procfs import names
-from ...base.user_rights import NOBODY, UserRights
+from ...base.user_rights import NOBODY, UserRights, in_turns
 from ...ranks.path_ranks import ranks_of_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, Iterator
 
-MAX_ENTRIES = 2000
+MAX_ENTRIES = 12000
 """Most folder entries per search."""
+MAX_IN_FOLDER = 4000
+"""Most entries of one folder."""
 CLOCK_S = 2.0
 """Error in seconds of the start times of processes."""
 _DIGITS = re.compile(r"\d+")
@@ -39,6 +41,7 @@ def sibling_logs(
     written: "Iterable[tuple[str, float, int | None]]",
     enter: "Callable[[str], object]",
     blocked: "Callable[[str], bool]",
+    left_out: "list[str] | None" = None,
 ) -> "Iterator[tuple[str, int | None]]":
     # noqa: E501 - a type comment is one line
     """Yield (path, rank) of logs beside the `written` files that were written since the job began.
@@ -51,9 +54,10 @@ def sibling_logs(
             processes write.
         enter: Is called with each folder before the file system is accessed.
         blocked: Returns True for what must not be accessed.
+        left_out: Gets the folders that have more entries than are looked at.
     """
     folders = _forms(written)
-    for folder, entries in listed_folders(folders, enter, blocked):
+    for folder, entries in listed_folders(folders, enter, blocked, left_out):
         owners = {form.file: owner_of(form.file) for form in folders[folder].values()}
         for name in entries:
             for (before, behind, below), form in folders[folder].items():
@@ -68,22 +72,38 @@ def sibling_logs(
 
 
 def listed_folders(
-    folders: "Iterable[str]", enter: "Callable[[str], object]", blocked: "Callable[[str], bool]"
+    folders: "Iterable[str]",
+    enter: "Callable[[str], object]",
+    blocked: "Callable[[str], bool]",
+    left_out: "list[str] | None" = None,
 ) -> "Iterator[tuple[str, list[str]]]":
-    """Yield (folder, names in it) in order, up to `MAX_ENTRIES` names in all.
+    """Yield (folder, names in it), up to `MAX_ENTRIES` names in all; the folders' owners take turns.
 
-    `enter`, `blocked`: as for `sibling_logs`.
+    `enter`, `blocked`, `left_out`: as for `sibling_logs`.
     """
-    left = MAX_ENTRIES
+    owned = []
     for folder in sorted(folders):
-        if blocked(folder):
-            continue
+        if not blocked(folder):
+            enter(folder)
+            owned.append((folder, owner_of(folder).uid))
+    left = MAX_ENTRIES
+    for folder, _ in in_turns(owned):
         enter(folder)
-        entries = names(folder)
-        left -= len(entries)
-        if left < 0:
-            return
-        yield folder, entries
+        most = min(left, MAX_IN_FOLDER)
+        entries = first_names(folder, most + 1)
+        if len(entries) > most and left_out is not None:
+            left_out.append(folder)
+        left -= len(entries[:most])
+        yield folder, entries[:most]
+
+
+def first_names(folder: str, most: int) -> "list[str]":
+    """Return up to `most` names in a folder; empty if it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, most)]
+    except OSError:
+        return []
 
 
 def _forms(

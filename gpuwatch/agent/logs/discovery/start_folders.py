@@ -6,7 +6,7 @@ import tempfile
 
 from ...base.procfs import names, read_bytes, read_link
 from ...base.system_folders import is_system
-from ...base.user_rights import NOBODY, ROOT, UserRights
+from ...base.user_rights import NOBODY, ROOT, UserRights, in_turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,16 +91,6 @@ class StartFolders(object):
         if uid not in self._rights:
             self._rights[uid] = UserRights(uid)
         return self._rights[uid]
-
-
-def in_turns(named: "Iterable[tuple[str, int]]") -> "list[tuple[str, int]]":
-    """Return (folder, user) pairs with the first of each user first, then the second ones, and so on."""
-    turns: dict[int, int] = {}
-    ordered = []
-    for number, (folder, uid) in enumerate(named):
-        turns[uid] = turns.get(uid, 0) + 1
-        ordered.append((turns[uid], number, folder, uid))
-    return [(folder, uid) for _, _, folder, uid in sorted(ordered)]
 
 
 def _owner(status: os.stat_result) -> int:

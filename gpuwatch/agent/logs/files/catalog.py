@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from .backlog import Backlog
 from .entry import FileEntry
@@ -80,7 +80,7 @@ class Catalog(object):
                 known.source = source
             known.found_job = job or known.found_job
             return
-        if len(self.entries) >= MAX_FILES and not self._make_room():
+        if len(self.entries) >= MAX_FILES and not self._make_room(source):
             self.left_out.add(path)
             return
         self._enter(path)
@@ -219,19 +219,25 @@ class Catalog(object):
             for entry in self.entries.values()
         )
 
-    def _make_room(self) -> bool:
-        """Drop the missing file that is not shown and grew longest ago; return False if there is none."""
-        gone = [
-            entry
-            for entry in self.entries.values()
-            if entry.follower is not None
-            and entry.follower.gone
-            and entry.follower.closed
-            and not entry.tails
-        ]
+    def _make_room(self, source: str) -> bool:
+        """Drop a file that is not shown for one of a source; return False if there is none to drop.
+
+        That is the missing file that grew longest ago. For a file that a running job names it is also the log
+        of an ended job: of the user who has most of these, the one that grew longest ago.
+        """
+        hidden = [entry for entry in self.entries.values() if entry.follower is not None and not entry.tails]
+        gone = [entry for entry in hidden if entry.follower and entry.follower.gone and entry.follower.closed]
+        if not gone and _TRUST[source] < _TRUST["found"]:
+            found = [entry for entry in hidden if entry.source == "found" and not entry.holders]
+            count = Counter(entry.owner for entry in found)
+            most = max(count.values(), default=0)
+            gone = [entry for entry in found if count[entry.owner] == most]
         if not gone:
             return False
-        self.drop(min(gone, key=lambda entry: entry.grown_at or 0.0))
+        oldest = min(gone, key=lambda entry: entry.grown_at or 0.0)
+        if oldest.source == "found":
+            self.left_out.add(oldest.path)
+        self.drop(oldest)
         return True
 
     def drop(self, entry: "FileEntry") -> None:
