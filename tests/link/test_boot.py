@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import gpuwatch.agent
 from gpuwatch.link.agent.start_method import agent_start
+from gpuwatch.link.start import bundle as bundle_module
 from gpuwatch.link.start.bundle import (
     NO_PYTHON,
     bundle,
@@ -195,3 +200,19 @@ def test_links_keep_no_bundle_each() -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < len(kept) * size / 20
+
+
+def test_links_that_start_at_once_share_one_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    packing = threading.Barrier(2)
+
+    def packed(_modules: object, _entry: str) -> bytes:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            packing.wait(0.05)  # a second thread that packs, too, comes in meanwhile
+        return secrets.token_bytes(8)
+
+    monkeypatch.setattr(bundle_module, "packed", packed)
+    bundle_module.installed_body.cache_clear()
+    with ThreadPoolExecutor(8) as links:
+        bodies = set(links.map(lambda _: bundle_module.agent_body(), range(8)))
+    bundle_module.installed_body.cache_clear()
+    assert len(bodies) == 1

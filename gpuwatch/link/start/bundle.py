@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -35,6 +36,8 @@ CANDIDATES = (
 _PROBE = f"import sys,zlib;sys.exit(sys.version_info<({OLDEST_PYTHON[0]},{OLDEST_PYTHON[1]}))"
 _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
 
+_PACKING = threading.Lock()
+"""Held while the bundle is packed: of many links that start at once, only the first packs it."""
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"([^\"'#]*)#")
@@ -104,7 +107,10 @@ def bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) 
 
 def agent_body(modules: Mapping[str, str] | None = None) -> bytes:
     """Return the compressed body of the agent's bundle; `modules` as for `bundle`."""
-    return _installed_body() if modules is None else packed(modules, AGENT_ENTRY)
+    if modules is not None:
+        return packed(modules, AGENT_ENTRY)
+    with _PACKING:
+        return installed_body()
 
 
 def framed(body: bytes, config: Mapping[str, Any]) -> bytes:
@@ -124,7 +130,8 @@ def packed(modules: Mapping[str, str], entry: str) -> bytes:
 
 
 @cache
-def _installed_body() -> bytes:
+def installed_body() -> bytes:
+    """Return the body with the installed agent and pynvml; made once per process."""
     modules = {name: without_prose(text) for name, text in sources(_AGENT, PACKAGE).items()}
     binding = without_unused(_BLANK.sub("", without_prose(pynvml_source())), modules.values())
     return packed({**modules, "pynvml": binding}, AGENT_ENTRY)
