@@ -1,7 +1,7 @@
 """The history of a GPU and a host: 15 minutes per second, then 24 hours in 2-minute means and maxima.
 
-Memory is bounded: a GPU's history takes 16,200 bytes of rings and 2,160 more every two hours, 42,120 after a
-day (345 MB for 8,192 GPUs). `bytes_per_gpu()` returns it; a test measures it.
+Memory is bounded: a GPU's history takes 2,160 bytes at first, 16,200 after 15 minutes, and 2,160 more every
+two hours, 42,120 after a day (345 MB for 8,192 GPUs). `bytes_per_gpu()` returns it; a test measures it.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 FINE_S = 900
 BUCKET_S = 120
+ALLOCATED_FIRST_S = BUCKET_S
+"""Seconds that are allocated first, then twice as many, up to `FINE_S`; the open bucket is among them."""
 DAY_S = 86_400
 BUCKETS = DAY_S // BUCKET_S
 CHUNK = 60
@@ -30,29 +32,34 @@ How: TypeAlias = Literal["mean", "max"]
 class Rings:
     """Time series of the columns of one GPU or host: seconds, then two-minute buckets.
 
-    Memory is allocated with the first sample, and for two hours of buckets with the first full one.
+    Memory is allocated with the first sample, for more seconds as they pass, and for two hours of buckets
+    with the first full one.
     """
 
-    __slots__ = ("_at", "_buckets", "_columns", "_fine", "_hold", "_row", "_second", "_view")
+    __slots__ = (
+        "_at", "_buckets", "_columns", "_fine", "_first", "_hold", "_row", "_second", "_size", "_view",
+    )  # fmt: skip
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._row = struct.Struct(f"={columns}e")
+        self._size = 0
+        """Seconds that are allocated; a second has the row `second % size`."""
         self._fine = bytearray()
         self._view: NDArray[np.float16] = np.empty((0, columns), np.float16)
         self._buckets: list[NDArray[np.float16] | None] = [None] * (BUCKETS // CHUNK)
         """For each chunk of buckets their means and maxima, shape (CHUNK, 2, columns)."""
         self._at = -math.inf
         self._hold = 0.0
-        self._second = 0
+        self._first = self._second = 0
+        """The oldest and the newest second with a row."""
 
     def add(self, at: float, interval_s: float, row: Sequence[float]) -> None:
         """Add one row (NaN: unknown). The last row within a second wins; an older one is ignored."""
         second = int(at // 1)
         if not self._fine:
-            self._fine = bytearray(self._row.pack(*[math.nan] * self._columns) * FINE_S)
-            self._view = np.frombuffer(self._fine, np.float16).reshape(FINE_S, self._columns)
-            self._second = second
+            self._first = self._second = second
+            self._reach(second, second)
         elif second < self._second:
             return
         self._hold = HOLD_INTERVALS * interval_s
@@ -74,12 +81,13 @@ class Rings:
         """Copy the seconds of rings that began later into these rings, overwriting seconds that both have."""
         if not later._fine:
             return
-        first = later._second - FINE_S + 1
+        first = later._second - later._size + 1
         rows = later._rows(first, later._second + 1)
         interval_s = max(1.0, later._hold / HOLD_INTERVALS)
         for index in np.flatnonzero(~np.isnan(rows).all(axis=1)).tolist():
             second, row = first + index, rows[index].tolist()
             if self._fine and self._second - FINE_S < second <= self._second:
+                self._reach(second, self._second)
                 self._write(second, row)
             else:
                 self.add(float(second), interval_s, row)
@@ -122,8 +130,8 @@ class Rings:
         if not self._fine:
             return [math.nan] * self._columns
         end = self._second if now - self._at <= self._hold else int(now // 1)
-        wanted = np.arange(max(end - seconds, self._second - FINE_S) + 1, self._second + 1)
-        rows = self._view[wanted % FINE_S].astype(np.float32)
+        wanted = np.arange(max(end - seconds, self._second - self._size) + 1, self._second + 1)
+        rows = self._view[wanted % self._size].astype(np.float32)
         known = rows == rows  # noqa: PLR0124 - NaN is not itself
         count = known.sum(axis=0)
         total = np.where(known, rows, 0.0).sum(axis=0)
@@ -135,10 +143,10 @@ class Rings:
         if not self._fine:
             return math.nan
         end = self._second if now - self._at <= self._hold else int(now // 1)
-        first = max(end - seconds, self._second - FINE_S) + 1
+        first = max(end - seconds, self._second - self._size) + 1
         if first > self._second:
             return math.nan
-        begin, behind = first % FINE_S, self._second % FINE_S + 1
+        begin, behind = first % self._size, self._second % self._size + 1
         values = self._view[:, column]
         part = values[begin:behind] if begin < behind else np.concatenate((values[begin:], values[:behind]))
         known = part[part == part].astype(np.float32)  # noqa: PLR0124 - NaN is not itself
@@ -149,12 +157,28 @@ class Rings:
         return len(self._fine) + sum(chunk.nbytes for chunk in self._buckets if chunk is not None)
 
     def _write(self, second: int, row: Sequence[float]) -> None:
-        offset = second % FINE_S * self._row.size
+        offset = second % self._size * self._row.size
         try:
             self._row.pack_into(self._fine, offset, *row)
         except (OverflowError, struct.error):  # of a float, of an int
             clipped = [max(-HALF_MAX, min(HALF_MAX, value)) for value in row]
             self._row.pack_into(self._fine, offset, *clipped)
+
+    def _reach(self, first: int, last: int) -> None:
+        """Allocate memory for the seconds from `first` to `last`, at most `FINE_S`, and keep the rows."""
+        self._first = min(self._first, first)
+        needed = min(FINE_S, last - self._first + 1)
+        if needed <= self._size:
+            return
+        size = max(ALLOCATED_FIRST_S, self._size)
+        while size < needed:
+            size = min(2 * size, FINE_S)
+        kept = np.arange(self._second - self._size + 1, self._second + 1)
+        rows = self._view[kept % self._size] if self._size else self._view
+        self._size = size
+        self._fine = bytearray(self._row.pack(*[math.nan] * self._columns) * size)
+        self._view = np.frombuffer(self._fine, np.float16).reshape(size, self._columns)
+        self._view[kept % size] = rows
 
     def _forward(self, second: int, *, bridge: bool, row: Sequence[float]) -> None:
         """Advance to a new second: close the buckets before it, and fill the skipped seconds.
@@ -163,7 +187,9 @@ class Rings:
         """
         if second // BUCKET_S > self._second // BUCKET_S:
             self._close_buckets(second // BUCKET_S)
-        skipped = range(max(self._second + 1, second - FINE_S), second)
+        if self._size < FINE_S:
+            self._reach(self._first, second)
+        skipped = range(max(self._second + 1, second - self._size), second)
         for each in skipped:
             self._write(each, row if bridge else [math.nan] * self._columns)
         self._second = second
@@ -187,14 +213,14 @@ class Rings:
         return cell
 
     def _rows(self, first: int, end: int) -> Series:
-        rows: Series = self._view[np.arange(first, end) % FINE_S].astype(np.float32)
+        rows: Series = self._view[np.arange(first, end) % self._size].astype(np.float32)
         return rows
 
     def _seconds(self, column: int, begin: int, end: int, _how: How) -> Series:
         """Return one value per second of a column for [begin, end); NaN outside of the stored range."""
         wanted = np.arange(begin, end)
-        values: Series = self._view[wanted % FINE_S, column].astype(np.float32)
-        values[(wanted > self._second) | (wanted <= self._second - FINE_S)] = np.nan
+        values: Series = self._view[wanted % self._size, column].astype(np.float32)
+        values[(wanted > self._second) | (wanted <= self._second - self._size)] = np.nan
         return values
 
     def _coarse(self, column: int, begin: int, end: int, how: How) -> Series:
