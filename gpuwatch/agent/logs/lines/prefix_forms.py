@@ -165,6 +165,10 @@ SYSLOG_5424 = _forms(
     r" (?:-|\[[^\]]{0,400}\])(?: \ufeff?|$)"
 )
 KERNEL = _forms(r"kernel: ?")
+STREAMS = _forms(r"\[std(?:err|out)\]:? (?=\S)")
+LINE_NUMBERS = _forms(  # of `cat -n` or `nl` (a tab is four blanks), not the first column of numbers
+    r" {0,6}\d{1,7} {4}(?! {0,40}(?:[\d.+-](?!\d{3}[-/]\d\d)|(?i:nan|inf)\b|$))"
+)
 OTHERS = _forms(
     r"> ",
     r"--?(?:global[_-])?rank[ =](?P<caps>\d{1,6}) {4}",  # arguments that GNU parallel puts before each line
@@ -191,6 +195,8 @@ _TABLE = (
     ("a", STAMP, NAMED_STAMPS),
     ("a", PLAIN, LABELS + NAMED_TAGS + HOST_NAMED),
     (">-<", PLAIN, OTHERS),
+    ("[", PLAIN, STREAMS),
+    ("0 ", PLAIN, LINE_NUMBERS),
 )
 FORMS: "dict[str, list[tuple[str, re.Pattern[str]]]]" = {}
 """First character (`0` for digits, `a` for letters) -> patterns to try, in order."""

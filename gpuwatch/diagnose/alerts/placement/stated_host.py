@@ -15,11 +15,13 @@ _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)?(?:\x1b?\[\d{1,2}m)? ?\(?pid=(\d
 """Matches the `ray::task()` line in a Ray driver's traceback: pid and address; the last one raised."""
 _RAY_NODE = re.compile(r"\bMemory on the node \(IP: ([\d.]{7,15})")
 """Matches the node on which Ray's memory monitor killed a task, as the driver's exception states it."""
-_RAY_ACTOR = re.compile(r"^(?:\([^()]{1,120}\) )?\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
+_LEAD = r"^(?:\([^()\n]{1,120}\) |[^\n]{0,80}?(?:[|\]>FP][ \t]|\t))?\s+"
+"""Pattern of what a driver, a container runtime or a collector puts before a line, and its indentation."""
+_RAY_ACTOR = re.compile(_LEAD + r"ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """Matches the node of an actor (`ip:`), in the lines below a Ray actor error."""
 
 
-_RAY_PID = re.compile(r"^(?:\([^()]{1,120}\) )?\s+pid: (\d{1,10})\s*$", re.MULTILINE)
+_RAY_PID = re.compile(_LEAD + r"pid: (\d{1,10})\s*$", re.MULTILINE)
 
 
 def stated_host(finding: Finding, stated: FailureClass | None) -> str | None:
