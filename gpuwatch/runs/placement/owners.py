@@ -191,12 +191,17 @@ def hosts_in_piece(piece: str) -> list[str]:
 def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return the hosts of each file without ambiguous names, such as `e6` of `e6.log` without an `e7.log`.
 
+    Also without those that several folders have: `a/p2.log` and `b/p2.log` count processes.
+
     Args:
         files: Path -> its possible hosts.
     """
     bare = {path: hosts[0] for path, hosts in files.items() if hosts and stem(path) == hosts[0]}
     families = Counter(name[0].lower() for name in set(bare.values()))
-    alone = {path for path, name in bare.items() if families[name[0].lower()] < MIN_FAMILY_FILES}
+    again = Counter(bare.values())
+    alone = {
+        path for path, name in bare.items() if families[name[0].lower()] < MIN_FAMILY_FILES or again[name] > 1
+    }
     weak = {path for path in alone if WEAK.fullmatch(bare[path])}
     return {path: tuple(hosts[1:] if path in weak else hosts) for path, hosts in files.items()}
 

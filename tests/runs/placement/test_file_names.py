@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.runs.placement.owners import hosts_in
+from gpuwatch.runs.placement.owners import hosts_in, without_weak
 from tests.runs.ended_logs import report, steps
 
 
@@ -75,3 +75,10 @@ def test_ranks_state_their_hosts(tmp_path: Path) -> None:
 )
 def test_programs_pods_and_builds_are_no_hosts(name: str, hosts: list[str]) -> None:
     assert hosts_in(name)[:1] == hosts
+
+
+def test_a_letter_and_a_number_that_several_folders_have_is_no_host() -> None:
+    files = [f"{folder}/p{n}.log" for folder in ("first", "second") for n in range(3)]
+    assert not any(without_weak({file: (file[-6:-4],) for file in files}).values())
+    alone = {f"logs/n{n}.log": (f"n{n}",) for n in range(3)}
+    assert without_weak(alone) == alone
