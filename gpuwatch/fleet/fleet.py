@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from copy import copy
 
 from msgspec import Struct, structs
@@ -27,7 +26,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts, facts_at_start
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.rules.built_in import built_in_dialects
-from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.load import Packs
 from gpuwatch.wire import (
     SLURM_TASK,
     Bye,
@@ -75,10 +74,11 @@ class NodeFinding(Struct, frozen=True):
 class Fleet:
     """The state of all nodes, by name, in the order of the plan. `version` increases with every change."""
 
-    def __init__(self, plan: Plan, dialects: Mapping[str, Dialect] | None = None) -> None:
-        """Store the plan and the dialects of progress lines by id; None: the built-in ones."""
+    def __init__(self, plan: Plan, packs: Packs | None = None) -> None:
+        """Create the fleet of a plan; `packs` None: the built-in ones."""
         self.plan = plan
-        self.dialects = built_in_dialects() if dialects is None else dialects
+        self.dialects = built_in_dialects() if packs is None else packs.dialect_by_id
+        self.stated_classes = {} if packs is None else packs.stated_classes
         self.interval_s = plan.interval_s
         """Seconds between samples that the agents are asked for: the plan's, or longer on a busy machine."""
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}

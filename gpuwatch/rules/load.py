@@ -42,6 +42,17 @@ class Packs(Struct, frozen=True):
         return {each.id: each for each in self.dialects}
 
     @property
+    def stated_classes(self) -> dict[str, FailureClass]:
+        """Return rule id -> failure class, without those of built-in rules."""
+        known, nothing = built_in_rules(), FailureClass()
+        return {
+            name: rule.failure_class
+            for name, rule in self.by_id.items()
+            if rule is not known.get(name)
+            and rule.failure_class not in (nothing, known[name].failure_class if name in known else nothing)
+        }
+
+    @property
     def column_words(self) -> dict[str, str]:
         """Return column name in a table of metrics -> the quantity in that column."""
         common = next((each.words for each in self.dialects if each.id == COMMON), {})

@@ -171,7 +171,7 @@ class ReplaySession(Session):
     def _take_due(self, until: float | None) -> bool:
         if self.player.seeks != self._seeks:
             self._seeks = self.player.seeks
-            self.fleet = Fleet(self.plan, self.packs.dialect_by_id).after(self.fleet)
+            self.fleet = Fleet(self.plan, self.packs).after(self.fleet)
             self.book.clear()
             self._histories.begin()
         moved = False

@@ -99,7 +99,7 @@ class Session(RequestSender):
         self._state.restore(self.book)
         self._earlier = EarlierJobsFile(state_file("failed_jobs.json"))
         self.inbox = Inbox()
-        super().__init__(Fleet(plan, self.packs.dialect_by_id), self._send_recorded)
+        super().__init__(Fleet(plan, self.packs), self._send_recorded)
         self._keeps_failed_jobs = not self.recorded and all(each.link != "demo" for each in plan.nodes)
         if self._keeps_failed_jobs:
             self._take_earlier(self._earlier.read(clock.wall()))

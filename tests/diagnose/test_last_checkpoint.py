@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import wire
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.report.output.checkpoints import checkpoint_facts
-from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from tests.fleet.jobs.two_jobs import WALL, Several
 
 LOG = "/runs/ck/train.log"

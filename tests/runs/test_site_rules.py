@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from msgspec import structs
@@ -36,8 +37,17 @@ RAISED = ("Traceback (most recent call last):", '  File "/w/train.py", line 3', 
 NO_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
-def incident(folder: Path, own: str, texts: Mapping[int, Mapping[int, tuple[str, ...]]]) -> Incident:
-    """The incident of a job with this rule; `texts`: rank, second, what it logs then."""
+Texts: TypeAlias = Mapping[int, Mapping[int, tuple[str, ...]]]
+"""Rank -> second -> what it logs then."""
+
+
+def incident(folder: Path, own: str, texts: Texts) -> Incident:
+    """The incident of a job with this rule."""
+    (found,) = incidents(folder, own, texts)
+    return found
+
+
+def incidents(folder: Path, own: str, texts: Texts) -> Sequence[Incident]:
     logs = folder / "logs"
     logs.mkdir()
     for rank in range(RANKS):
@@ -54,8 +64,7 @@ def incident(folder: Path, own: str, texts: Mapping[int, Mapping[int, tuple[str,
     pack = folder / "site.yaml"
     pack.write_text(own)
     packs = load_packs([pack])
-    (found,) = judged(scan(gather([logs]), packs.rules, "agent"), packs, END, 0.1).incidents
-    return found
+    return judged(scan(gather([logs]), packs.rules, "agent"), packs, END, 0.1).incidents
 
 
 @pytest.mark.parametrize("stated", ["", "kinds: collective_timeout"])
@@ -79,6 +88,27 @@ def test_a_lost_channel_of_a_sites_own_library_is_the_effect_of_a_peers_exceptio
     assert (found.code, found.rank) == (("python.exception", 2) if stated else ("site.channel", 0))
 
 
+@pytest.mark.parametrize("stated", ["", ", exit_code"])
+def test_an_exit_code_of_a_sites_own_launcher_follows_the_exception_of_another_rank(
+    stated: str, tmp_path: Path
+) -> None:
+    extra = f"role: first\nend_weight: 0\nkinds: [reported_end, sudden_end, mild_end{stated}]"
+    own = rule("ringlaunch: rank (?P<rank>\\d+) left value=(?P<exitcode>\\d+)", name="site.left", extra=extra)
+    left = tuple(f"ringlaunch: rank {rank} left value=1" for rank in (0, 2))
+    found = incident(tmp_path, own, {1: {30: left}, 3: {31: RAISED}})
+    assert (found.code, found.rank) == (("python.exception", 3) if stated else ("site.left", 0))
+
+
+@pytest.mark.parametrize(("stated", "severities"), [("", []), (", nan_gradient", ["error"])])
+def test_gradients_of_a_sites_own_trainer_that_are_nan_to_the_end_are_an_error(
+    stated: str, severities: list[str], tmp_path: Path
+) -> None:
+    extra = f"role: hint\nkinds: [precursor, of_training, survived, values{stated}]"
+    own = rule("ringtrain: gradvec not finite", name="site.gradvec", severity="warning", extra=extra)
+    lines = dict.fromkeys(range(2, 41), ("ringtrain: gradvec not finite",))
+    assert [each.severity for each in incidents(tmp_path, own, {0: lines})] == severities
+
+
 @pytest.mark.parametrize("stated", ["", "explains: oom.cuda"])
 def test_a_sites_own_rule_explains_a_built_in_one(stated: str, tmp_path: Path) -> None:
     own = rule("memguard: share revoked", name="site.revoked", extra=stated)
@@ -89,7 +119,9 @@ def test_a_sites_own_rule_explains_a_built_in_one(stated: str, tmp_path: Path) -
 def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> None:
     pack = tmp_path / "site.yaml"
     pack.write_text(rule("member went away", name="site.gone", extra="kinds: [sudden_end]\nend_weight: 0"))
-    own = stated_class(load_packs([pack]).by_id["site.gone"])
+    packs = load_packs([pack])
+    own = stated_class(packs.by_id["site.gone"])
+    assert packs.stated_classes == {"site.gone": own}
     gone = Alert("a", "site.gone", "error", "t", "t", (), stated=own)
     assert gone in EXITS
     assert explains("oom.host.kernel", gone)

@@ -69,7 +69,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     """Return the alert of one finding; `merge_repeat` updates it with a later report."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
-    if rule is None and finding.rule != UNEXPLAINED:
+    if rule is None and finding.rule not in UNEXPLAINED:
         return _unknown(found)
     key_line = finding.key_line
     title = finding.rule if rule is None else rule.title
@@ -102,7 +102,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         title=title,
         text=_text(finding, title, key_line, stated, "" if claim is None else claim.doubt),
         proof=(_proof(found, key_line, at if timed or finding.bound != "undated" else None, timed=timed),),
-        role=_role(finding, refuted=claim is not None and claim.refuted),
+        role=_role(finding, stated, refuted=claim is not None and claim.refuted),
         node=node,
         gpu=gpu,
         rank=place.rank if place is not None else None if is_elsewhere else finding.rank,
@@ -208,18 +208,18 @@ def _unknown(found: LocatedFinding) -> Alert:
 
 
 def _text(finding: Finding, title: str, key_line: str, stated: FailureClass | None, doubt: str) -> str:
-    by_words = finding.rule == UNEXPLAINED
+    by_words = UNEXPLAINED.has(finding.rule, stated)
     known = quoted(key_line) if by_words else what(finding.rule, title, finding.fields, stated)
     if SIGN in finding.fields:
         known = f"{known}, {quoted(key_line)}"
     return f"{known}; {doubt}" if doubt else known
 
 
-def _role(finding: Finding, *, refuted: bool) -> Role:
+def _role(finding: Finding, stated: FailureClass | None, *, refuted: bool) -> Role:
     if refuted:
         return "hint"
     is_end = _is_raised(finding) or ("stops" in finding.fields and finding.severity == "error")
-    if finding.role == "hint" and finding.rule in PRECURSORS and is_end:
+    if finding.role == "hint" and PRECURSORS.has(finding.rule, stated) and is_end:
         return "first"
     return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
 

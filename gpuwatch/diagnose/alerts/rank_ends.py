@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, LAUNCHER_ENDED, OBSERVED
+from gpuwatch.diagnose.error_outcome.observed_end import LAUNCHER_ENDED, OBSERVED
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import LAUNCHER_KILLED, RulePacks, stated_class
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -94,4 +94,4 @@ def class_of(status: int) -> str:
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
         return rule_ids.RANK_TERMINATED
-    return next((code for each, code in _BY_SIGNAL.items() if each == number), GENERIC_END)
+    return next((code for each, code in _BY_SIGNAL.items() if each == number), rule_ids.RANK_EXIT_ERROR)

@@ -19,14 +19,16 @@ from gpuwatch.agent.logs.matching.event_form import is_continuing
 from gpuwatch.diagnose.alerts.placement.finding_place import LocatedFinding
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
 from gpuwatch.diagnose.last_lines.polarity import is_live
-from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED, RulePacks, of_kinds, stated_class
-from gpuwatch.diagnose.stated_loss.statement import SIGNED, stated_loss
+from gpuwatch.diagnose.model.failure_classes import RulePacks, of_kinds, stated_class
+from gpuwatch.diagnose.stated_loss.statement import stated_loss
 from gpuwatch.rules.model.failure_class import FailureClass
+from gpuwatch.rules.model.rule_ids import RANK_ERROR_UNEXPLAINED
 from gpuwatch.runs.placement.owners import may_be_host
 from gpuwatch.wire import KERNEL_LOG, Finding
 
 OF_MACHINES = of_kinds("machine_part")
 """Classes about parts of a machine."""
+MAY_STATE_LOSS = of_kinds("may_state_loss")
 OF_STATE = of_kinds("lost_state")
 """Classes of a state of the job that is lost for good."""
 _ON_HOST = re.compile(
@@ -44,7 +46,7 @@ def as_stated(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     general words gets the failure class of what is lost. Findings of rules without signs stay unchanged.
     """
     finding = found.finding
-    if finding.rule == SIGNED:
+    if MAY_STATE_LOSS.has(finding.rule, _stated(finding, packs)):
         lost = _lost(found, packs)
         return None if lost is None else _on_its_host(_by_level(lost, packs), packs)
     if SIGN not in finding.fields or _is_stated(finding):
@@ -99,7 +101,7 @@ def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     """
     finding = found.finding
     line = finding.key_line
-    rule = packs.by_id.get(UNEXPLAINED)
+    rule = packs.by_id.get(RANK_ERROR_UNEXPLAINED)
     excluded = () if rule is None else rule.unless
     if own_level(line) not in GRAVE or head_program(line) is not None:
         return None
@@ -108,7 +110,7 @@ def _as_error(found: LocatedFinding, packs: RulePacks) -> LocatedFinding | None:
     goes_on = is_continuing(line)
     unknown = structs.replace(
         finding,
-        rule=UNEXPLAINED,
+        rule=RANK_ERROR_UNEXPLAINED,
         severity="info" if goes_on else "warning",
         fields={"goes_on": "yes"} if goes_on else {},
     )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS
-from gpuwatch.rules.model import rule_ids
+from gpuwatch.diagnose.model.failure_classes import EXIT_CODES, EXITS
 from gpuwatch.wire import Event
 
 RANK_ENDED, LAUNCHER_ENDED = "rank_ended", "launcher_ended"
 """Names of the events."""
 OBSERVED = f"{RANK_ENDED}:"
 """Prefix of the ids of alerts about observed ends."""
-GENERIC_END = rule_ids.RANK_EXIT_ERROR
 ANNOUNCED_BYTES = 1024
 """A launcher's lines about one end lie within this many bytes."""
 SAME_END_S = 60.0
@@ -40,7 +38,7 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
     A launcher's line without a rank directly above one that names the rank is left out, too.
     """
     every = list(alerts)
-    ends = [alert for alert in every if alert.code == GENERIC_END]
+    ends = [alert for alert in every if alert in EXIT_CODES]
     anonymous = [alert for alert in ends if alert.rank is None]
     announcing = {upper.id for upper in anonymous if any(_announces(upper, below) for below in ends)}
     alerts = [alert for alert in every if alert.id not in announcing]
@@ -58,7 +56,7 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
 
 def _announces(alert: Alert, below: Alert) -> bool:
     """Return True if `alert` reports that some rank ended, and `below` names the rank a few lines below."""
-    if alert.code != GENERIC_END or alert.rank is not None or below.code != alert.code or below.rank is None:
+    if alert not in EXIT_CODES or alert.rank is not None or below.rank is None:
         return False
     if "exitcode" in alert.fields or "signal" in alert.fields or not (alert.proof and below.proof):
         return False

@@ -10,8 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.observed_end import is_observed
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import FINISHED, of_kinds
-from gpuwatch.rules.model import rule_ids
+from gpuwatch.diagnose.model.failure_classes import FINISHED, RANK_ENDS, TERMINATED, of_kinds
 
 TEARDOWN_S = 120.0
 """Seconds after the report of a finished training within which its processes may end, even with an error."""
@@ -37,7 +36,7 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
         return list(alerts)
     finished = [alert for alert in alerts if alert in FINISHED and not alert.doubt]
     hung = [(alert.job, alert.last) for alert in alerts if alert.code == HANG]
-    asked = [(alert.job, alert.first) for alert in alerts if alert.code == rule_ids.RANK_TERMINATED]
+    asked = [(alert.job, alert.first) for alert in alerts if alert in TERMINATED and alert in RANK_ENDS]
     return [
         structs.replace(alert, severity="info", role="hint")
         if any(_tore_down(alert, each) for each in finished)

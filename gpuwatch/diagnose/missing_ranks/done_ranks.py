@@ -23,7 +23,7 @@ class FinishedTraining:
         self._ended: dict[str | None, list[tuple[str, int | None]]] = defaultdict(list)
         """Job -> (node, rank) of each line that the training finished."""
         for found in fleet.findings.values():
-            if found.finding.rule in FINISHED:
+            if FINISHED.has(found.finding.rule, fleet.stated_classes.get(found.finding.rule)):
                 self._ended[found.finding.job].append((found.node, found.finding.rank))
 
     def done(self, job: str, nodes: Collection[str]) -> DoneRanks:

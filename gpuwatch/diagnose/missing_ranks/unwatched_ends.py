@@ -102,7 +102,10 @@ def _is_known(fleet: Fleet, training: FinishedTraining, job: str, gap: Gap) -> b
         return True
     return any(
         found.finding.job == job
-        and (found.finding.severity in GRAVE or found.finding.rule in FINISHED)
+        and (
+            found.finding.severity in GRAVE
+            or FINISHED.has(found.finding.rule, fleet.stated_classes.get(found.finding.rule))
+        )
         and (found.finding.at or 0.0) - fleet.nodes[found.node].offset_s >= gap.since
         for found in fleet.findings.values()
     )

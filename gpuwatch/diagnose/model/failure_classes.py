@@ -13,7 +13,6 @@ from typing import Protocol
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.rules.built_in import built_in as rule_packs
-from gpuwatch.rules.model import rule_ids
 from gpuwatch.rules.model.failure_class import KINDS, PREFIX, FailureClass, Kind
 from gpuwatch.rules.model.rule import Rule
 
@@ -161,8 +160,12 @@ RANK_ENDS = of_kinds("rank_end")
 """Classes about the end of a rank, by its agent or its launcher."""
 LAUNCHES_RANKS = of_kinds("launches_ranks")
 """Classes of lines that only a launcher of several ranks prints."""
-UNEXPLAINED = rule_ids.RANK_ERROR_UNEXPLAINED
-"""Code of an error line that no rule knows: it is a cause only if there is no other."""
+EXIT_CODES = of_kinds("exit_code")
+"""Classes of ends of ranks of which an exit code is known, and no signal."""
+UNEXPLAINED = of_kinds("unexplained")
+"""Classes of error lines that no rule knows: one is a cause only if there is no other."""
+NAN_LOSSES, NAN_GRADIENTS = of_kinds("nan_loss"), of_kinds("nan_gradient")
+"""Classes of losses and of gradients that are not finite."""
 SIGNALLED = of_kinds("launcher_signalled")
 """Classes of lines in which a rank reports that its launcher stopped it; the reason may be in another log."""
 STOPS_RANKS = of_kinds("stops_ranks")

@@ -23,7 +23,7 @@ from gpuwatch.diagnose.model.text import place
 from gpuwatch.number_text import plural
 from gpuwatch.runs.flight.rank_dump import RankDump
 
-OPEN_CAUSES = of_kinds("mismatch") | (HANG, UNKNOWN)
+OPEN_CAUSES = TIMEOUTS | of_kinds("mismatch") | (HANG, UNKNOWN)
 """Classes that report what the job waited in, not why: a culprit from dumps explains them."""
 BEFORE_S = 5.0
 """Seconds by which the hung collective may begin after the last line of its incident (clocks, buffers)."""
@@ -54,7 +54,7 @@ def _about(incidents: Sequence[Incident], analysis: FlightAnalysis) -> Incident 
 
 
 def _is_open(incident: Incident) -> bool:
-    return incident.cause is None or incident.code in OPEN_CAUSES or incident.cause in TIMEOUTS
+    return incident.cause is None or incident.cause in OPEN_CAUSES
 
 
 def _refined(

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import NAN_GRADIENTS
 from gpuwatch.diagnose.straggler.alerts import CODE as SLOW_RANK
 from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numerics, spike
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
-from gpuwatch.diagnose.training.training_watch import TITLES, role_of
 from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
@@ -69,7 +68,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
     ends = {file.name: file.size for file in files if file.packing is None}
     return [
         structs.replace(alert, severity="error", role="root", fields={**alert.fields, "lasts": 1})
-        if alert.code == rule_ids.NUM_GRAD_NAN
+        if alert in NAN_GRADIENTS
         and alert.count >= LASTING_STEPS
         and ends.get(alert.proof[0].file or "", math.inf) - (alert.last_offset or 0) <= END_BYTES
         else alert
@@ -130,11 +129,12 @@ def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
     for sign in (*slow, *of_speed):
         if _lasted(speaker.series.points, sign):
             yield _alert(speaker, sign, of_one=False)
-    if rule_ids.NUM_LOSS_SPIKE not in codes:
-        for at in _passed_spike(speaker.series.points):
-            loss = speaker.series.points[at].loss
-            sign = Sign(rule_ids.NUM_LOSS_SPIKE, "info", f"the loss was {loss:.4g} for a while", step=at)
-            yield _alert(speaker, replace(sign, step=speaker.series.points[at].step))
+    for at in _passed_spike(speaker.series.points):
+        point = speaker.series.points[at]
+        text = f"the loss was {point.loss:.4g} for a while"
+        sign = Sign(rule_ids.NUM_LOSS_SPIKE, "info", text, step=point.step)
+        if sign.code not in codes:
+            yield _alert(speaker, sign)
 
 
 def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
@@ -174,10 +174,10 @@ def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
         id=f"{sign.code}@{of.file.name}:{of.writer.rank}",
         code=sign.code,
         severity="error" if sign.lasts and sign.severity == "warning" else sign.severity,
-        title=TITLES[sign.code],
+        title=sign.title,
         text=sign.text,
         proof=(proof,),
-        role="root" if sign.lasts else role_of(sign.code),
+        role="root" if sign.lasts else sign.role,
         node=node if of_one else None,
         rank=of.writer.rank if of_one else None,
         first=at,

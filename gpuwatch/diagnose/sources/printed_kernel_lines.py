@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     explains,
 )
 
-MILD = TIMEOUTS | PRECURSORS | PEER_CONNECTION_ERRORS | SCHEDULER | {UNEXPLAINED}
+MILD = TIMEOUTS | PRECURSORS | PEER_CONNECTION_ERRORS | SCHEDULER | UNEXPLAINED
 NO_OWN_ERROR = MILD | EXITS
 """Classes about peers, launchers and process ends: a kernel fault may be behind them."""
 

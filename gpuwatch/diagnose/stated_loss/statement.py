@@ -22,8 +22,6 @@ MAX_LINE_CHARS = 500
 """Longest line that counts as a message (characters); a longer one is data or a command."""
 MIN_BAD_SHARE = 0.01
 """Share of damaged parts below which a program may leave them out on purpose."""
-SIGNED = rule_ids.JOB_LOSS_SIGN
-"""Id of the rule for lines that may state a loss."""
 REPORTED = rule_ids.JOB_LOSS_REPORTED
 """Failure class of a loss of unknown subject, in an error line or stated as permanent."""
 _DISMISSED = re.compile(
@@ -66,13 +64,6 @@ _INDEX = re.compile(r" ?#?\d{1,6}\b")
 _CLAUSE = re.compile(r"[;]\s|\.\s(?=[A-Z])|\)\s?[.:]\s")
 
 
-_WAS_THERE = re.compile(
-    r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled|vanish|disappear|recover"
-    r"|\b(?:is|are|was|were) (?:lost|gone)\b"
-)
-"""Matches predicates of a state that was written before it was lost."""
-
-
 class Loss(NamedTuple):
     """A lasting loss that a line states: its class, and the words that state it."""
 
@@ -103,13 +94,8 @@ def stated_loss(line: str) -> Loss | None:
             if code is None and level in GRAVE and kind in ("state", "ended", "omitted"):
                 code = REPORTED if _LASTS.search(found.group()) and not _PASSING.search(line) else None
             if code is not None:
-                return Loss(_damaged(code, found.group()), found.group())
+                return Loss(code, found.group())
     return None
-
-
-def _damaged(code: str, sign: str) -> str:
-    """Return `ckpt.corrupt` if the words describe a checkpoint that exists but is damaged; else `code`."""
-    return rule_ids.CKPT_CORRUPT if code == rule_ids.CKPT_WRITE_FAIL and _WAS_THERE.search(sign) else code
 
 
 def _before(line: str, start: int) -> str:

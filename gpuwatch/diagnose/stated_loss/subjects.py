@@ -25,6 +25,15 @@ class LossSubject(NamedTuple):
     """Pattern of the predicates of kind `state` or `ended` that fit; None: all fit."""
     omits: re.Pattern[str] | None = None
     """Pattern of the predicates of kind `omitted` that fit; None: all fit."""
+    stays_failed: bool = False
+    """True for parts that stay failed once they failed; a task, a request or a read is tried again."""
+    by_path: bool = False
+    """True if the subject may be named by its path: `/mnt/data is gone`."""
+    names_far: bool = False
+    """True if a bare name (`gpu-17`) counts as farther from the predicate than another noun."""
+    of_data: bool = False
+    """True for data that is read: a failed attempt is no loss, and written data belongs to a checkpoint."""
+    of_checkpoint: bool = False
 
 
 def _words(text: str) -> re.Pattern[str]:
@@ -50,7 +59,7 @@ _DEVICE_SEEN = _words(
 )
 SUBJECTS: tuple[LossSubject, ...] = (
     LossSubject(rule_ids.GPU_NVLINK_INACTIVE, _words(r"nv-?links?(?:[ #]?\d+)?"
-        r"|nv-?switch\w*"), _STATE, _OFF, _DEVICE_SEEN),
+        r"|nv-?switch\w*"), _STATE, _OFF, _DEVICE_SEEN, stays_failed=True),
     LossSubject(
         rule_ids.NET_REPORTED_DOWN,
         _words(
@@ -60,6 +69,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|uplinks?|adapters?(?= \d| \w*\d)"
         ),
         _STATE, _OFF, _DEVICE_SEEN,
+        stays_failed=True,
     ),
     LossSubject(
         rule_ids.HOST_PART_FAILED,
@@ -71,6 +81,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|cooling loop"
         ),
         _STATE, _OFF, _DEVICE_SEEN,
+        stays_failed=True,
     ),
     LossSubject(
         rule_ids.STORAGE_LOST,
@@ -82,6 +93,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
         _STATE,
         _words(r".*(?:" + _GONE_WORDS + r"|corrupt\w*|damaged|wiped|unreadable|\w+ errors? .*).*"),
         _DEVICE_SEEN,
+        stays_failed=True, by_path=True,
     ),
     LossSubject(
         rule_ids.GPU_LOST,
@@ -89,6 +101,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"gpus?(?:[ #:]?\d+)?(?!-\w)|cuda devices?|accelerators?|npus?|xpus?|tpus?|gcds?|hbm"
         ),
         _STATE, _GONE, _DEVICE_SEEN,
+        stays_failed=True,
     ),
     LossSubject(
         rule_ids.CKPT_WRITE_FAIL,
@@ -114,6 +127,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|finish"
             r"|complet|finali|read|transmit)\w*"
         ),
+        stays_failed=True, by_path=True, of_checkpoint=True,
     ),
     LossSubject(
         rule_ids.METRICS_LOST,
@@ -127,6 +141,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
                r"|gave up|gone|unusable"),
         _words(r".*(?:evaluat|validat|arriv|scor|comput|sync|upload|writ|sav|finish|complet|kept|restor"
             r"|includ)\w*"),
+        by_path=True,
     ),
     LossSubject(
         rule_ids.DATA_SAMPLES_LOST,
@@ -140,6 +155,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|crashed|gave up"
                r"|garbled|wiped|zeroed|failed|stopped|stuck|\w+ errors? .*"),
         _words(r".*(?:\bread|decod|restor|resum|shuffl|found)\w*"),
+        by_path=True, of_data=True,
     ),
     LossSubject(
         rule_ids.NUM_REPLICAS_DIFFER,
@@ -173,6 +189,7 @@ SUBJECTS: tuple[LossSubject, ...] = (
             r"|[a-z][a-z-]{1,20}-?\d{1,4}"
         ),
         _STATE, _GONE, _DEVICE_SEEN,
+        names_far=True,
     ),
 )  # fmt: skip
 """The kinds of subjects, in order of precedence among nouns that are equally near."""
@@ -184,13 +201,11 @@ OF_KIND: dict[Kind, str] = {
 """Kind of predicate -> failure class, for kinds that alone determine the class."""
 _WRITES = re.compile(r"(?i)(?:wrote|saved|committed|flushed|uploaded|synced|persisted)\b")
 _SAVED_STATE = re.compile(r"(?i)\b(?:optimi[sz]ers?|checkpoints?|ckpts?|moments|master weights)\b")
-BREAKING = (
-    rule_ids.HOST_PART_FAILED, rule_ids.GPU_NVLINK_INACTIVE, rule_ids.NET_REPORTED_DOWN,
-    rule_ids.STORAGE_LOST, rule_ids.GPU_LOST, rule_ids.CKPT_WRITE_FAIL,
-)  # fmt: skip
-"""Classes of parts that stay failed once they failed; a task, a request or a read is tried again."""
-FILES = (rule_ids.STORAGE_LOST, rule_ids.CKPT_WRITE_FAIL, rule_ids.DATA_SAMPLES_LOST, rule_ids.METRICS_LOST)
-"""Classes whose subject may be named by its path: `/mnt/data is gone`."""
+_WAS_THERE = re.compile(
+    r"(?i)corrupt|unreadable|truncated|damaged|half[- ]written|garbled|vanish|disappear|recover"
+    r"|\b(?:is|are|was|were) (?:lost|gone)\b"
+)
+"""Matches predicates of a state that was written before it was lost."""
 _LOSING = re.compile(r"(?i)(?:lost|los(?:es|ing)|stopped|(?:has|have) lost)\b")
 _ATTEMPT = re.compile(r"(?i)(?:failed to|unable to|could ?n[o']t|cannot|can ?not) (?!be\b)")
 """Matches a failed attempt; the next attempt may succeed."""
@@ -230,38 +245,31 @@ def class_of(kind: Kind, sign: str, before: str, behind: str) -> str | None:
         for row in SUBJECTS
         for far in distances(
             row.nouns,
-            left[row.code in FILES],
+            left[row.by_path],
             anywhere=kind in ("few", "all") or "error" in sign,
-            names_far=row.code == rule_ids.JOB_MEMBERS_LOST,
+            names_far=row.names_far,
         )
     ]
     if kind not in ("state", "ended") or _LOSING.match(sign):
         near += [
-            (2 * BEFORE + start, row)
-            for row in SUBJECTS
-            for start in starts(row.nouns, right[row.code in FILES])
+            (2 * BEFORE + start, row) for row in SUBJECTS for start in starts(row.nouns, right[row.by_path])
         ]
     for _, row in sorted(near, key=lambda each: each[0]):
         if kind in row.kinds and _fits(row, kind, sign):
-            return _of_state(row.code, sign, before)
+            return _class_of_state(row, sign, before)
     return None
 
 
 def _nouns_of(text: str) -> tuple[str, str]:
-    """Return the text in which classes search their nouns: those of machines, and those of `FILES`."""
+    """Return the text in which classes search their nouns: those of machines, and those that paths name."""
     return masked_paths(text, all_paths=True), masked_paths(text, all_paths=False)
 
 
-def _of_state(code: str, sign: str, before: str) -> str:
-    """Return `code`; in place of `data.samples_lost` a class of checkpoints if the sentence is about one.
-
-    `ckpt.write_fail` if shards are written, `ckpt.corrupt` if a saved state is named before.
-    """
-    if code != rule_ids.DATA_SAMPLES_LOST:
-        return code
-    if _WRITES.match(sign):
-        return rule_ids.CKPT_WRITE_FAIL
-    return rule_ids.CKPT_CORRUPT if _SAVED_STATE.search(before) else code
+def _class_of_state(row: LossSubject, sign: str, before: str) -> str:
+    """Return the class of a row; that of a checkpoint if its data is written, or is a saved state."""
+    if row.of_checkpoint or (row.of_data and _WRITES.match(sign)):
+        return rule_ids.CKPT_CORRUPT if _WAS_THERE.search(sign) else rule_ids.CKPT_WRITE_FAIL
+    return rule_ids.CKPT_CORRUPT if row.of_data and _SAVED_STATE.search(before) else row.code
 
 
 def _seeded(text: str) -> bool:
@@ -277,9 +285,9 @@ def _seeded(text: str) -> bool:
 
 def _fits(row: LossSubject, kind: Kind, sign: str) -> bool:
     if kind in ("state", "ended"):
-        if _FAILED.search(sign) and row.code not in BREAKING:
+        if _FAILED.search(sign) and not row.stays_failed:
             return False
         return row.states is None or row.states.search(sign) is not None
-    if kind == "omitted" and row.code == rule_ids.DATA_SAMPLES_LOST and _ATTEMPT.match(sign):
+    if kind == "omitted" and row.of_data and _ATTEMPT.match(sign):
         return False
     return kind != "omitted" or row.omits is None or row.omits.search(sign) is not None

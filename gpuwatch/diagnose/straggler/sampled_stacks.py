@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import PeriodicWatch
+from gpuwatch.diagnose.model.failure_classes import of_kinds
 from gpuwatch.diagnose.straggler.alerts import CODE, TITLE
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.rules.model import rule_ids
 
 MIN_SAMPLES = 6
 MAX_OWN_SHARE, MIN_OTHERS_SHARE, MEAN_OTHERS_SHARE = 0.15, 0.3, 0.5
@@ -27,6 +27,8 @@ MAX_OWN_SHARE, MIN_OTHERS_SHARE, MEAN_OTHERS_SHARE = 0.15, 0.3, 0.5
 With eight samples: at most one, at least three, and four.
 """
 EVERY_S = 5.0
+SLOW_STEPS = of_kinds("slow_steps")
+"""Classes of steps that take longer than before: the job's ranks are sampled."""
 
 
 class LaggingRank(Struct, frozen=True):
@@ -117,7 +119,7 @@ def slow_jobs(alerts: Mapping[str, Alert]) -> set[str]:
     """Return the jobs whose steps take longer than before, and whose slow rank is unknown."""
     firing = [alert for alert in alerts.values() if alert.state == "firing" and alert.job is not None]
     known = {alert.job for alert in firing if alert.code == CODE and not alert.id.startswith(_PREFIX)}
-    slow = {alert.job for alert in firing if alert.code == rule_ids.TRAIN_SLOW and alert.job is not None}
+    slow = {alert.job for alert in firing if alert in SLOW_STEPS and alert.job is not None}
     return slow - known
 
 

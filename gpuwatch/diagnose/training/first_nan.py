@@ -12,7 +12,6 @@ from gpuwatch.fleet.logs.logged_steps import LoggedStep
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.rules.model import rule_ids
 
-NAN_LOSS = rule_ids.NUM_NAN_LOSS
 IN_A_ROW = 3
 
 
@@ -92,5 +91,5 @@ def _first(reported: list[Onset]) -> FirstNan:
         text += f" at the latest{known}"
     if len(ranks) > 1:
         text += f"; {len(ranks)} ranks report it; which was first is unknown"
-    sign = Sign(NAN_LOSS, "critical", text, step=first.step.step)
+    sign = Sign(rule_ids.NUM_NAN_LOSS, "critical", text, step=first.step.step)
     return FirstNan(first.writer, sign, len(ranks) <= 1, first.step.at)

@@ -116,9 +116,8 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
         return
     rises = sum(earlier <= limit < later for earlier, later in pairwise(losses))
     if rises <= COMES_AND_GOES:
-        yield Sign(
-            rule_ids.NUM_LOSS_SPIKE, "warning", f"the loss is {losses[-1]:.4g}; it was usually {usual:.4g}"
-        )
+        text = f"the loss is {losses[-1]:.4g}; it was usually {usual:.4g}"
+        yield Sign(rule_ids.NUM_LOSS_SPIKE, "warning", text, of_curve=True)
 
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
@@ -200,7 +199,8 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     diverged = (
         lasting >= RISEN_STEPS // MIN_STEPS and min(last) > DIVERGED * best and last[-1] > STAYS * last[0]
     )
-    yield Sign("num.loss_rising", "warning", text, step=recent[since * MIN_STEPS].step, lasts=diverged)
+    first = recent[since * MIN_STEPS].step
+    yield Sign("num.loss_rising", "warning", text, step=first, lasts=diverged, of_curve=True)
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
@@ -217,7 +217,8 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     at = levels.index(best)
     limit = RISEN_FAR * best
     if min(losses[-FAR_STEPS:]) > limit and max(losses[: at + 1]) <= min(losses[-FAR_STEPS:]):
-        yield Sign("num.loss_rising", "warning", f"the loss rose from {best:.4g} to {losses[-1]:.4g}")
+        text = f"the loss rose from {best:.4g} to {losses[-1]:.4g}"
+        yield Sign("num.loss_rising", "warning", text, of_curve=True)
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:

@@ -13,10 +13,16 @@ from itertools import chain
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import REPORTED_FOR_JOB, Alert
-from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, OF_TRAINING, end_weight, of_kinds
-from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
+from gpuwatch.diagnose.model.failure_classes import (
+    GENERIC_EXCEPTIONS,
+    NAN_GRADIENTS,
+    NAN_LOSSES,
+    OF_TRAINING,
+    end_weight,
+    of_kinds,
+)
+from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.fleet.logs.progress import RankProgress
-from gpuwatch.rules.model import rule_ids
 
 NAMES_RANKS = of_kinds("compares_replicas")
 """Classes of conditions that compare ranks, and thus name the odd one."""
@@ -50,7 +56,7 @@ def with_reporting_ranks(
         for alert in asked
         if sizes.get(alert.job) != 1 and not _is_cause(alert, alerts, losses, first)
     }
-    begun = {alert.job for alert in asked if alert.code == NAN_LOSS and first.get(alert.job) == alert.rank}
+    begun = {alert.job for alert in asked if alert in NAN_LOSSES and first.get(alert.job) == alert.rank}
     return [_marked(_without_spread(alert, begun), ids) for alert in alerts]
 
 
@@ -63,7 +69,7 @@ def _without_spread(alert: Alert, begun: Collection[str | None]) -> Alert:
 
     `begun`: the jobs in which the rank of the first NaN loss is known. One whose line states the rank stays.
     """
-    if alert.code != rule_ids.NUM_GRAD_NAN or alert.job not in begun or alert.rank_from == "field":
+    if alert not in NAN_GRADIENTS or alert.job not in begun or alert.rank_from == "field":
         return alert
     return structs.replace(alert, severity="info", role="hint")
 
@@ -96,7 +102,7 @@ def _is_cause(
     if not others - {alert.rank}:
         return False
     known = [first[job] for job in (alert.job, None) if job in first]
-    if alert.code == NAN_LOSS and known:
+    if alert in NAN_LOSSES and known:
         return known[0] == alert.rank
     return not any(
         each.code == alert.code and each.rank not in (None, alert.rank) and each.job == alert.job

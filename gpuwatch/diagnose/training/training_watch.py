@@ -14,7 +14,8 @@ from msgspec import structs
 from gpuwatch.diagnose.alerts.hysteresis import SymptomWatch
 from gpuwatch.diagnose.model.alert import OF_STEPS, Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
-from gpuwatch.diagnose.training.first_nan import NAN_LOSS, first_nans
+from gpuwatch.diagnose.model.failure_classes import NAN_LOSSES
+from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import PAUSE_FACTOR, RECENT_STEPS, pace
@@ -22,9 +23,6 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.logs.session_logs import joined_sessions
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.rules.built_in import built_in_rules
-from gpuwatch.rules.model import rule_ids
-from gpuwatch.wire import Role
 
 T = TypeVar("T")
 
@@ -33,28 +31,8 @@ PEERS_EVERY_S = 10.0
 """Seconds between two looks at the losses of the ranks that did not log the newest step."""
 STEPPED_S = 600.0
 """Seconds without a step after which a run has ended or hangs, and its metrics are stale."""
-TITLES = {
-    rule_ids.NUM_NAN_LOSS: "Loss is NaN or Inf",
-    rule_ids.NUM_GRAD_NAN: "Gradient is NaN or Inf",
-    rule_ids.NUM_LOSS_SPIKE: "Loss spike",
-    "num.loss_rising": "Loss rises",
-    "num.grad_explodes": "Gradient norm explodes",
-    "num.grad_vanishes": "Gradient norm vanishes",
-    rule_ids.NUM_SCALE_MIN: "Loss scale at its floor",
-    "num.plateau": "Loss stands still",
-    "num.steps_skipped": "Many steps are skipped",
-    rule_ids.TRAIN_SLOW: "Training is slow",
-    "train.restarted": "Steps went back",
-    rule_ids.TRAIN_LOW_UTILISATION: "Low GPU utilization",
-    rule_ids.TRAIN_COMMUNICATION_BOUND: "Training waits for communication",
-    "train.data_bound": "Training waits for data",
-}
-
-
 MAX_JOBS = 64
 """Most jobs that step on one node at a time and are judged; eight GPUs have at most 56 MIG instances."""
-OF_A_CURVE = frozenset(("num.loss_rising", rule_ids.NUM_LOSS_SPIKE))
-"""Codes that name a rank if only its loss shows them: averaged losses are alike on all ranks."""
 MAX_PEERS = 64
 """Most ranks whose losses are compared."""
 
@@ -80,11 +58,11 @@ class TrainingWatch(SymptomWatch):
                 (writer, sign)
                 for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s))
             ]
-            if with_peers and not any(sign.code in OF_A_CURVE for _, sign in signs):
+            if with_peers and not any(sign.of_curve for _, sign in signs):
                 signs += _of_a_peer(writer, writers)
             for by, sign in signs:
                 # else the rank only logs for the job
-                of_one = sign.code in OF_A_CURVE and _is_alone(by, sign.code, writers)
+                of_one = sign.of_curve and _is_alone(by, sign.code, writers)
                 alert = _alert(job, by, sign, now, wall, of_one=of_one)
                 moved |= self._see(alert, sign, by, now, wall)
         nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
@@ -108,7 +86,7 @@ class TrainingWatch(SymptomWatch):
         before = self._lasting.firing(alert.id)
         if sign.hold_s and stepping_s(writer, since) < sign.hold_s:
             return False
-        if before is not None and not (_better(sign, before) or _is_of_others(alert, before)):
+        if before is not None and not (_better(sign, before) or _is_of_others(sign, alert, before)):
             return False
         self._lasting.report(alert, now, wall, lasted_s)
         return True
@@ -117,7 +95,7 @@ class TrainingWatch(SymptomWatch):
 def _of_a_peer(speaker: RankProgress, writers: Iterable[RankProgress]) -> Iterator[tuple[RankProgress, Sign]]:
     """Yield the signs of the losses of a job's other ranks, each with its writer."""
     for each in _peers(speaker, writers)[:MAX_PEERS]:
-        yield from ((each, sign) for sign in numerics(each) if sign.code in OF_A_CURVE)
+        yield from ((each, sign) for sign in numerics(each) if sign.of_curve)
 
 
 def _alert(
@@ -129,10 +107,10 @@ def _alert(
         id=f"{sign.code}@{job or writer.node}",
         code=sign.code,
         severity=sign.severity,
-        title=TITLES[sign.code],
+        title=sign.title,
         text=sign.text,
         proof=(proof,),
-        role=role_of(sign.code),
+        role=sign.role,
         node=writer.node if of_one or job is None else None,
         rank=writer.rank if of_one else None,
         job=job,
@@ -140,15 +118,9 @@ def _alert(
     )
 
 
-def role_of(code: str) -> Role:
-    """Return the role of a sign: that of the built-in rule of its code; `hint` if no rule has the code."""
-    rule = built_in_rules().get(code)
-    return "hint" if rule is None else rule.role
-
-
 def _fields(sign: Sign) -> dict[str, str | int | float]:
     found: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
-    return found if sign.code == NAN_LOSS else {**found, OF_STEPS: 1}
+    return found if sign.code in NAN_LOSSES else {**found, OF_STEPS: 1}
 
 
 def _is_alone(writer: RankProgress, code: str, writers: Iterable[RankProgress]) -> bool:
@@ -183,12 +155,12 @@ def _better(sign: Sign, before: Alert) -> bool:
     return sign.step < known or (sign.step == known and sign.text != before.text)
 
 
-def _is_of_others(alert: Alert, before: Alert) -> bool:
+def _is_of_others(sign: Sign, alert: Alert, before: Alert) -> bool:
     """Return True if a curve is no longer that of the alert's rank alone, or by now is that of one rank.
 
     The logs of other ranks may arrive later, or show the same rise some steps later.
     """
-    return alert.code in OF_A_CURVE and (alert.node, alert.rank) != (before.node, before.rank)
+    return sign.of_curve and (alert.node, alert.rank) != (before.node, before.rank)
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:

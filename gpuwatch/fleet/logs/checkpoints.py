@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpuwatch.agent.logs.checkpoints.checkpoint_lines import checkpoint_of
-from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import BEGUN, SAVED, checkpoint_of
 from gpuwatch.wire import Finding, LogFile
 
 MAX_CHECKPOINTS = 10_000

@@ -102,7 +102,7 @@ def kind_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     first = alerts[0]
     head = kind_line(alerts, place)
     proof = first.proof[0] if first.proof else None
-    if first.severity == "info" or first.code == UNEXPLAINED or proof is None or proof.kind != "line":
+    if first.severity == "info" or first in UNEXPLAINED or proof is None or proof.kind != "line":
         return [head]
     text = " ".join(headless(proof.text).split())
     text = text if len(text) <= MAX_QUOTED_LINE else f"{text[: MAX_QUOTED_LINE - 3].rstrip()}..."
@@ -124,7 +124,7 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     at = f"  {place(first.proof[0])}" if first.proof else ""
     over = all(alert.recovered and not remains(alert) for alert in alerts)
     after = f"  {went_on(first)}" if over else ""
-    words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
+    words = f": {first.text}" if first in UNEXPLAINED and first.text else ""
     return Line(
         plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),
         first.severity,

@@ -77,7 +77,7 @@ class ScanReport(Struct, frozen=True):
     def unexplained(self) -> int:
         """Number of error lines that no rule explains, including those of ranks that trained on."""
         alerts = [*self.outside, *(alert for incident in self.incidents for alert in incident.alerts)]
-        return sum(alert.count for alert in alerts if alert.code == UNEXPLAINED)
+        return sum(alert.count for alert in alerts if alert in UNEXPLAINED)
 
     def place(self, proof: Proof) -> str:
         """Return the location of a proof, `file:line`, which editors can open; `file +offset` without a line.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.rules.model.rule import Rule
-
-SAVED = "place.checkpoint_saved"
-BEGUN = "place.checkpoint_begun"
 
 _NOT = (
     r"(?i)\b(?<![,;(] 0 )(?:fail(?:ed|ure|s)?|errors?)\b"

@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuwatch.rules.model.checkpoint_lines import BEGUN, CHECKPOINT_RULES, SAVED
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import BEGUN, SAVED
+from gpuwatch.rules.model.checkpoint_lines import CHECKPOINT_RULES
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import LOCALHOST
 

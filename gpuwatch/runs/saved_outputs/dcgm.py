@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,7 +22,6 @@ from gpuwatch.wire import Severity
 MARKS = ("| Diagnostic  ", "| Health Monitor Report")
 HEADING = re.compile(r"\| Diagnostic\s{2,40}\| Result|\| Health Monitor Report")
 SUMMARY = "Overall Health"
-HEAT, FAILED = rule_ids.GPU_THROTTLED, rule_ids.GPU_DIAG_FAILED
 MAX_TEXT = 600
 _FAILED = re.compile(
     r"(?:GPUs?:? ?(?P<before>\d{1,6}): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})"
@@ -30,18 +30,32 @@ _NUMBERS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 _GPU = re.compile(r"\bGPU:? ?(\d{1,6})\b")
 _NOTES = ("warning", "error", "info", "->errors", "-> errors")
 _XID = re.compile(r"\bX[Ii][Dd] (\d{1,6})\b")
-_CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
-    (r"remap\w* (?:has )?fail", rule_ids.GPU_REMAP_PENDING, "critical", {"failure": "Yes"}),
-    (r"remap|page retirement|pages? (?:is |are )?pending", rule_ids.GPU_REMAP_PENDING, "error", {}),
-    (r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", rule_ids.GPU_XID_ECC, "critical", {}),
-    (r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", rule_ids.GPU_LOST, "critical", {}),
-    (r"nvlink|nvswitch", rule_ids.GPU_XID_NVLINK, "error", {}),
-    (r"thermal|throttl|slowdown|power brake|temperature", HEAT, "error", {}),
-)
-"""Rows of (pattern, class, severity, fields). The first match decides.
 
-Without one the failure is unspecific.
-"""
+
+class _Reason(NamedTuple):
+    """A reason that the text of a test states: its pattern, and the finding."""
+
+    pattern: str
+    rule: str
+    severity: Severity
+    fields: Fields
+    is_heat: bool = False
+
+
+_REASONS = (
+    _Reason(r"remap\w* (?:has )?fail", rule_ids.GPU_REMAP_PENDING, "critical", {"failure": "Yes"}),
+    _Reason(r"remap|page retirement|pages? (?:is |are )?pending", rule_ids.GPU_REMAP_PENDING, "error", {}),
+    _Reason(r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", rule_ids.GPU_XID_ECC, "critical", {}),
+    _Reason(
+        r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", rule_ids.GPU_LOST, "critical", {}
+    ),
+    _Reason(r"nvlink|nvswitch", rule_ids.GPU_XID_NVLINK, "error", {}),
+    _Reason(
+        r"thermal|throttl|slowdown|power brake|temperature", rule_ids.GPU_THROTTLED, "error", {}, is_heat=True
+    ),
+)
+"""The first row whose pattern matches decides."""
+_UNSPECIFIC = _Reason("", rule_ids.GPU_DIAG_FAILED, "error", {})
 
 
 @dataclass
@@ -79,14 +93,16 @@ class Dcgm:
     def findings(self) -> list[ToolFinding]:
         """Return a finding for each test and GPU that failed or warned; without any, those of the summary.
 
-        A warning that matches no row of `_CLASSES` is left out.
+        A warning that matches no row of `_REASONS` is left out.
         """
-        found: list[ToolFinding] = []
-        for test in self._tests:
-            if test.failed or test.warned:
-                found += _reported(test)
-        single = [each for each in found if each.fields["test"] != SUMMARY]
-        return [_of_several(each, single) for each in single] or found
+        found = [
+            (_reason_of(f"{test.name} {test.text}"), test)
+            for test in self._tests
+            if test.failed or test.warned
+        ]
+        findings = [(reason, each) for reason, test in found for each in _reported(test, reason)]
+        single = [(reason, each) for reason, each in findings if each.fields["test"] != SUMMARY]
+        return [_of_several(*pair, single) for pair in single] or [each for _, each in findings]
 
     def _row(self, name: str, value: str, line: ToolLine) -> None:
         index = re.fullmatch(r"->\s*(?:GPU ?)?(\d{1,6})", name)
@@ -112,38 +128,35 @@ class Dcgm:
             test.text += f" {name} {value}".rstrip()
 
 
-def _reported(test: _Test) -> list[ToolFinding]:
+def _reported(test: _Test, reason: _Reason) -> list[ToolFinding]:
     named = {int(each) for each in _GPU.findall(test.text)} & test.gpus or test.gpus
     gpus = named or {int(each) for each in _GPU.findall(test.text)}
     if not gpus and test.gpu is not None:
         gpus = {test.gpu}
-    rule, severity, fields = _class_of(f"{test.name} {test.text}")
-    if not test.failed:
-        if rule == FAILED:
-            return []  # a warning about settings
-        severity = "warning"
-    fields = {"test": test.name, **fields}
+    if not test.failed and reason is _UNSPECIFIC:
+        return []  # a warning about settings
+    severity = reason.severity if test.failed else "warning"
+    fields = {"test": test.name, **reason.fields}
     line = ToolLine(f"{test.line.text.strip()} {' '.join(test.text.split())}".strip(), test.line.offset)
     each_gpu: list[Fields] = [{"gpu": gpu} for gpu in sorted(gpus)] or [{}]
-    return [ToolFinding(rule, severity, line, {**own, **fields}) for own in each_gpu]
+    return [ToolFinding(reason.rule, severity, line, {**own, **fields}) for own in each_gpu]
 
 
-def _of_several(found: ToolFinding, every: Sequence[ToolFinding]) -> ToolFinding:
-    """Return the finding of a failed test; `every`: those of all tests.
+def _of_several(
+    reason: _Reason, found: ToolFinding, every: Sequence[tuple[_Reason, ToolFinding]]
+) -> ToolFinding:
+    """Return the finding of a failed test; `every`: those of all tests, with the reasons.
 
-    A finding of heat gets the general rule `FAILED` if another test of its GPU failed for another reason.
+    A finding of heat becomes an unspecific one if another test of its GPU failed for another reason.
     """
-    others = (each for each in every if each.fields.get("gpu") == found.fields.get("gpu"))
-    alone = found.rule != HEAT or all(each.rule == HEAT or each.severity == "warning" for each in others)
-    return found if alone else replace(found, rule=FAILED)
+    others = ((why, each) for why, each in every if each.fields.get("gpu") == found.fields.get("gpu"))
+    alone = not reason.is_heat or all(why.is_heat or each.severity == "warning" for why, each in others)
+    return found if alone else replace(found, rule=_UNSPECIFIC.rule)
 
 
-def _class_of(text: str) -> tuple[str, Severity, Fields]:
+def _reason_of(text: str) -> _Reason:
     xid = _XID.search(text)
     if xid:
         code = int(xid[1])
-        return meaning(code)[0], "error", {"xid": code}
-    for pattern, rule, severity, fields in _CLASSES:
-        if re.search(pattern, text, re.IGNORECASE):
-            return rule, severity, fields
-    return FAILED, "error", {}
+        return _Reason("", meaning(code)[0], "error", {"xid": code})
+    return next((row for row in _REASONS if re.search(row.pattern, text, re.IGNORECASE)), _UNSPECIFIC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+from gpuwatch.rules.built_in import built_in_rules
 from gpuwatch.rules.model import rule_ids
 from gpuwatch.runs.saved_outputs.model import BY_SIGNAL, Fields, ToolFinding, ToolLine
 from gpuwatch.whole_number import whole_number
@@ -199,7 +200,7 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 def severity_of(rule: str) -> Severity:
     """Return the severity of a job's end: a cancellation was requested, so it is a warning, else an error."""
-    return "warning" if rule == rule_ids.SLURM_CANCELLED else "error"
+    return "warning" if "cancelled" in built_in_rules()[rule].kinds else "error"
 
 
 def local_time(text: str) -> float | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.programs import KERNEL
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
-from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section

@@ -67,7 +67,7 @@ class FolderSession(LineRequester):
         self.progress = ReadSoFar(0, 0)
         self.report = report_of(found, listing(found), self.job)
         self.plan = Plan(())
-        self.fleet = Fleet(self.plan, packs.dialect_by_id)
+        self.fleet = Fleet(self.plan, packs)
         self._paths = tuple(paths)
         self._source = ", ".join(str(path) for path in paths)
         self._streams: dict[int, LogStream] = {}
@@ -152,7 +152,7 @@ class FolderSession(LineRequester):
         self._searches.send(files)
         nodes = tuple(NodeSpec(name, link="logs") for name in report.nodes)
         self.plan = Plan(nodes, source=self._source)
-        earlier, self.fleet = self.fleet, Fleet(self.plan, self.packs.dialect_by_id)
+        earlier, self.fleet = self.fleet, Fleet(self.plan, self.packs)
         follow(self.fleet, earlier)
         at = self.now()
         for name, frames in report.nodes.items():

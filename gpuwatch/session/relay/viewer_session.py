@@ -114,7 +114,7 @@ class ViewerSession(Session):
     def _begin_again(self) -> None:
         """Reset the state before a key frame; this viewer's own requests stay."""
         before = self.fleet
-        self.fleet = Fleet(self.plan, self.packs.dialect_by_id).after(before)
+        self.fleet = Fleet(self.plan, self.packs).after(before)
         self.fleet.streams, self.fleet.asked = before.streams, before.asked
         self.book.clear()
 

@@ -50,7 +50,8 @@ def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> l
         if (moment.at if moment.role == "hint" else moment.until) >= incident.first
     ]
     followers = {rank for moment in followed for rank in moment.ranks}
-    waited = {rank for moment in incident.timeline if moment.code in TOOK_PART for rank in moment.ranks}
+    waits = {alert.code for alert in incident.alerts if alert in TOOK_PART}
+    waited = {rank for moment in incident.timeline if moment.code in waits for rank in moment.ranks}
     silent = set(incident.silent) - waited
     found: list[Part] = []
     for rank in range(world):

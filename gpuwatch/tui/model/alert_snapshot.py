@@ -125,7 +125,7 @@ class AlertSnapshot(Struct, frozen=True):
 
         Those of ranks that continue to train are included.
         """
-        own = [alert for alert in self.alerts.values() if alert.code == UNEXPLAINED]
+        own = [alert for alert in self.alerts.values() if alert in UNEXPLAINED]
         return sum(alert.count for alert in own if standing(alert) == "firing")
 
     @property

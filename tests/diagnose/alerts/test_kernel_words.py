@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.diagnose.stated_loss.statement import SIGNED
 from gpuwatch.rules.load import load_packs
 from tests.diagnose.incidents.alert_cluster import Watched
 
@@ -21,6 +20,6 @@ BUILT_IN = load_packs()
 )
 def test_only_a_part_of_the_machine_is_lost_in_the_kernel_log(line: str, code: str | None) -> None:
     cluster = Watched(packs=BUILT_IN)
-    cluster.find(SIGNED, None, file=wire.KERNEL_LOG, lines=[line], severity="warning")
+    cluster.find("job.loss_sign", None, file=wire.KERNEL_LOG, lines=[line], severity="warning")
     cluster.step(2)
     assert [alert.code for alert in cluster.book.alerts.values()] == ([] if code is None else [code])

@@ -9,6 +9,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.diagnose.missing_ranks.unwatched_ends import CODE
 from gpuwatch.link.stream.inbox import LinkStatus
+from gpuwatch.rules.model.failure_class import FailureClass
 from tests.diagnose.hang.live_ranks import member, running
 from tests.diagnose.watched_jobs import Watched
 from tests.fleet.jobs.two_jobs import WALL
@@ -20,6 +21,7 @@ def outage(after: dict[str, Any], *found: dict[str, Any], nodes: int = 1, flaps:
     `flaps`: it is down from 30 to 58 s, too.
     """
     reported = Watched(nodes)
+    reported.fleet.stated_classes = {"site.done": FailureClass(("finished",))}
     ranks = [member(number, 2, variables={}) for number in range(2)]
     if flaps:
         running(reported, "n1", *ranks, at=20.0)
@@ -64,9 +66,16 @@ def test_ranks_gone_after_an_outage_are_reported_once_with_both_times() -> None:
         ({"n1": [member(0, 2, variables={})]}, []),
         ({"n1": [member(each, 2, variables={}, start=WALL + 88) for each in range(2)]}, []),
         ({}, [{"rule": "job.finished", "severity": "info", "at": 70.0, "job": "4711"}]),
+        ({}, [{"rule": "site.done", "severity": "info", "at": 70.0, "job": "4711"}]),
         ({}, [{"rule": "oom.cuda", "at": 70.0, "job": "4711"}]),
     ],
-    ids=["a sibling lives", "it runs again", "it finished", "its log has the error"],
+    ids=[
+        "a sibling lives",
+        "it runs again",
+        "it finished",
+        "a site's own rule says so",
+        "its log has the error",
+    ],
 )
 def test_known_ends_are_not_reported_again(after: dict[str, Any], found: list[dict[str, Any]]) -> None:
     assert told(outage(after, *found)) == []

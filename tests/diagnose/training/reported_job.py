@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpuwatch import wire
 from gpuwatch.diagnose.training.job_view.build import Received, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
@@ -11,7 +9,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
-from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.load import Packs
 
 WALL = 1_800_000_000.0
 NOW = 5_000.0
@@ -26,10 +24,10 @@ class Job:
         nodes: int = 2,
         model: Model | None = None,
         offset_s: float = 0.0,
-        dialects: Mapping[str, Dialect] | None = None,
+        packs: Packs | None = None,
     ) -> None:
         self.names = [f"n{number}" for number in range(nodes)]
-        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model), dialects)
+        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names), model=model), packs)
         self.placement = RankPlacement()
         self.offset_s = offset_s
         self.world = 4 * nodes

@@ -249,7 +249,7 @@ def test_a_sites_own_dialect_states_what_its_rates_are_of(
 ) -> None:
     pack = tmp_path / "site.yaml"
     pack.write_text(OWN_DIALECT.format(tokens_of=tokens_of, tflops_of=tflops_of))
-    job = Job(dialects=load_packs([pack]).dialect_by_id)
+    job = Job(packs=load_packs([pack]))
     job.dialect = "ours"
     job.report(0, 5, NOW, tokens_per_s=500.0, tflops=400.0)
     made = job.facts()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.diagnose.stated_loss.statement import SIGNED
 from gpuwatch.rules.scoring.score import scan_excerpt
 from tests.packs import built_in_rules
 
@@ -57,7 +56,7 @@ def test_a_sign_of_trouble_is_found_with_its_class_and_its_healthy_counterpart_i
     found = {finding["rule"]: finding for finding in scan_excerpt(built_in_rules(), line.split("\n"))}
     assert name in found, line
     assert found[name]["severity"] != "info"
-    assert {each["rule"] for each in scan_excerpt(built_in_rules(), [twin])} <= {SIGNED}
+    assert {each["rule"] for each in scan_excerpt(built_in_rules(), [twin])} <= {"job.loss_sign"}
 
 
 def test_the_list_below_a_refused_configuration_belongs_to_the_finding() -> None:

@@ -11,11 +11,11 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
+from gpuwatch.agent.logs.checkpoints.checkpoint_lines import SAVED
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.rules.load import load_packs
-from gpuwatch.rules.model.checkpoint_lines import SAVED
 from gpuwatch.session.session import Session
 from gpuwatch.session.settings.earlier_jobs_file import MAX_FILE_BYTES, EarlierJobsFile
 from gpuwatch.session.settings.kept_jobs import MAX_JOBS, kept_jobs

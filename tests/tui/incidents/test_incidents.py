@@ -12,12 +12,12 @@ from textual.pilot import Pilot
 from gpuwatch import wire
 from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.model.alert import Proof
-from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.rules.model.rule_ids import RANK_ERROR_UNEXPLAINED
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.status_bar import StatusLine, quiet
 from gpuwatch.tui.fleet.screen import FleetScreen
@@ -487,7 +487,7 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     assert stands.text.startswith("X acknowledged  gpu-")  # it is counted beside this
     (nothing,) = quiet(take_snapshot(StillBook()), look, 60, EPOCH)
     assert "no problems" in nothing.text
-    note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
+    note = structs.replace(xid_alert(), id="e", code=RANK_ERROR_UNEXPLAINED, severity="info", count=3)
     (counted,) = quiet(take_snapshot(StillBook(alerts=[taken, note])), look, 60, EPOCH)
     assert "nothing wrong" not in counted.text
     assert "3 error lines" in counted.text

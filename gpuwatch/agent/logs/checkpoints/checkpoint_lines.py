@@ -4,6 +4,8 @@ import re
 
 from ...patterns.module_pattern import pattern_of
 
+SAVED, BEGUN = "place.checkpoint_saved", "place.checkpoint_begun"
+"""Ids of the rules for lines that report a written or begun checkpoint; they are in no pack."""
 MAX_STEP = 10**12
 _NUMBER = r"(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})"
 _STEP = (

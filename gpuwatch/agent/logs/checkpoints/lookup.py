@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 
 from .checkpoint_files import GROWING_S, facts
-from .checkpoint_lines import checkpoint_of
+from .checkpoint_lines import SAVED, checkpoint_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ..files.catalog import Catalog
 
-SAVED = "place.checkpoint_saved"
-"""Rule id of lines that report a saved checkpoint."""
 MAX_WAITING = 256
 _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "step-{}", "{}")
 

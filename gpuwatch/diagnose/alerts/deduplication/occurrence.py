@@ -175,7 +175,7 @@ def _times(reported: Sequence[Alert]) -> int:
     counts: Counter[object] = Counter()
     for alert in reported:
         counts[_wording(alert.proof[0])] += alert.count
-    return sum(counts.values()) if reported[0].code == UNEXPLAINED else max(counts.values())
+    return sum(counts.values()) if reported[0] in UNEXPLAINED else max(counts.values())
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:

@@ -71,9 +71,9 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
 
     That is one of the same rank within SAME_ERROR_S, or one near each of the error's lines in its files.
     """
-    if not any(alert.code == UNEXPLAINED for alert in alerts):
+    if not any(alert in UNEXPLAINED for alert in alerts):
         return list(alerts)
-    known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
+    known = [alert for alert in alerts if alert not in UNEXPLAINED and alert.severity != "info"]
     grave = [alert for alert in known if alert.severity in ("error", "critical")]
     causes = [alert for alert in grave if alert not in EXITS]
     ends = offsets_of(alert for alert in grave if alert in EXITS)
@@ -101,7 +101,7 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
             for node, file, offset in lines
         )
 
-    return [alert for alert in alerts if alert.code != UNEXPLAINED or not explained(alert)]
+    return [alert for alert in alerts if alert not in UNEXPLAINED or not explained(alert)]
 
 
 def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
@@ -131,7 +131,7 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
     possible = [
         alert
         for alert in alerts
-        if alert.code == UNEXPLAINED
+        if alert in UNEXPLAINED
         and alert.severity != "info"
         and (gave_up is None or (alert.rank not in waited and alert.first <= gave_up + AFTERMATH_S))
     ]

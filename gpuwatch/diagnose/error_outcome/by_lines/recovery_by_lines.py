@@ -128,7 +128,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     if ran_to_its_end(alert, around, rank):
         return Recovery(None, None, finished=True)
     if not may_be_caught(alert):
-        overcome = alert.code == UNEXPLAINED and _is_overcome(alert, around)
+        overcome = alert in UNEXPLAINED and _is_overcome(alert, around)
         return Recovery(None, None, finished=False) if overcome else None
     if later_lines.breaks_off(around, rank) or later_lines.from_main(around):
         return None

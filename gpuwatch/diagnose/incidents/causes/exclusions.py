@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from gpuwatch.diagnose.alerts.deduplication.unexplained import AFTERMATH_S
 from gpuwatch.diagnose.alerts.rank_ends import SHELL_SIGNAL
-from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END
 from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, SAME_MOMENT_S, is_own_error
 from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
@@ -28,6 +27,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import GRAVE
 from gpuwatch.diagnose.model.failure_classes import (
     ABOUT_ANOTHER,
+    EXIT_CODES,
     EXITS,
     GENERIC_EXCEPTIONS,
     LAUNCHER,
@@ -235,7 +235,7 @@ def _ends_mute(alert: Alert, among: Candidates) -> bool:
     later than an end, by its own time, is no reason for it.
     """
     status = alert.fields.get("exitcode")
-    if alert.code != GENERIC_END or alert.rank is None or alert.rank in among.spoke or not _is_code(status):
+    if alert not in EXIT_CODES or alert.rank is None or alert.rank in among.spoke or not _is_code(status):
         return False
     if (alert.proof[0].node, alert.proof[0].file) in among.unplaced:
         return False
@@ -250,7 +250,7 @@ def _ends_with_waits(alert: Alert, among: Candidates) -> bool:
     something of 600 s before; rank 2's own time-out may not be read yet.
     """
     status = alert.fields.get("exitcode")
-    if alert.code != GENERIC_END or alert.rank in among.spoke or not _is_code(status):
+    if alert not in EXIT_CODES or alert.rank in among.spoke or not _is_code(status):
         return False
     others = [at for rank, at in among.entered.items() if rank != alert.rank]
     waited_s = min((each.first for each in among.timeouts), default=0.0) - max(others, default=0.0)
@@ -276,7 +276,7 @@ EXCLUSIONS: tuple[tuple[Exclusion, ...], ...] = (
     (
         Exclusion("role of a consequence", lambda alert, _: alert.role not in ("root", "first")),
         Exclusion("time-out", lambda alert, _: alert in TIMEOUTS),
-        Exclusion("unknown error line", lambda alert, _: alert.code == UNEXPLAINED),
+        Exclusion("unknown error line", lambda alert, _: alert in UNEXPLAINED),
         Exclusion("precursor that passed", lambda alert, _: is_precursor(alert)),
         Exclusion("no error", _is_mild),
         Exclusion("barrier of another rank than 0", _is_other_sides_barrier),

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.observed_end import GENERIC_END, is_observed
+from gpuwatch.diagnose.error_outcome.observed_end import is_observed
 from gpuwatch.diagnose.incidents.causes.explaining_error import MILD_ENDS, is_own_error
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
+    EXIT_CODES,
     GENERIC_EXCEPTIONS,
     PEER_CONNECTION_ERRORS,
     SCHEDULER,
@@ -102,7 +103,7 @@ def _that_lost_a_peer(here: Sequence[Alert], lines: int, observed: Mapping[int, 
     ended = {
         alert.rank
         for alert in here
-        if alert.code == GENERIC_END
+        if alert in EXIT_CODES
         and alert.rank is not None
         and alert.rank not in spoke
         and alert.fields.get("exitcode", RAISED_STATUS) == RAISED_STATUS

@@ -133,7 +133,7 @@ def _said_above(ended: Alert | None, alerts: Sequence[Alert]) -> Alert | None:
     stated = [
         alert
         for alert in alerts
-        if (alert.code == UNEXPLAINED or SIGN in alert.fields)
+        if (alert in UNEXPLAINED or SIGN in alert.fields)
         and alert.severity != "info"
         and alert.rank == ended.rank
         and all(own_level(proof.text) in GRAVE for proof in alert.proof)

@@ -37,6 +37,7 @@ from gpuwatch.diagnose.last_lines.failures import (
 from gpuwatch.diagnose.last_lines.trouble_words import has_trouble_words
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.rules.model.rule_ids import RANK_ERROR_UNEXPLAINED
 from gpuwatch.runs.scan.result import LogScan
 
 CLOSING_LINES = 2
@@ -86,7 +87,7 @@ def with_final_errors(alerts: Iterable[Alert], files: Iterable[LogScan], end: Jo
         return list(alerts)
     alerts = list(alerts)
     logs = {file.name: file for file in files if not file.kernel and file.last_lines}
-    unknown = {proof.text for alert in alerts if alert.code == UNEXPLAINED for proof in alert.proof}
+    unknown = {proof.text for alert in alerts if alert in UNEXPLAINED for proof in alert.proof}
     return [
         structs.replace(alert, severity="error") if _is_final(alert, logs, unknown) else alert
         for alert in alerts
@@ -114,7 +115,7 @@ def _is_final(alert: Alert, logs: Mapping[str, LogScan], unknown: Collection[str
         return False
     if EXCEPTION.match(last):
         return True
-    is_error = alert.code == UNEXPLAINED or (line not in unknown and RAISED.search(last) is not None)
+    is_error = alert in UNEXPLAINED or (line not in unknown and RAISED.search(last) is not None)
     return is_error and own_level(line) in GRAVE and _has_worked(file)
 
 
@@ -187,7 +188,7 @@ def _of(file: LogScan) -> list[Alert]:
     proof = Proof("line", line, None, False, file.node, file.name, None, (line,))
     return [
         Alert(
-            id=f"{UNEXPLAINED}@{file.name}:end", code=UNEXPLAINED, severity="warning",
+            id=f"{RANK_ERROR_UNEXPLAINED}@{file.name}:end", code=RANK_ERROR_UNEXPLAINED, severity="warning",
             title="The log ends with a failure that no rule explains", text=text, proof=(proof,), role="root",
             node=file.node, rank=file.rank, first=at, last=at, timed=False, bound="undated",
             fields={"confidence": "low", "settle": "the lines above it in this log"},

@@ -11,7 +11,7 @@ import msgspec
 
 from gpuwatch.decode_errors import DECODE_ERRORS
 from gpuwatch.plain import plain
-from gpuwatch.rules.model import rule_ids
+from gpuwatch.rules.built_in import built_in_rules
 from gpuwatch.telemetry.training.steps import steady_rate
 
 VERSION = 1
@@ -175,6 +175,12 @@ class SessionWarning(msgspec.Struct, kw_only=True, rename={"class_id": "class"})
     example: str | None = None
     rank: int | None = None
 
+    @property
+    def is_nan_loss(self) -> bool:
+        """True if the class is that of a loss that is not finite."""
+        rule = built_in_rules().get(self.class_id)
+        return rule is not None and "nan_loss" in rule.kinds
+
 
 class SessionSummary(msgspec.Struct, kw_only=True):
     """Everything known about a session except its curves; times in unix seconds."""
@@ -237,7 +243,7 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     @property
     def has_non_finite_loss(self) -> bool:
         """True if the loss is NaN or Inf until the end."""
-        named = any(each.class_id == rule_ids.NUM_NAN_LOSS for each in self.warnings or ())
+        named = any(each.is_nan_loss for each in self.warnings or ())
         return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
     @property

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.diagnose.stated_loss.statement import SIGNED
 from tests.packs import built_in_rules
 
 HEAD = "Traceback (most recent call last):"
@@ -31,7 +30,7 @@ def scanned(text: str, piece: int = 1 << 20) -> list[dict[str, Any]]:
     data, found = text.encode(), []
     for at in range(0, len(data), piece):
         found += scanner.feed(data[at : at + piece], at, 100.0)
-    return [each for each in found + scanner.end() if each["rule"] != SIGNED]
+    return [each for each in found + scanner.end() if each["rule"] != "job.loss_sign"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.rules.model.rule_ids import RANK_ERROR_UNEXPLAINED
 from tests.corpus.score import scanned
 from tests.sentences import Sentences
 
@@ -34,13 +34,13 @@ def test_an_error_after_which_the_rank_logs_no_step_ended_the_job_and_is_counted
     report = scan_of(tmp_path, rank_3=log)
     assert (report["found"], report["unexplained_errors"]) == (True, 3)
     (incident,) = report["incidents"]
-    assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
+    assert (incident["class"], incident["rank"]) == (RANK_ERROR_UNEXPLAINED, 3)
 
 
 def test_an_error_that_the_rank_outlives_is_a_note_but_the_log_is_not_called_clean(tmp_path: Path) -> None:
     log = "\n".join([*STEPS[:10], ERROR.format(9, 4), *STEPS[10:]])
     report = scan_of(tmp_path, rank_3=log)
-    assert severities(report)[UNEXPLAINED] == "info"
+    assert severities(report)[RANK_ERROR_UNEXPLAINED] == "info"
     assert report["unexplained_errors"] == 1
 
 
@@ -75,7 +75,7 @@ def test_in_an_incident_of_waiting_ranks_it_is_the_last_resort(tmp_path: Path) -
     logs["rank_3"] = "\n".join([*STEPS[:29], ERROR.format(30, 4)])
     report = scan_of(tmp_path, **logs)
     (incident,) = report["incidents"]
-    assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
+    assert (incident["class"], incident["rank"]) == (RANK_ERROR_UNEXPLAINED, 3)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_a_fatal_line_that_no_rule_knows_is_an_incident_of_its_rank(
 ) -> None:
     report = scan_of(tmp_path, rank_3="\n".join([*STEPS[:steps], line]))
     (incident,) = report["incidents"]
-    assert (incident["class"], incident["rank"]) == (UNEXPLAINED, 3)
+    assert (incident["class"], incident["rank"]) == (RANK_ERROR_UNEXPLAINED, 3)
 
 
 def test_a_fatal_line_that_the_rank_outlives_is_no_incident(tmp_path: Path) -> None:
     line = "2025-03-02 10:00:31,500 - trainer - CRITICAL - the manifest differs"
     report = scan_of(tmp_path, rank_3="\n".join([*STEPS[:30], line, *STEPS[30:]]))
-    assert not [each for each in report["incidents"] if each["class"] == UNEXPLAINED]
+    assert not [each for each in report["incidents"] if each["class"] == RANK_ERROR_UNEXPLAINED]
 
 
 def test_a_known_cause_is_never_outranked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the diagnosis knows of a class of failures stands in its pack: nothing compares an alert with a rule.
+"""What the diagnosis knows of a class of failures stands in its pack: nothing decides by the id of a rule.
 
 Modules may raise alerts of a class of their own (`code="rank.killed"`). How an alert is weighed follows from
 its kinds, so that a site's own rule can state them.
@@ -6,16 +6,14 @@ its kinds, so that a site's own rule can state them.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model import rule_ids
+from tests.suite.rule_ids.judged_ids import QUOTED, judged_ids
 
-CODE = Path(__file__).parents[2] / "gpuwatch"
-DIAGNOSE = CODE / "diagnose"
+CODE = Path(__file__).parents[3] / "gpuwatch"
 OTHER_NAMES = {
     ("agent/host/system_settings.py", "net."): "settings of the kernel",
     ("diagnose/preflight/checklist.py", "net."): "checks before a job, which have ids of their own",
@@ -28,35 +26,34 @@ HOMES = ("rules/model/rule_ids.py", "agent/", "telemetry/", "hosts/kube/events.p
 """The files with the ids of findings that code makes; those besides the first import no rules."""
 MAX_HOMELESS = 0
 """Ids in other files. This number only falls."""
-QUOTED = re.compile(r"""["']([a-z0-9_]+(?:\.[a-z0-9_]+)+)["']""")
 PREFIX = re.compile(r"""["']([a-z0-9_]+(?:\.[a-z0-9_]+)*\.)["'{]""")
 
 
-def compared(source: str) -> Iterator[str]:
-    """Texts with which an attribute `code` or `rule` is compared, also those in a tuple, set or list."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare) and getattr(node.left, "attr", "") in ("code", "rule"):
-            for part in node.comparators:
-                elements = part.elts if isinstance(part, (ast.Tuple, ast.Set, ast.List)) else [part]
-                values = (each.value for each in elements if isinstance(each, ast.Constant))
-                yield from (value for value in values if isinstance(value, str))
+OWN_CODES = {"telemetry/session/counts.py": "classes of the warnings of the telemetry library itself"}
+"""File -> what the ids are by which it decides: codes that gpuwatch makes there, of no alert of a rule."""
 
 
-def test_a_comparison_with_a_rule_is_found() -> None:
-    assert list(compared('alert.code == "oom.cuda"')) == ["oom.cuda"]
-    assert list(compared('found.rule in ("oom.cuda", "oom.cublas")')) == ["oom.cuda", "oom.cublas"]
-    assert list(compared('Alert(code="oom.cuda")')) == []
-
-
-def test_the_diagnosis_compares_no_alert_with_a_rule() -> None:
-    rules = load_packs().by_id.keys()
-    found = {
-        (str(file.relative_to(DIAGNOSE)), text)
-        for file in DIAGNOSE.rglob("*.py")
-        for text in compared(file.read_text())
-        if text in rules
+def test_a_decision_by_a_rule_is_found_through_imports_and_collections() -> None:
+    rules = frozenset(("oom.cuda", "oom.cublas", "rank.killed"))
+    sources = {
+        "p/ids.py": 'A, B = "oom.cuda", "oom.cublas"\nFREE = "other.text"',
+        "p/again.py": "from p import ids\nKILL = 'rank.killed'\nBOTH = frozenset((ids.A, KILL))",
+        "p/deep/use.py": "from ..again import BOTH as OF\nfrom p.ids import FREE\na.code in OF or c == FREE",
+        "p/made.py": "from p.ids import A, B\nx = Alert(code=A) if y is None else packs.get(B)",
+        "p/keys.py": "from p.ids import B\ndef f(c):\n  return {B: 'a title'}[c], OF.has(B, c), OF | {B}",
     }
-    assert found == set()
+    found = sorted((file, *sorted(ids)) for file, _, ids in judged_ids(sources, rules))
+    assert found == [
+        ("p/again.py", "oom.cuda", "rank.killed"),
+        ("p/deep/use.py", "oom.cuda", "rank.killed"),
+        *[("p/keys.py", "oom.cublas")] * 4,
+    ]
+
+
+def test_no_code_judges_by_the_id_of_a_rule() -> None:
+    sources = {f"gpuwatch/{file.relative_to(CODE)}": file.read_text() for file in CODE.rglob("*.py")}
+    found = judged_ids(sources, frozenset(load_packs().by_id))
+    assert {file.removeprefix("gpuwatch/"): ids for file, _, ids in found}.keys() == OWN_CODES.keys(), found
 
 
 def families() -> set[str]:
