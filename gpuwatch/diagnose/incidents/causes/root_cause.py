@@ -9,16 +9,17 @@ rival and add a doubt, which lowers the confidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuwatch.agent.logs.lines.levels import GRAVE, level, own_level
+from msgspec import Struct
+
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.diagnose.alerts.deduplication.unexplained import last_resort
 from gpuwatch.diagnose.error_outcome.refutation import SIGN
-from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, layer, precedence
-from gpuwatch.diagnose.incidents.causes.exclusions import ALIVE_S, listed, possible_causes
+from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
+from gpuwatch.diagnose.incidents.causes.exclusions import listed, possible_causes
 from gpuwatch.diagnose.incidents.causes.explaining_error import (
-    KERNEL_S,
     LOGGED_BYTES,
     MILD_ENDS,
     SAME_MOMENT_S,
@@ -28,19 +29,20 @@ from gpuwatch.diagnose.incidents.causes.explaining_error import (
     is_above_line,
     may_be_of_another,
 )
+from gpuwatch.diagnose.incidents.causes.first_cause import (
+    absent_rank_failure,
+    first_cause,
+    listed_culprit,
+    slack,
+)
 from gpuwatch.diagnose.incidents.causes.unstarted_members import unstarted_member
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    GENERIC_EXCEPTIONS,
-    LAUNCHER,
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
-    RENDEZVOUS_TIMEOUTS,
     TAKES_MEMBERS,
     UNEXPLAINED,
-    VALUES,
-    end_weight,
     explains,
     of_kinds,
 )
@@ -51,8 +53,6 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 PAIRWISE = of_kinds("pairwise_mismatch")
 SAID_BYTES = 2048
 """Largest distance (bytes) above a program's last line at which it states why it ends."""
-PEERS_SOONER_S = 30.0
-"""Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     candidates = possible_causes(alerts, limits)
     timed = [alert for alert in candidates if sure(limits[alert.id])]
     untimed = [alert for alert in candidates if not sure(limits[alert.id])]
-    best = _first(timed, alerts)
+    best = first_cause(timed, alerts)
     if best is not None:
         untimed = [alert for alert in untimed if not _is_later(alert, best, limits)]
     found = RootCause()
@@ -89,9 +89,9 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
             ),
         )
         if strongest in NAMES_CULPRIT and listed(strongest):
-            strongest = _listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
+            strongest = listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
         else:
-            strongest = _absent_rank_failure(strongest, candidates)
+            strongest = absent_rank_failure(strongest, candidates)
         if best is not None and _is_its_end(best, strongest, alerts):
             best = strongest
         elif best is None or precedence(strongest) < precedence(best):
@@ -112,9 +112,8 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     best = first_report(best, candidates)
     found.rivals = _rivals(best, timed)
     cause = unstarted_member(best, alerts) or explained(best, alerts)
-    taken = listed(best) if cause in TAKES_MEMBERS else ()
-    found.cause, found.named = cause, listed(cause) or taken or _minority_ranks(cause, alerts)
-    found.named = found.named or _ranks_behind(cause, alerts)
+    found.cause = cause
+    found.named = next(filter(None, (row.ranks(cause, best, alerts) for row in CULPRIT_ROWS)), ())
     rival = next((each for each in found.rivals if not explains(cause, each)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
@@ -148,7 +147,7 @@ def _lost_peer_report(alerts: Sequence[Alert]) -> Alert | None:
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
-def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+def _minority_ranks(cause: Alert, _best: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the rank that most reports of a mismatch name, in a collective checked in pairs.
 
     Empty: a tie, or fewer than two reports name one.
@@ -162,7 +161,7 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     )
 
 
-def _ranks_behind(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+def _ranks_behind(cause: Alert, _best: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the ranks with the lowest count of operations in the lines of the cause's class.
 
     () if all have it.
@@ -179,46 +178,24 @@ def _ranks_behind(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     return tuple(behind) if len(behind) < len(known) else ()
 
 
-def _when(alert: Alert) -> float:
-    """Return when the alert did harm (unix seconds): at its first line, or at the last of a recurring one."""
-    passes = not alert.kernel and alert not in VALUES
-    repeated = passes and alert.rank is not None and alert.last - alert.first > ALIVE_S
-    return alert.last if repeated else alert.first
+class NamedRanks(Struct, frozen=True):
+    """A row of `CULPRIT_ROWS`: a way in which the lines of a group name the culprits."""
+
+    name: str
+    ranks: Callable[[Alert, Alert, Sequence[Alert]], tuple[int, ...]]
+    """Returns the ranks from the cause, the alert that led to it, and all alerts; empty: none."""
 
 
-def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
-    """Return the earliest alert, or a stronger one that follows too soon for a sure order.
-
-    None if none is given. A line that lists the culprits, and a warning whose class explains a lost peer, are
-    preferred.
-    """
-    raised = {alert.rank for alert in alerts if alert in GENERIC_EXCEPTIONS}
-    ordered = sorted(
-        candidates,
-        key=lambda alert: (
-            _when(alert),
-            precedence(alert),
-            _is_mute(alert, raised),
-            _is_listed_later(alert),
-            layer(alert),
-            alert.position,
-        ),
-    )
-    lists = [alert for alert in ordered if alert in NAMES_CULPRIT and alert.role == "root"]
-    if lists:
-        return _listed_culprit(lists[0], ordered)
-    best: Alert | None = None
-    for alert in ordered:
-        stronger = best is not None and precedence(alert) < precedence(best)
-        if best is None or (stronger and alert.first - best.first <= _slack(best, alert)):
-            best = alert
-    if best is not None and _is_mild(best):
-        same = [each for each in ordered if each.code == best.code and not _is_mild(each)]
-        best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
-    if best is not None and precedence(best) >= CausePrecedence.LOST_PEER:
-        warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
-        return next((alert for alert in warned if explains(alert, best)), best)
-    return best
+CULPRIT_ROWS = (
+    NamedRanks("ranks that the cause lists", lambda cause, _best, _alerts: listed(cause)),
+    NamedRanks(
+        "members that were taken, as the others list them",
+        lambda cause, best, _alerts: listed(best) if cause in TAKES_MEMBERS else (),
+    ),
+    NamedRanks("rank that most reports of a mismatch name", _minority_ranks),
+    NamedRanks("ranks with the fewest operations", _ranks_behind),
+)
+"""The first row that names ranks counts."""
 
 
 def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
@@ -232,80 +209,9 @@ def _is_its_end(ended: Alert, cause: Alert, alerts: Sequence[Alert]) -> bool:
     return own or (may_be_of_another(ended, alerts) and is_above(cause, ended))
 
 
-def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
-    """Return True if the alert is the end of a rank that logged no exception of its own.
-
-    A simultaneous end with an exception is preferred as the cause.
-    """
-    return alert in EXITS and alert.rank not in raised
-
-
-def _is_listed_later(alert: Alert) -> bool:
-    """Return True for an entry of torch's failure table that is not under its heading "Root Cause"."""
-    return bool(alert.fields.get("table_entry"))
-
-
-def _is_mild(alert: Alert) -> bool:
-    """Return True if all lines of an alert are logged as warnings.
-
-    Another rank may have ended for the same reason.
-    """
-    return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
-
-
-def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """Return the failure of a rank that `explicit` lists as absent, else `explicit`.
-
-    The failure is older, or a crash that the launcher reports at most PEERS_SOONER_S later. If `explicit`
-    lists no rank, any stronger error that is older counts. `ordered`: the candidates by time.
-    """
-    named = set(listed(explicit))
-    explicit = _absent_rank_failure(explicit, ordered)
-    for alert in ordered:
-        crashed = alert in LAUNCHER and alert not in MILD_ENDS and end_weight(alert, -1) == 0
-        if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
-            return alert
-        kind = precedence(alert)
-        if alert.first > explicit.first or alert in NAMES_CULPRIT or kind >= CausePrecedence.LOST_PEER:
-            continue
-        if named and alert.rank in named:
-            return alert
-        older = alert.first < explicit.first - SAME_MOMENT_S
-        if not named and older and kind <= CausePrecedence.PROCESS_END:
-            return alert
-    return explicit
-
-
-def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
-    """Return the failure of a rank for which others waited in vain in a rendezvous; else `waited` itself."""
-    if waited not in RENDEZVOUS_TIMEOUTS:
-        return waited
-    came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
-    away = [
-        alert
-        for alert in candidates
-        if alert not in NAMES_CULPRIT
-        and alert not in RENDEZVOUS_TIMEOUTS
-        and precedence(alert) <= CausePrecedence.FIRST_SYMPTOM
-        and (alert.node, alert.rank) not in came
-        and alert.first <= waited.first + SAME_MOMENT_S
-    ]
-    return min(away, key=lambda alert: (precedence(alert), alert.first, alert.position), default=waited)
-
-
-def _slack(best: Alert, later: Alert) -> float:
-    """Return by how many seconds `later` may be reported after `best` and still be the earlier event."""
-    error = best.error_s + later.error_s
-    if later in LAUNCHER:
-        return PEERS_SOONER_S + error
-    if best in PEER_CONNECTION_ERRORS or later.kernel:
-        return KERNEL_S / 3 + error
-    return SAME_MOMENT_S + error
-
-
 def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float]]) -> bool:
     """Return True if a line without a time was written after a dated cause, by the bounds of its time."""
-    return limits[alert.id][0] > best.first + _slack(best, alert)
+    return limits[alert.id][0] > best.first + slack(best, alert)
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:

@@ -5,29 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.diagnose.incidents.causes.explaining_error import LINKS, explained
-from gpuwatch.diagnose.model.alert import Alert, Proof
-from tests.diagnose.finding import T0
-
-
-def alert(code: str, at: float, rank: int | None, file: str = "", **more: object) -> Alert:
-    """An error of a rank in a file of a node, at a place that grows with its time."""
-    proof = Proof("line", code, T0 + at, node="n1", file=file or f"/rank{rank}.log", offset=int(at * 100))
-    facts = {
-        "id": f"{code} {rank} {at}",
-        "code": code,
-        "severity": "error",
-        "title": code,
-        "text": code,
-        "proof": (proof,),
-        "role": "first",
-        "node": "n1",
-        "rank": rank,
-        "first": T0 + at,
-        "last": T0 + at,
-        **more,
-    }
-    return Alert(**facts)  # type: ignore[arg-type]
-
+from gpuwatch.diagnose.model.alert import Alert
+from tests.diagnose.incidents.causes.rank_errors import alert
 
 ENDED = alert("rank.exit_error", 20, 2, "/launcher.log")
 ENDED_UNNAMED = alert("rank.exit_error", 20, None, "/launcher.log")
