@@ -48,6 +48,16 @@ def rate_with_unit(gb_per_s: float) -> str:
     return f"{digits(gb_per_s)} GB/s" if gb_per_s >= MIN_GB_PER_S else f"{digits(gb_per_s * 1e3)} MB/s"
 
 
+def bit_rate(gigabits: float) -> str:
+    """Return the speed of a network port in 10**9 bits per second, as its maker states it: `400 Gb/s`."""
+    return f"{gigabits:g} Gb/s"
+
+
+def watts_text(watts: float) -> str:
+    """Return a power: `640W`, from 1000 W on in three digits `1.23kW`."""
+    return f"{watts:.0f}W" if watts < 999.5 else f"{three_digits(watts / 1000)}kW"
+
+
 def rate_text(gb_per_s: float | None) -> str:
     """Return GB/s (10**9 bytes) without its unit: `392`, `48.7`, `0.024`, `<.001`; a dash for None."""
     if gb_per_s is None:
@@ -65,6 +75,11 @@ def time_text(seconds: float | None) -> str:
         if seconds < limit:
             return three_digits(seconds * factor) + unit
     return three_digits(seconds) + "s"
+
+
+def step_time_text(seconds: float) -> str:
+    """Return a step time (seconds) without unit: `0.312`, `3.20`, `41.5`."""
+    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
 
 
 def duration(seconds: float) -> str:
@@ -142,10 +157,11 @@ def some(count: int, every: int, one: str) -> str:
     return f"both {one}s" if every == 2 else f"all {every} {one}s"
 
 
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return the first `most` names, and the number of further ones: `a, b, c, d and 3 more`."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def listed(texts: Sequence[str], most: int = 4, between: str = ", ") -> str:
+    """Return the first `most` texts, and how many more there are: `a, b and 3 more`, `a; b; and 3 more`."""
+    more = len(texts) - most
+    stop = "" if between == ", " else between.rstrip()
+    return between.join(texts[:most]) + (f"{stop} and {more} more" if more > 0 else "")
 
 
 def ranges(numbers: Iterable[int], most: int | None = 6, separator: str = ", ") -> str:

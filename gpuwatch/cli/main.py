@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -198,10 +197,12 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     """
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return
-    close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    from gpuwatch.hosts.validation.nearest_word import nearest  # noqa: PLC0415 - a misspelt word alone needs it
+
+    close = nearest(word, COMMANDS, 0.7)
     if close:
         raise click.UsageError(
-            f"no such file or command: {word!r}; did you mean {close[0]!r}? "
+            f"no such file or command: {word!r}; did you mean {close!r}? "
             f"(If {word} is a node, use gpuwatch watch {word})",
             ctx,
         )

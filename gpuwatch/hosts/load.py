@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ from gpuwatch.hosts.names import RangeError, expand_login
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.hosts.validation.document import compose
 from gpuwatch.hosts.validation.errors import HostsError, Problems, TextPosition, escaped, shown
+from gpuwatch.hosts.validation.nearest_word import nearest
 from gpuwatch.number_text import limit_text
 from gpuwatch.whole_file import read_bounded
 
@@ -93,7 +93,7 @@ def parse_plan(text: str, source: str) -> Plan:
 def _similar_file(text: str) -> str:
     folder, name = os.path.split(text)
     try:
-        close = difflib.get_close_matches(name, os.listdir(folder or "."), n=1)  # noqa: PTH208 - as the person wrote it
+        close = nearest(name, os.listdir(folder or "."))  # noqa: PTH208 - as the person wrote it
     except OSError:
         return ""
-    return f", did you mean {shown(os.path.join(folder, close[0]))}?" if close else ""  # noqa: PTH118 - likewise
+    return f", did you mean {shown(os.path.join(folder, close))}?" if close else ""  # noqa: PTH118 - likewise

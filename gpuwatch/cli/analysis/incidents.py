@@ -14,12 +14,12 @@ import click
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.whole_number import SECONDS_OF
 
 if TYPE_CHECKING:
     from gpuwatch.session.history.seen_incident import SeenIncident
 
 SPAN = re.compile(r"([0-9]{1,5})([mhdw])")
-SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 @click.command()
@@ -66,4 +66,4 @@ def span_s(text: str) -> float:
     found = SPAN.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"--since must be a number with m, h, d or w, such as 14d, not {text!r}")
-    return int(found[1]) * SECONDS[found[2]]
+    return int(found[1]) * SECONDS_OF[found[2]]

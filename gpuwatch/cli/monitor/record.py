@@ -20,6 +20,7 @@ from gpuwatch.cli.shared.signals import ended_by_signal
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.number_text import megabytes, plural
 from gpuwatch.plain import plain
+from gpuwatch.whole_number import SECONDS_OF
 
 if TYPE_CHECKING:
     from gpuwatch.link.recording.retention import Retention
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from gpuwatch.session.session_recording import SessionRecording
 
 POLL_S = 0.1
-_DURATION = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _SIZE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -44,7 +44,7 @@ def duration_s(text: str) -> float:
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s?([smhd]?)", text)
     if match is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 12h or 7d.")
-    return float(match[1]) * _DURATION[match[2]]
+    return float(match[1]) * SECONDS_OF[match[2] or "s"]
 
 
 def size_bytes(text: str) -> int:

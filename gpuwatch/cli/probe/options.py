@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import click
 
 from gpuwatch.cli.shared.renamed_option import RenamedOption
 from gpuwatch.cli.shared.source_flags import Decorator
+from gpuwatch.hosts.validation.nearest_word import nearest
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, ProbeRequest
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -158,8 +158,8 @@ def read_collectives(text: str) -> tuple[Collective, ...]:
     for word in re.split(r"[,\s]+", text.strip(", ")):
         name = known.get(word.lower().replace("-", "_"))
         if name is None:
-            close = difflib.get_close_matches(word, COLLECTIVES, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(COLLECTIVES)}"
+            close = nearest(word, COLLECTIVES)
+            meant = f"; did you mean {close}?" if close else f"; choose from {', '.join(COLLECTIVES)}"
             raise click.BadParameter(f"unknown collective {word!r}{meant}")
         chosen[name] = None
     return tuple(chosen)

@@ -18,7 +18,7 @@ from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what
 from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.model.verdict import Confidence, Verdict
-from gpuwatch.number_text import duration, plural
+from gpuwatch.number_text import duration, listed, plural
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
 """spin: all GPUs wait in a collective. waiting_for_one: all but a few do. host: no GPU works.
@@ -297,8 +297,7 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
 
 
 def _names(ranks: Sequence[RankSigns]) -> str:
-    more = f" and {len(ranks) - MAX_SHOWN_RANKS} more" if len(ranks) > MAX_SHOWN_RANKS else ""
-    return ", ".join(rank.place for rank in ranks[:MAX_SHOWN_RANKS]) + more
+    return listed([rank.place for rank in ranks], MAX_SHOWN_RANKS)
 
 
 def _in_kernel(rank: RankSigns) -> str:

@@ -14,6 +14,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, MEMORY_KILLS, of_kinds
 from gpuwatch.diagnose.past_jobs.recovered_alerts import with_recovered
 from gpuwatch.runs.files.excerpts.around import Around
+from gpuwatch.whole_number import SECONDS_OF
 
 MAX_EVENT_CHARS = 1000
 """Most characters of a line that are searched."""
@@ -25,7 +26,6 @@ _NOT_STARTED = pattern_of(
 )
 """Matches an event about a pod that could not be placed, prepared or started."""
 _STARTED = pattern_of(rf"^{_BLANKS}{_AGE}{_BLANKS}Normal\s+(?:Started|Running)\s+{_OBJECT}\s")
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 START_S = 3600.0
 """Seconds before a job's first step within which the kernel's events may be of its start."""
 OF_PROCESSES = EXITS | MEMORY_KILLS | of_kinds("program_fault")
@@ -66,8 +66,8 @@ def started_later(texts: Iterable[str], around: Around) -> bool:
         texts: The lines of the error.
         around: The lines of its file.
     """
-    failed: dict[str, tuple[int, int]] = {}
-    started: dict[str, tuple[int, int]] = {}
+    failed: dict[str, tuple[float, int]] = {}
+    started: dict[str, tuple[float, int]] = {}
     for number, line in enumerate((*around.above, *texts, *around.below, *around.last)):
         for pattern, found in ((_NOT_STARTED, failed), (_STARTED, started)):
             event = pattern.search(line, 0, MAX_EVENT_CHARS)
@@ -77,9 +77,9 @@ def started_later(texts: Iterable[str], around: Around) -> bool:
     return all(name in started and started[name] > moment for name, moment in failed.items())
 
 
-def seconds(age: str | None) -> int:
+def seconds(age: str | None) -> float:
     """Return the seconds of an age such as `9m12s`; 0 if there is none."""
-    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", age or ""))
+    return sum(int(number) * SECONDS_OF[unit] for number, unit in re.findall(r"(\d+)([dhms])", age or ""))
 
 
 def without_earlier_events(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from gpuwatch import number_text
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.incident import Incident
@@ -155,6 +156,4 @@ def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Return the first MAX_SHOWN texts, and how many more there are."""
-    reported = list(names)
-    more = len(reported) - MAX_SHOWN
-    return "; ".join(reported[:MAX_SHOWN]) + (f"; {more} more" if more > 0 else "")
+    return number_text.listed(list(names), MAX_SHOWN, "; ")

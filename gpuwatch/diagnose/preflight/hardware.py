@@ -19,7 +19,7 @@ from gpuwatch.diagnose.preflight.check import (
     skipped,
 )
 from gpuwatch.fleet.nodes.node import STARTING, Gpu, Node
-from gpuwatch.number_text import counted, ranges
+from gpuwatch.number_text import bit_rate, counted, ranges
 
 
 class Kind(Struct, frozen=True):
@@ -250,9 +250,9 @@ def ports(case: PreflightData) -> Check:
         if port.state is not None and port.state != "ACTIVE":
             reported.append((node, f"{where} is {port.state}"))
         elif port.rate_gbps is not None and port.rate_gbps < best and port.link_layer == "InfiniBand":
-            reported.append((node, f"{where} at {port.rate_gbps:g} of {best:g} Gb/s"))
+            reported.append((node, f"{where} at {port.rate_gbps:g} of {bit_rate(best)}"))
     if not reported:
-        return passed(id_, f"{counted(len(known), 'port')} up at full rate ({best:g} Gb/s)")
+        return passed(id_, f"{counted(len(known), 'port')} up at full rate ({bit_rate(best)})")
     nodes = tuple(dict.fromkeys(node for node, _ in reported))
     return Check(id_, "FAIL", listed(text for _, text in reported), nodes, REMEDIES["ib_down"])
 

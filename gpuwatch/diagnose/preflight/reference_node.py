@@ -13,7 +13,7 @@ from typing import TypeAlias
 from gpuwatch.diagnose.preflight.check import Check, differing, passed, skipped
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import counted, ranges
+from gpuwatch.number_text import counted, listed, ranges
 
 Profile: TypeAlias = Mapping[str, str]
 """Setting -> value of one node, without unknown settings."""
@@ -118,8 +118,7 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
     elif profiles:
         checks.append(passed("same", f"{counted(equal, 'setting')} as on {name}"))
     if unknown:
-        more = len(unknown) - MAX_UNKNOWN
-        names = ", ".join(unknown[:MAX_UNKNOWN]) + (f", {more} more" if more > 0 else "")
+        names = listed(unknown, MAX_UNKNOWN)
         checks.append(skipped("same.unknown", f"not known for every node: {names}"))
     return checks
 

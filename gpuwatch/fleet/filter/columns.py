@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
@@ -15,6 +14,8 @@ from gpuwatch.fleet.nodes.last_ranks import ended_on_node, ended_ranks
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import Quantity
+from gpuwatch.hosts.validation.nearest_word import nearest
+from gpuwatch.whole_number import SECONDS_OF
 from gpuwatch.wire import Process
 
 Numbers: TypeAlias = "tuple[float, ...] | None"
@@ -58,14 +59,13 @@ def find(name: str) -> Column | None:
 
 def suggestion(name: str, among: Iterable[str]) -> str:
     """Return `, did you mean ...?` if a name in `among` is similar to `name`, else ""."""
-    close = difflib.get_close_matches(name.lower(), list(among), n=1, cutoff=0.5)
-    return f", did you mean {close[0]!r}?" if close else ""
+    close = nearest(name.lower(), among, 0.5)
+    return f", did you mean {close!r}?" if close else ""
 
 
 # --------------------------------------------------------------------------- numbers
 
 _NUMBER = pattern_of(r"([+-]?(?:\d{1,18}(?:\.(\d{0,9}))?|\.(\d{1,9})))\s*([a-zA-Z%°/]*)", re.ASCII)
-_DURATIONS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
@@ -86,7 +86,7 @@ def number(text: str, quantity: Quantity) -> tuple[float, float] | None:
 
 def _factor(suffix: str, quantity: Quantity) -> float | None:
     if quantity is units.SECONDS:
-        return _DURATIONS.get(suffix.lower())
+        return SECONDS_OF.get(suffix.lower() or "s")
     if quantity.unit in ("%", "C"):
         return 1.0 if suffix.upper().removeprefix("°") in ("", quantity.unit) else None
     lowered, unit = suffix.lower(), quantity.unit.lower()

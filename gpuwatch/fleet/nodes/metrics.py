@@ -23,6 +23,7 @@ from gpuwatch.fleet.nodes.readings import (
     slowdown_pct,
 )
 from gpuwatch.fleet.nodes.units import Quantity
+from gpuwatch.number_text import UNKNOWN
 from gpuwatch.wire import GpuFast, HostSample
 
 Tier: TypeAlias = Literal["fast", "medium", "slow"]
@@ -113,6 +114,12 @@ def power_limit_w(gpu: Gpu) -> float | None:
     """Return a GPU's enforced power limit in watts, else its default limit; None: unknown."""
     enforced = None if gpu.medium is None else gpu.medium.power_limit_w
     return enforced or gpu.info.power_limit_default_w
+
+
+def power_text(gpu: Gpu, now: float) -> str:
+    """Return a GPU's power and its limit as `655/700W`; a dash for an unknown one."""
+    watts = METRICS["power"].read(gpu, now), power_limit_w(gpu)
+    return "/".join(UNKNOWN if each is None else f"{each:.0f}" for each in watts) + "W"
 
 
 def power_pct(gpu: Gpu) -> float | None:

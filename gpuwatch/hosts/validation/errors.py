@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
+
+from gpuwatch.hosts.validation.nearest_word import nearest
 
 SHOWN_LENGTH = 60
 NAMES_IN_A_SOURCE = 200_000
@@ -95,5 +96,5 @@ def shown(text: str) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `, did you mean 'x'?` for the most similar known word, or "" if none is similar."""
-    close = difflib.get_close_matches(word[:SHOWN_LENGTH], list(known), n=1)
-    return f", did you mean '{escaped(close[0])}'?" if close else ""
+    close = nearest(word, known)
+    return f", did you mean '{escaped(close)}'?" if close else ""

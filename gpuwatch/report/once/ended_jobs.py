@@ -8,7 +8,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.past_jobs.text import outcome_text
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import listed, plural
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.checkpoints import checkpoint_facts
@@ -25,9 +25,8 @@ def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now:
     if not jobs:
         return None
     of_job = {incident.job: incident for incident in incidents}
-    named = "; ".join(outcome_text(job, of_job.get(job.name), now) for job in jobs[:MAX_NAMED_JOBS])
-    more = f"; and {len(jobs) - MAX_NAMED_JOBS} more" if len(jobs) > MAX_NAMED_JOBS else ""
-    return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}{more}")
+    named = listed([outcome_text(job, of_job.get(job.name), now) for job in jobs], MAX_NAMED_JOBS, "; ")
+    return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}")
 
 
 def ended_facts(

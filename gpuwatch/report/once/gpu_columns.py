@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
+from gpuwatch.fleet.nodes.metrics import METRICS, power_text
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import UNKNOWN, scaled_text, seconds_text
 from gpuwatch.report.once.json_output import processes_on
@@ -61,12 +61,6 @@ def memory_text(gpu: Gpu, _node: Node, now: float) -> str:
     return f"{used}/{UNKNOWN if total is None else scaled_text(total, 1024)}{shared}"
 
 
-def power_text(gpu: Gpu, _node: Node, now: float) -> str:
-    """Return power and its limit: `640/700W`."""
-    power, limit = METRICS["power"].read(gpu, now), power_limit_w(gpu)
-    return f"{UNKNOWN if power is None else f'{power:.0f}'}/{UNKNOWN if limit is None else f'{limit:.0f}'}W"
-
-
 def holders_text(gpu: Gpu, node: Node, _now: float) -> str:
     """Return why a GPU is not ok, else its processes."""
     if gpu.state in ("stuck", "unanswered"):
@@ -98,7 +92,7 @@ COLUMNS = (
     GpuColumn("util", metric_text("util"), 0),
     GpuColumn("memory", memory_text, 0),
     GpuColumn("temp", metric_text("temp"), 1),
-    GpuColumn("power", power_text, 1),
+    GpuColumn("power", lambda gpu, _node, now: power_text(gpu, now), 1),
     GpuColumn("SM MHz", metric_text("smclk"), 4),
     GpuColumn("tensor", metric_text("tensor"), 3),
     GpuColumn("throttled", metric_text("throttle"), 2),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuwatch.blocks.model import Line, Style
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import counted, listed, scaled_text
+from gpuwatch.number_text import bit_rate, counted, listed, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
@@ -96,7 +96,7 @@ def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
     for name, found in interfaces.items():
         first = found[0]
         parts = [name]
-        parts += [f"{first.speed_bps * BITS / 1e9:g} Gb/s"] if first.speed_bps else []
+        parts += [bit_rate(first.speed_bps * BITS / 1e9)] if first.speed_bps else []
         parts += [f"{nic.address}/{nic.prefix}" for nic in found if alone]
         parts += [] if first.up else ["down"]
         texts.append(" ".join(parts))
@@ -110,7 +110,7 @@ def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
         name = port.device if port.port == 1 else f"{port.device}/{port.port}"
         kinds[port.link_layer or "RDMA", port.rate_gbps, port.state or "state unknown"].append(name)
     for (layer, rate, state), names in kinds.items():
-        speed = f" {rate:g} Gb/s" if rate else ""
+        speed = f" {bit_rate(rate)}" if rate else ""
         style: Style = "plain" if "ACTIVE" in state.upper() else "warning"
         yield "RDMA", f"{len(names)} x {layer}{speed} {state} ({fold(names)})", style
 

@@ -13,6 +13,7 @@ from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import OWN_LINE, Clue
 from gpuwatch.runs.model.deepspeed_clues import clues_of_deepspeed
 from gpuwatch.runs.placement.joins.stated_hosts import places_in, table_of_hosts
+from gpuwatch.runs.placement.learned_tags.numbered_lines import NODE_RANK
 from gpuwatch.runs.placement.learned_tags.numbering import WORLD
 from gpuwatch.runs.placement.rank_facts import Census, RepeatedLines, extent, form_of
 from gpuwatch.runs.placement.rank_line_patterns import (
@@ -21,7 +22,6 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     LAUNCHER_WORDS,
     LOSS,
     NCCL_CHANNEL,
-    NODE_RANK,
     ONE_PER_HOST,
     ONE_PROCESS,
     PER_NODE,

@@ -143,9 +143,8 @@ PROCESS_OF = re.compile(
 """Matches a process's number out of how many, perhaps with its host."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
 """Matches the ranks that torchrun assigns to its node's processes, by local rank."""
-NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
 PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
-"""Matches launcher options for its own node; a file with both belongs to that node."""
+"""Matches a launcher's option for its own node; a file with it and `NODE_RANK` belongs to that node."""
 SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
 """Matches DeepSpeed's launcher message about a started process."""
 ASSIGNED = re.compile(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Footer, Label, OptionList
 from textual.widgets.option_list import Option
@@ -36,11 +36,7 @@ class SlurmJobsApp(App[str]):
     #jobs { border: none; height: 1fr; background: $background; padding: 0; }
     """
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.SLURM,
-        Binding("j", "down", "next", show=False),
-        Binding("k", "up", "previous", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.SLURM]
 
     def __init__(self, read: ReadQueue, table: Callable[[Sequence[QueuedJob]], Sequence[str]]) -> None:
         """Prepare; the queue is read when the screen is shown.

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.units import Quantity
-from gpuwatch.number_text import UNKNOWN, age_text, ranges
+from gpuwatch.number_text import UNKNOWN, age_text, ranges, watts_text
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, severity_level
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.text import link_words
@@ -159,7 +159,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
     _number(_Heading("mem", "mem", 5, 90), q.PERCENT, lambda v: v.memory_pct),
     _number(
         _Heading("power", "power", 7, 85),
-        q.Quantity("W", 7, 1000, lambda w: f"{w / 1000:.2f}kW" if w >= 1000 else f"{w:.0f}W"),
+        q.Quantity("W", 7, 1000, watts_text),
         lambda v: v.power_w,
     ),
     _number(_Heading("temp", "max T", 6, 88), q.CELSIUS, lambda v: v.temperature_max),

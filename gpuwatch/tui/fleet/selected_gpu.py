@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.fleet.nodes import units
-from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.fleet.nodes.metrics import METRICS, power_text
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.number_text import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
@@ -22,7 +22,6 @@ from gpuwatch.tui.toolkit.text import (
     ended_on_node_text,
     link_words,
     memory_of,
-    power_text,
     rank_text,
     trouble_of,
     trouble_severity,
@@ -40,7 +39,7 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
         ("rank", rank),
         ("util", METRICS["util"].format(METRICS["util"].read(gpu, now))),
         ("mem", memory_of(gpu)),
-        ("", f"{power_text(gpu):>{POWER_COLUMNS}}"),
+        ("", f"{power_text(gpu, 0.0):>{POWER_COLUMNS}}"),
         ("", METRICS["temp"].format(METRICS["temp"].read(gpu, now))),
         ("age", "never read" if (age := gpu.age(now)) is None else f"{seconds_text(age):>{AGE_COLUMNS}}"),
         ("tensor", METRICS["tensor"].format(METRICS["tensor"].read(gpu, now))),

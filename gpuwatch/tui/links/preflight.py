@@ -9,7 +9,7 @@ from typing import ClassVar
 from rich.segment import Segment
 
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import counted, lasting, listed, scaled_text, size_text
+from gpuwatch.number_text import bit_rate, counted, lasting, listed, scaled_text, size_text
 from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.results import Estimate, ProbedNode, Results
 from gpuwatch.tui.links.probe_view import LinkPage, LinkView
@@ -215,12 +215,12 @@ def _gpus_text(inventory: NodeInventory) -> str:
 
 
 def _speed(bytes_per_s: float | None) -> str:
-    return "" if not bytes_per_s else f" {bytes_per_s * 8 / 1e9:g}G"
+    return "" if not bytes_per_s else f" {bit_rate(bytes_per_s * 8 / 1e9)}"
 
 
 def _ports_text(inventory: NodeInventory) -> str:
     counts = Counter(
-        f"{port.link_layer or 'port'} {port.rate_gbps:g}G {(port.state or '').lower()}".strip()
+        f"{port.link_layer or 'port'} {bit_rate(port.rate_gbps)} {(port.state or '').lower()}".strip()
         if port.rate_gbps
         else f"{port.link_layer or 'port'} {(port.state or '').lower()}".strip()
         for port in inventory.ports

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
+from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, power_text, slowdown_c
 from gpuwatch.tui.node.gpu_subject import Subject
-from gpuwatch.tui.toolkit.text import memory_of, power_text
+from gpuwatch.tui.toolkit.text import memory_of
 
 MEMORY_BAR_FROM = 92
 """From this width of the screen on the memory column has a bar."""
@@ -85,7 +85,7 @@ def _more(
 COLUMNS = (
     GpuValue("util", "utilization", "util", "util", 5, "util", _of("util"), _percent, bar=9),
     GpuValue("memory", "memory", "memory", "memory", 13, "mem", _memory, _percent, bar=6),
-    GpuValue("power", "power", "power", "power", 9, "power", lambda one: power_text(one.gpu), _watts),
+    GpuValue("power", "power", "power", "power", 9, "power", lambda one: power_text(one.gpu, 0.0), _watts),
     GpuValue("temp", "temperature", "temp", "temp", 7, "temp", _temperature, _heat),
     GpuValue("clock", "SM clock", "clock", "SM MHz", 6, "smclk", _of("smclk"), _clocks),
     GpuValue("tensor", "tensor activity", "tensor", "tensor", 6, "tensor", _of("tensor"), _percent),

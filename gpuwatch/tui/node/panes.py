@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.fleet.nodes.units import MEMORY, RATE
-from gpuwatch.number_text import UNKNOWN, seconds_text
+from gpuwatch.number_text import UNKNOWN, bit_rate, seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.process_columns import choose
@@ -103,7 +103,7 @@ def _disk_row(disk: Disk, width: int, look: StyleSet) -> Row:
 
 def _nic_row(nic: Nic, look: StyleSet) -> Row:
     down = nic.state not in (None, "up")
-    speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
+    speed = "" if nic.speed_bps is None else f"  {bit_rate(nic.speed_bps * 8 / 1e9)}"
     faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
     return (
         look.mark("unknown" if down else "ok"),
@@ -115,7 +115,7 @@ def _nic_row(nic: Nic, look: StyleSet) -> Row:
 
 def _port_row(port: IbPort, look: StyleSet) -> Row:
     severity: Severity = "unknown" if port.state is None else "ok" if port.state == "ACTIVE" else "critical"
-    rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
+    rate = "" if port.rate_gbps is None else f"  {bit_rate(port.rate_gbps)}"
     faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
     return (
         look.mark(severity),

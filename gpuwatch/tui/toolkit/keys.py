@@ -86,8 +86,7 @@ EVERYWHERE = [
     row("app.evidence", "ctrl+s", "evidence", "Evidence",
         tooltip="write the incident's evidence bundle as one zip file, for support"),
     row("app.record", "R", "record", "Record", "start or end a recording of this session, for gpuwatch open"),
-    row("app.jobs", "J", "jobs", "Jobs",
-        tooltip="choose a job; every screen then shows only that job"),
+    row("app.jobs", "J", "jobs", "Jobs", tooltip="choose a job; every screen then shows only that job"),
     row("app.actions", "A", "act", "Actions",
         tooltip="actions on the selection: drain, cordon, requeue, cancel, end a rank; run once confirmed"),
     row("app.columns", "C", "columns", "Columns",
@@ -132,8 +131,7 @@ PANES = [
 ]
 
 FLEET = [
-    row("fleet.metric", "m", "next_mode(1)", "Metric", hint=True,
-        tooltip="show the next metric in the heat map"),
+    row("fleet.metric", "m", "next_mode(1)", "Metric", hint=True, tooltip="show the next metric in the map"),
     row("fleet.metric.before", "M", "next_mode(-1)", "Previous metric", "the previous metric"),
     row("fleet.unhealthy", "exclamation_mark", "unhealthy", "Unhealthy", hint=True,
         tooltip="show only unhealthy nodes and GPUs, or only firing alerts"),
@@ -216,6 +214,8 @@ SLURM = [
     row("slurm.open", "enter", "choose", "Open", display="enter", hint=True, priority=True),
     row("slurm.all", "a", "everyone", "All users", "show the jobs of all users, or yours again", hint=True),
     row("slurm.read", "r", "read", "Read again", hint=True),
+    row("slurm.next", "j", "down", "Next", "the next job"),
+    row("slurm.previous", "k", "up", "Previous", "the previous job"),
     row("slurm.quit", "escape,q", "leave", "Quit", hint=True, priority=True),
 ]
 

@@ -7,7 +7,6 @@ from collections import Counter
 from gpuwatch.diagnose.model.condition import Evidence
 from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.nodes.last_ranks import ended_on_node, ended_ranks, ranks_on
-from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import MEMORY
@@ -111,13 +110,6 @@ def memory_of(gpu: Gpu) -> str:
     fast = gpu.fast
     total = (fast.memory_total_bytes if fast else None) or gpu.info.memory_total_bytes
     return memory_text(fast.memory_used_bytes if fast else None, total)
-
-
-def power_text(gpu: Gpu) -> str:
-    """Return a GPU's power and its limit as `655/700W`; a dash for an unknown one."""
-    power, limit = METRICS["power"].read(gpu, 0.0), power_limit_w(gpu)
-    left = "-" if power is None else f"{power:.0f}"
-    return f"{left}/{'-' if limit is None else f'{limit:.0f}'}W"
 
 
 def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:

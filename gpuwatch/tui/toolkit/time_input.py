@@ -6,9 +6,10 @@ import re
 import time
 from datetime import datetime
 
+from gpuwatch.whole_number import SECONDS_OF
+
 _STEP = re.compile(r"([+-])(\d+(?:\.\d+)?)([smhd]?)$")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?$")
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 DAY_S = 86_400.0
 
 
@@ -29,7 +30,7 @@ def time_typed(text: str, at: float, now: float) -> float:
     """
     text = text.strip()
     if match := _STEP.match(text):
-        step = float(match[2]) * _SECONDS[match[3]]
+        step = float(match[2]) * SECONDS_OF[match[3] or "s"]
         return at + step if match[1] == "+" else at - step
     if match := _CLOCK.match(text):
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
-from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text
+from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text, step_time_text
 from gpuwatch.rules.model.dialect import Scope
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.view_state import ViewState
@@ -41,11 +41,6 @@ PER: dict[Scope | None, str] = {
 }
 TITLE = 9
 """Width of the first title, so that the first values of all lines are aligned."""
-
-
-def seconds_long(value: float) -> str:
-    """Return a step time (seconds) as text: `0.312s`, `3.20s`, `41.5s`."""
-    return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
 
 
 class JobHeader:
@@ -269,15 +264,17 @@ class TrainingHead(RebuiltPage, can_focus=False):
         if last is None and facts.speaker is not None and facts.speaker.steps:
             step = facts.speaker.steps[-1]
             last = None if step.took_s is None else Fact(step.took_s, step.at)
-        row = sheet.number("step time", last, "" if last is None else seconds_long(last.value), first=True)
+        row = sheet.number(
+            "step time", last, "" if last is None else f"{step_time_text(last.value)}s", first=True
+        )
         if facts.times is not None and facts.times.count >= MIN_STEPS:
             times = facts.times
             row.append(Segment(" p50 ", look.dim))
-            row.append(Segment(seconds_long(times.p50), look.text))
+            row.append(Segment(f"{step_time_text(times.p50)}s", look.text))
             row.append(Segment("  p95 ", look.dim))
-            row.append(Segment(seconds_long(times.p95), look.text))
+            row.append(Segment(f"{step_time_text(times.p95)}s", look.text))
             row.append(Segment("  p99 ", look.dim))
-            row.append(Segment(seconds_long(times.p99), look.text))
+            row.append(Segment(f"{step_time_text(times.p99)}s", look.text))
             row.append(Segment(f"  of {plural(times.count, 'step')} ", look.dim))
         for share in facts.shares:
             style = look.severity["warning"] if share.flagged else look.text

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.health.node_checks import since
 from gpuwatch.diagnose.training.job_view.facts import RankRow
 from gpuwatch.fleet.nodes import units
-from gpuwatch.number_text import UNKNOWN, age_text, scaled_text
+from gpuwatch.number_text import UNKNOWN, age_text, scaled_text, step_time_text
 
 Write: TypeAlias = Callable[[float], str]
 Read: TypeAlias = "Callable[[RankRow, float], float | None]"
@@ -47,16 +47,11 @@ class RankColumn(Struct, frozen=True):
         return value
 
 
-def step_text(seconds: float) -> str:
-    """Return a step time (seconds) without unit: `0.312`, `3.20`, `41.5`."""
-    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
-
-
 q = units
 COLUMNS = (
     RankColumn("step", "step", 8, 99, lambda r, _: r.step, lambda v: f"{v:.0f}", "log", "", falling=False),
     RankColumn("lag", "lag", 4, 98, lambda r, _: r.lag, lambda v: f"{min(v, 9999):.0f}", "log", "lag"),
-    RankColumn("step_s", "step s", 6, 97, lambda r, _: r.step_s, step_text, "log", "step_s"),
+    RankColumn("step_s", "step s", 6, 97, lambda r, _: r.step_s, step_time_text, "log", "step_s"),
     RankColumn(
         "tokens", "tok/s", 6, 90, lambda r, _: r.tokens_per_s, lambda v: scaled_text(v, 1000), "log",
         "tokens_per_s", falling=False,

@@ -15,7 +15,7 @@ from ..progress.dialect import CompiledDialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator  # noqa: F401, UP035 - used in type comments
+    from typing import Any, Callable, Iterator
 
 PROGRESS = "progress"
 """The `kind` of a dialect among the compiled rules."""

@@ -11,7 +11,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from gpuwatch.number_text import digits, listed
+from gpuwatch.number_text import bit_rate, digits, listed
 from gpuwatch.probe.protocol import InventoryPort
 from gpuwatch.probe.results import CounterChange, Results
 
@@ -59,7 +59,7 @@ def tcp_instead_of_rdma(results: Results) -> list[str]:
         return []
     port = next(iter(ports.values()))
     kind = "RoCE" if (port.link_layer or "").lower() == "ethernet" else "IB"
-    rate = f" at {port.rate_gbps:g} Gb/s" if port.rate_gbps else ""
+    rate = f" at {bit_rate(port.rate_gbps)}" if port.rate_gbps else ""
     where = listed(list(ports))
     return [f"expected {kind}, got TCP: {port.device} is active{rate}, but NCCL reports {TCP} on {where}"]
 
@@ -97,8 +97,8 @@ def _ports(results: Results) -> Iterator[NodeAlert]:
                 state = (port.state or "in an unknown state").lower()
                 yield NodeAlert(node, f"{name} is {state}; on the other nodes this port is active")
             elif port.rate_gbps and usual and port.rate_gbps < usual:
-                rate = f"{name} runs at {port.rate_gbps:g} Gb/s"
-                yield NodeAlert(node, f"{rate}; on the other nodes this port runs at {usual:g} Gb/s")
+                rate = f"{name} runs at {bit_rate(port.rate_gbps)}"
+                yield NodeAlert(node, f"{rate}; on the other nodes this port runs at {bit_rate(usual)}")
 
 
 def _counters(results: Results) -> Iterator[NodeAlert]:

@@ -12,7 +12,7 @@ from statistics import median_low
 
 from msgspec import Struct
 
-from gpuwatch.number_text import percent, rate_with_unit
+from gpuwatch.number_text import bit_rate, percent, rate_with_unit
 from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.results import LinkClass, RankSlot, Results
 
@@ -97,7 +97,7 @@ def _between_nodes(results: Results, rate: float, *, gloo: bool) -> Iterator[str
     speeds = [speed for slot in results.slots if (speed := _nic_speed(results, slot)) is not None]
     if gloo and speeds:
         speed = min(speeds) / 1e9
-        share = f"{rate_with_unit(rate)}, {percent(rate / speed)} of the interface's {speed / GBIT:g} Gb/s"
+        share = f"{rate_with_unit(rate)}, {percent(rate / speed)} of the interface's {bit_rate(speed / GBIT)}"
         yield f"links between nodes reach {share} ({ETHERNET})"
 
 
@@ -121,9 +121,9 @@ def _port(results: Results) -> Expected | None:
         return None
     if any((port.link_layer or "").lower() == "ethernet" for port in used):
         why = "a rough guide: taken from InfiniBand"
-        return Expected(f"RoCE at {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, why)
+        return Expected(f"RoCE at {bit_rate(rate)}", rate * GBIT, rate * GBIT * 0.9, why)
     why = "a rough guide: 90 % of the link rate"
-    return known.get(rate, Expected(f"a port of {rate:g} Gb/s", rate * GBIT, rate * GBIT * 0.9, why))
+    return known.get(rate, Expected(f"a port of {bit_rate(rate)}", rate * GBIT, rate * GBIT * 0.9, why))
 
 
 def _nic_speed(results: Results, slot: RankSlot) -> float | None:

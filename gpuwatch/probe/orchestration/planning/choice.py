@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
-from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from gpuwatch.number_text import listed
 from gpuwatch.probe.protocol import InventoryNic, NodeInventory
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -213,5 +213,4 @@ def _inventory(usable: Mapping[str, list[InventoryNic]], most: int = 4) -> str:
         f"{node}: " + (", ".join(f"{nic.name} {nic.address}/{nic.prefix}" for nic in nics[:3]) or "none")
         for node, nics in usable.items()
     ]
-    more = [f"and {len(each) - most} more"] if len(each) > most else []
-    return "; ".join(chain(each[:most], more))
+    return listed(each, most, "; ")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from gpuwatch.number_text import listed
 from gpuwatch.probe.orchestration.nodes.node_line import Lost
 from gpuwatch.probe.orchestration.planning.assignment import assign_slots
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
@@ -166,17 +167,17 @@ def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
 def _need_nodes(run: ProbeRun) -> None:
     if not run.inventories:
         reported = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
-        raise ProbeRefusedError("no node can take part; " + _some(reported))
+        raise ProbeRefusedError("no node can take part; " + listed(reported, MAX_NAMED_NODES, "; "))
 
 
 def _busy_words(busy: Mapping[str, Sequence[GpuUser]], inventories: Mapping[str, NodeInventory]) -> str:
     reported = []
     for node, users in busy.items():
-        who = [_user_words(user, inventories[node]) for user in users[:MAX_NAMED_NODES]]
-        more = [f"{len(users) - MAX_NAMED_NODES} more"] if len(users) > MAX_NAMED_NODES else []
-        reported.append(f"{node}: " + ", ".join(who + more))
+        who = [_user_words(user, inventories[node]) for user in users]
+        reported.append(f"{node}: {listed(who, MAX_NAMED_NODES)}")
+    where = listed(reported, MAX_NAMED_NODES, "; ")
     return (
-        f"GPUs are busy, and a probe would disturb what runs there ({_some(reported)}); "
+        f"GPUs are busy, and a probe would disturb what runs there ({where}); "
         "end it first, or probe anyway with --allow-busy"
     )
 
@@ -196,10 +197,7 @@ def _torch_notes(inventories: Mapping[str, NodeInventory]) -> list[str]:
         versions.setdefault(inventory.torch or "?", []).append(node)
     if len(versions) < 2:
         return []
-    reported = "; ".join(f"{version} on {_some(nodes, ', ')}" for version, nodes in versions.items())
+    reported = "; ".join(
+        f"{version} on {listed(nodes, MAX_NAMED_NODES)}" for version, nodes in versions.items()
+    )
     return [f"the nodes have different versions of torch, which may not understand each other: {reported}"]
-
-
-def _some(texts: Sequence[str], between: str = "; ", most: int = MAX_NAMED_NODES) -> str:
-    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
-    return between.join([*texts[:most], *more])

@@ -79,7 +79,8 @@ class StoreServer:
         nonces = await _read(reader, NONCE_BYTES, _GREETING_S) + nonce
         asked = MessageSigner(self._secret, nonces, ASK)
         answers = MessageSigner(self._secret, nonces, ANSWER)
-        most, patience_s = MAX_UNKNOWN_BYTES, _GREETING_S  # type: int, Optional[float]
+        most = MAX_UNKNOWN_BYTES
+        patience_s: Optional[float] = _GREETING_S
         while True:
             head = await _read(reader, HEAD.size, patience_s)
             size = asked.length(head)

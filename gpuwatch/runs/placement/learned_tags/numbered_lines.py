@@ -16,7 +16,8 @@ _OF_NODE_PROCESS = re.compile(
     r"(?i)\b(?:gpu|device|dev|cuda|card|lane|slot|proc(?:ess)?|worker|l(?:ocal)?(?:[ _-]?rank)?)"
     r"[\s:=#._-]{0,3}$"
 )
-_NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+"""Matches a launcher's option for the number of its node."""
 _SEVERAL = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\w")
 _OUT_OF = re.compile(r"(?<![0-9./])([0-9]{1,5}) ?/ ?([0-9]{1,5})(?![0-9./])")
 _DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
@@ -112,6 +113,6 @@ def _is_in_tag(between: str) -> bool:
 
 def launched_node(text: str) -> int | None:
     """Return the number of the node whose launcher of several processes a line names; None: it names none."""
-    node = _NODE_RANK.search(text)
+    node = NODE_RANK.search(text)
     several = None if node is None else _SEVERAL.search(text)
     return None if node is None or several is None else int(node[1])

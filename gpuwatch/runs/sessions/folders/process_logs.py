@@ -17,10 +17,10 @@ from gpuwatch.runs.sessions.model.summary import (
     SessionWarning,
     read_struct,
 )
+from gpuwatch.whole_number import SECONDS_OF
 
 BYTES_OF = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 """Unit -> bytes; 1 MB is 10^6 bytes, as defined in `docs/sessions.md`."""
-SECONDS_OF = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 OPERATION = re.compile(r"\bCommunication\s*\|\s*(?P<name>[^|]{1,80}?)\s*(?:\||$)")
 RANK = re.compile(r"\bRank\s+(\d{1,7})\b")
 SIZE = re.compile(r"\bSize:\s*(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?B)\b")

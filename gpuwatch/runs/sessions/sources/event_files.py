@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpuwatch.agent.ranks.path_ranks import ranks_of_path
 from gpuwatch.number_text import limit_text
 from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.opening import open_buffered
@@ -18,7 +19,6 @@ from gpuwatch.runs.sessions.sources.protobuf import BYTES, fields, first, inner
 
 SOURCE = "TensorBoard"
 NAME = re.compile(r"events\.out\.tfevents\.")
-RANK_FOLDER = re.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORD_BYTES = 1 << 20
 """Largest record in bytes that is read; longer records are images or histograms."""
@@ -37,8 +37,8 @@ def read_event_files(paths: Sequence[Path], folder: Path) -> TrainingSession:
     begin: list[float] = []
     for path in paths:
         inside = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
-        rank = RANK_FOLDER.search("/".join(inside))
-        writer = f"rank {rank[1]}" if rank else ""
+        rank, _ = ranks_of_path("/".join(inside))
+        writer = "" if rank is None else f"rank {rank}"
         for time, step, tag, value in scalars(path, session.problems):
             begin.append(time)
             if add_metric(session, tag, step, time, value, writer):

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.units import Quantity
-from gpuwatch.number_text import UNKNOWN, plural
+from gpuwatch.number_text import UNKNOWN, plural, watts_text
 from gpuwatch.tui.fleet.folding.ways import Folding
 from gpuwatch.tui.model.node_summary import NodeView, severity_level
 from gpuwatch.tui.model.severity import Severity
@@ -19,7 +19,7 @@ from gpuwatch.tui.model.severity import Severity
 Cell: TypeAlias = "tuple[str, Severity | None]"
 """Text, and a severity if the text has its colour."""
 Known: TypeAlias = "list[float]"
-KILOWATTS = Quantity("W", 7, 1000, lambda watts: f"{watts / 1000:.1f}kW")
+KILOWATTS = Quantity("W", 7, 1000, watts_text)
 TROUBLED = severity_level("warning")
 """From this severity on, a node is listed under its folded group."""
 MAX_LISTED = 5
