@@ -77,10 +77,10 @@ class Kmsg:
         self.writer = os.open(self.path, os.O_WRONLY)
         fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_DIRECT)
 
-    def emit(self, text: str, ago: float = 0.0) -> None:
+    def emit(self, text: str, ago: float = 0.0, priority: int = 4) -> None:
         self.sequence += 1
         stamp = int((UPTIME - ago) * 1e6)
-        os.write(self.writer, f"4,{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())
+        os.write(self.writer, f"{priority},{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())
 
 
 def own_proc(folder: Path, pids: Iterable[int] = ()) -> str:

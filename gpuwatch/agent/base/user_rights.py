@@ -5,7 +5,10 @@ Access control lists that grant more are not read: what only they allow counts a
 
 import os
 import pwd
+import re
 import stat
+
+from .procfs import read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 NOBODY = -1
 """A user who is not known: with the rights that all users have."""
 ROOT = 0
+_REAL_UID = re.compile(rb"^Uid:\s+(\d{1,10})\s", re.MULTILINE)
 
 
 class UserRights(object):
@@ -79,9 +83,13 @@ def in_turns(named: "Iterable[tuple[Item, int]]") -> "list[tuple[Item, int]]":
 
 
 def uid_of(pid: int, proc: str) -> int:
-    """Return the user who runs a process; NOBODY if it has ended."""
+    """Return the user who runs a process (its real uid); NOBODY if it has ended.
+
+    The owner of /proc/PID would be root where the process forbids dumps of itself.
+    """
+    found = _REAL_UID.search(read_bytes(os.path.join(proc, str(pid), "status"), 4096) or b"")
     try:
-        return os.stat(os.path.join(proc, str(pid))).st_uid
+        return int(found.group(1)) if found else os.stat(os.path.join(proc, str(pid))).st_uid
     except OSError:
         return NOBODY
 

@@ -15,6 +15,7 @@ import zlib
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
 from ..base.regular_file import modified_at
+from ..base.user_rights import uid_of
 from ..processes.process_table import boot_time, read_stat, seen_by, values_of
 from ..ranks.rank_environment import identity, variables
 
@@ -92,7 +93,7 @@ def dump_piece(request: "dict[str, Any]", proc: str = "/proc") -> "dict[str, Any
     )
     try:
         known = os.fstat(descriptor)
-        if not stat.S_ISREG(known.st_mode) or known.st_uid != os.stat(folder).st_uid:
+        if not stat.S_ISREG(known.st_mode) or known.st_uid != uid_of(pid, proc):
             raise ValueError("not a regular file of the job's user")
         return piece_at(descriptor, offset)
     finally:
@@ -173,7 +174,7 @@ def _files(proc: str, prefix: str, pids: "list[int]", boot: "float | None") -> "
     folder = os.path.join(proc, str(pids[0]))
     named = dict(_prefixes(folder)).get(prefix, False)
     parent, stem = os.path.split(seen_by(folder, prefix))
-    owner = os.stat(folder).st_uid
+    owner = uid_of(pids[0], proc)
     began = _began(proc, pids, boot)
     files, older, foreign = [], [], 0
     now = time.time()

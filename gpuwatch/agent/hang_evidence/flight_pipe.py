@@ -10,6 +10,7 @@ import stat
 
 from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
+from ..base.user_rights import uid_of
 from ..processes.process_table import seen_by, values_of
 from ..ranks.rank_environment import identity, variables
 
@@ -70,7 +71,9 @@ def _write(folder: str, path: str) -> "str | None":
         return "its pipe cannot be opened: " + (error.strerror or str(error)).lower()
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISFIFO(found.st_mode) or found.st_uid != os.stat(folder).st_uid:
+        if not stat.S_ISFIFO(found.st_mode) or found.st_uid != uid_of(
+            int(os.path.basename(folder)), os.path.dirname(folder)
+        ):
             return "that file is not a pipe of this process"
         os.write(descriptor, b"1")
     except OSError as error:

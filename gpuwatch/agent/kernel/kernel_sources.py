@@ -17,6 +17,8 @@ MAX_RECORDS = 4000
 """Records read per poll; the rest of a flood follows."""
 _RECORD_BYTES = 8192
 _PR_SET_PDEATHSIG = 1
+_FACILITY = 0
+"""The kernel's facility in a record's priority; programs that write to /dev/kmsg cannot use it."""
 _JOURNALS = ("/var/log/journal/*/system.journal", "/run/log/journal/*/system.journal")
 
 
@@ -72,7 +74,7 @@ class Kmsg(object):
 
 
 def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
-    """Return (seconds since boot, text) of a record of /dev/kmsg; None: other bytes.
+    """Return (seconds since boot, text) of a record of /dev/kmsg; None: other bytes, or a program's text.
 
     A record is `priority,sequence,microseconds,flags;text` (Documentation/ABI/testing/dev-kmsg of the
     kernel).
@@ -80,6 +82,8 @@ def parse_kmsg(data: bytes) -> "tuple[float, str] | None":
     head, separator, rest = data.partition(b";")
     fields = head.split(b",")
     if not separator or len(fields) < 3 or not fields[2].isdigit():
+        return None
+    if fields[0].isdigit() and int(fields[0]) >> 3 != _FACILITY:
         return None
     text = rest.split(b"\n", 1)[0].decode("utf-8", "replace")
     return int(fields[2]) / 1e6, re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found.group(1), 16)), text)
@@ -141,18 +145,20 @@ class Journal(object):
 
 
 def parse_journal(text: str) -> "list[tuple[float, str]]":
-    """Return (unix seconds, text) of the records that `journalctl -o short-unix` printed.
+    """Return (unix seconds, text) of the kernel's records that `journalctl -o short-unix` printed.
 
     Indented lines continue a record.
     """
     records: list[tuple[float, str]] = []
+    is_kernel = False
     for line in text.splitlines():
-        match = re.match(r"(\d{9,11}\.\d+) \S+ [^:]*: (.*)", line)
+        match = re.match(r"(\d{9,11}\.\d+) \S+ kernel: (.*)", line)
         if match:
             records.append((float(match.group(1)), match.group(2)))
-        elif records and line[:1] == " ":
+        elif records and line[:1] == " " and is_kernel:
             t, before = records[-1]
             records[-1] = (t, before + "\n" + line.strip())
+        is_kernel = match is not None or (is_kernel and line[:1] == " ")
     return records
 
 
@@ -165,7 +171,8 @@ def journal_command() -> "list[str] | None":
     program = next((p for p in ("/usr/bin/journalctl", "/bin/journalctl") if os.access(p, os.X_OK)), None)
     if program is None or not readable:
         return None
-    return [program, "-k", "-f", "-o", "short-unix", "-n", "2000", "--no-pager", "-q"]
+    options = ["-f", "-o", "short-unix", "-n", "2000", "--no-pager", "-q"]
+    return [program, "-k", *options, "SYSLOG_FACILITY={}".format(_FACILITY)]
 
 
 def _die_with_parent() -> "Callable[[], None] | None":

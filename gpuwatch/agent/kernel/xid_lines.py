@@ -8,8 +8,12 @@ from .xid_table import meaning
 
 MAX_DETAIL = 300
 
-_XID = re.compile(CALLER + r"NVRM:.*?\bXid \(([^)]*)\)?:\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
-_SXID = re.compile(CALLER + r"nvidia-nvswitch\d*:.*?\bSXid \(([^)]*)\)?:\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL)
+_PLACE = r"\(((?:PCI:|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:)[^)]*)\)?"
+"""A PCI address: with it the form is longer than a process's name, which the kernel may quote first."""
+_XID = re.compile(CALLER + r"NVRM:.*?\bXid " + _PLACE + r":\s*(\d{1,5})\b,?\s*(.*)", re.DOTALL)
+_SXID = re.compile(
+    CALLER + r"nvidia-nvswitch\d*:.*?\bSXid " + _PLACE + r":\s*(\d{1,6})\b,?\s*(.*)", re.DOTALL
+)
 _FELL_OFF = re.compile(CALLER + "NVRM:.*fallen off the bus", re.DOTALL)
 _BUS = re.compile(r"\b([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
 _PID = re.compile(r"\bpid=(\d+)")

@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 
+from ..base.user_rights import ROOT, uid_of
 from ..ranks.launcher_names import LAUNCHERS, is_launcher
 from ..ranks.rank_arguments import with_stated
 from ..ranks.rank_environment import identity
@@ -239,8 +240,16 @@ class ProcessReader(object):
         A process that started ranks which write into pipes is one, whatever its name, but not sshd: what it
         reads goes to the other machine, and its log is its own.
 
+        A program that started no ranks states no job of another user's ranks: its user chose its name and
+        its environment.
+
         `above`: rank -> its starter.
         """
+        starters = set(above.values())
+        users: dict[object, set[int]] = {}
+        for pid in above:
+            job = identity(self._processes.inherited(pid)).get("job") if pid in self._known else None
+            users.setdefault(job, set()).add(uid_of(pid, self._proc))
         piped = {
             above[pid] for pid in above if any(set(one.pipes) - {0} for one in self._processes.details([pid]))
         }
@@ -251,8 +260,12 @@ class ProcessReader(object):
             if one.name.startswith("sshd"):
                 continue
             paths = written(one.details, self._ends)
+            facts = identity(one.variables or {})
+            uid, of_job = uid_of(pid, self._proc), users.get(facts.get("job"), set())
+            if pid not in starters and uid != ROOT and of_job - {uid}:
+                facts = {}
             if paths:
-                yield pid, dict(identity(one.variables or {}), paths=paths)
+                yield pid, dict(facts, paths=paths)
 
     def _row(
         self,

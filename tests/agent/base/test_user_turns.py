@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.base.user_rights import UserRights, in_turns
+from gpuwatch.agent.base.user_rights import NOBODY, UserRights, in_turns, uid_of
 from gpuwatch.agent.logs.discovery import holders, siblings
 from gpuwatch.agent.logs.discovery.reopened import reopened_logs
 from gpuwatch.agent.logs.files import catalog
@@ -18,6 +18,14 @@ from gpuwatch.agent.logs.files.mounts import Mounts
 from gpuwatch.agent.processes import ended_ranks
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root gives files to other users")
+
+
+def test_the_user_of_a_setuid_program_is_the_one_who_runs_it(tmp_path: Path) -> None:
+    """Its folder in /proc belongs to root, as does that of a process that forbids dumps of itself."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_text("Name:\tbash\nUid:\t4242\t0\t0\t0\nGid:\t1\t1\t1\t1\n")
+    assert (uid_of(7, str(tmp_path)), uid_of(8, str(tmp_path))) == (4242, NOBODY)
+    assert uid_of(os.getpid(), "/proc") == os.getuid()
 
 
 def test_users_take_turns() -> None:

@@ -57,6 +57,7 @@ def test_xids_of_the_last_day_come_with_their_own_time(kmsg: Kmsg) -> None:
     log = follow(kmsg)
     kmsg.emit(XID.format(bus="41", code=48), ago=30 * 3600)
     kmsg.emit("usb 1-1: new device", ago=10)
+    kmsg.emit(XID.format(bus="42", code=79), ago=9, priority=12)  # a program wrote it
     kmsg.emit(XID.format(bus="41", code=79), ago=3600)
     (found,) = log.poll()
     assert (found["code"], found["t"], found["bus_id"]) == (79, NOW - 3600, "00000000:41:00.0")

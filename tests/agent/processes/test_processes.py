@@ -8,7 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -253,6 +255,33 @@ def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) 
             assert reader.launchers[launcher.pid] == {"job": "4711", "paths": [str(out)]}
         finally:
             launcher.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.version_info < (3, 9), reason="root runs programs as others")
+@pytest.mark.parametrize("uid", [4242, 4343])
+def test_a_program_named_as_a_launcher_states_no_job_of_another_user(uid: int) -> None:
+    with TemporaryDirectory(dir="/tmp") as made:  # pytest's own folders are private
+        folder = Path(made)
+        folder.chmod(0o777)
+        for name in ("torchrun", "train"):
+            (folder / name).symlink_to(shutil.which("sleep") or "/bin/sleep")
+        job = {"SLURM_JOB_ID": "77"}
+        with (folder / "out.log").open("wb") as words, ExitStack() as stack:
+            for command, user, stdout, variables in (
+                ([str(folder / "train"), "60"], 4343, None, {"RANK": "0", "WORLD_SIZE": "2"}),
+                ([str(folder / "torchrun"), "60"], uid, words, {}),
+            ):
+                each = subprocess.Popen(command, user=user, stdout=stdout, env={**job, **variables})
+                stack.enter_context(each)
+                stack.callback(each.kill)
+            reader = ProcessReader(scan_every_s=0.0)
+
+            def are_read() -> bool:
+                ranks = reader.read({})[0]
+                return each.pid in reader.launchers and any(row.get("rank") == 0 for row in ranks)
+
+            assert wait_until(are_read, time.sleep)
+            assert reader.launchers[each.pid].get("job") == ("77" if uid == 4343 else None)
 
 
 @pytest.mark.parametrize("state", ["S", "T"])

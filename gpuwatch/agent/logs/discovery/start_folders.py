@@ -6,7 +6,7 @@ import tempfile
 
 from ...base.procfs import names, read_bytes, read_link
 from ...base.system_folders import is_system
-from ...base.user_rights import NOBODY, ROOT, UserRights, in_turns
+from ...base.user_rights import NOBODY, ROOT, UserRights, in_turns, uid_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,12 +121,8 @@ def _of_shells(proc: str) -> "list[tuple[str, int]]":
     for pid in names(proc):
         if pid.isdecimal() and _name(proc, pid) in SHELLS:
             folder = read_link(os.path.join(proc, pid, "cwd"))
-            try:
-                uid = os.stat(os.path.join(proc, pid)).st_uid
-            except OSError:
-                continue
             if folder is not None:
-                found[folder, uid] = None
+                found[folder, uid_of(int(pid), proc)] = None
     return in_turns(found)
 
 

@@ -20,6 +20,19 @@ _CHOSEN = [
     for pattern in (
         r"^(?:traps: )?(.{1,16})\[\d+\]",  # NAME[pid]: a signal
         r"^(?:traps: )?.{1,16}\[\d+\]:? (?:segfault|trap|general|unhandled|bad|potentially) .*? in (.*)",
+        r"^(.{1,16}?) ?\(\d{1,10}\)[: ]",  # NAME (pid): a use that is not supported
+        r"^[\w.-]{1,30}: (.{1,16}?) ?\(\d{1,10}\)[: ]",
+        r"^(.{1,16})/\d{1,10}[: ]",
+        r"^(.{1,16}): (?:page allocation|vmalloc|vmap|alloc_pages|[Cc]orrupted page|order:\d)",
+        r"^(.{1,16}) (?:uses|used|is using|triggered|forks|tried) ",
+        r"^[\w.-]{1,30}: (.{1,16}) (?:tries|tried|is|uses|used|set|attempted) ",
+        r"\b[Pp]id:? \d{1,10}\((.{1,64})\)",
+        r"\bUID \d{1,10}, \((.{1,64})\) ",
+        r"#(?:AC|DB): (.{1,16})/\d{1,10} ",
+        r"\bprocess (.{1,16}?) {1,2}(?:pfn|pte|\(pid):",
+        r"\bprogram (.{1,16}?) (?:is|uses|tried) ",
+        r"^task:(.{1,16}?) +state:",
+        r"PAT: (.{1,16}):\d{1,10} ",
         r"^(.{1,16}) invoked oom-killer",
         r"^oom-kill:.*?cpuset=(.*)",
         r"^Memory cgroup stats for (.*)",

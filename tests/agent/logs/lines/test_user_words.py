@@ -39,6 +39,20 @@ NAME = (
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name={}, Ch 00000008, MMU Fault",
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name={}, channel 0x00000008, intr 00000000. MMU Fault",
     "watchdog: BUG: soft lockup - CPU#8 stuck for 26s! [{}:61002]",
+    "{} (123): attempted to duplicate a private mapping with mremap.  This is not supported.",
+    "{} (123): /proc/123/oom_adj is deprecated, please use /proc/123/oom_score_adj instead.",
+    "{}: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_COMP), nodemask=(null)",
+    "{}: vmalloc error: size 4096, failed to allocate pages, mode:0xcc0(GFP_KERNEL), nodemask=(null)",
+    "{} uses obsolete (PF_INET,SOCK_PACKET)",
+    "{} (123) used greatest stack depth: 11000 bytes left",
+    "{} (123): drop_caches: 3",
+    "futex_wake_op: {} tries to shift op by 32; fix this program",
+    "mmap: {} (123): VmData 4096 exceed data ulimit 0. Update limits or use boot option.",
+    "Pid 123({}) over core_pipe_limit",
+    "x86/split lock detection: #AC: {}/123 took a split_lock trap at address: 0x401",
+    "cgroup: {} (123) created nested cgroup for controller memory which has incomplete hierarchy support.",
+    "BUG: Bad page map in process {}  pte:8000000 pmd:800000",
+    "x86/PAT: {}:123 map pfn expected mapping type write-back for [mem 0x0-0xfff], got uncached",
 )
 """Messages in which it quotes the 15 characters of a process's name."""
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
@@ -72,7 +86,11 @@ def test_a_name_of_a_file_or_control_group_is_no_fact(message: str) -> None:
 @pytest.mark.parametrize("message", NAME)
 def test_a_name_of_a_process_is_no_fact(message: str) -> None:
     usual = rules_of(message.format("python"))
-    for words in ("hard LOCKUP", "Oops: 0000 [#1]", "out of memory", "CUDA OOM"):
+    for words in (
+        "hard LOCKUP", "Oops: 0000 [#1]", "out of memory", "CUDA OOM", "EDAC MC0: 1 UE", "GPU reset begin",
+        "Disk failure on", "NVRM:Xid (a):79", "NVRM: Xid (a):7", "Killed process", "Out of memory:",
+    ):  # fmt: skip
+        assert message.startswith("NVRM") or event(message.format(words)) is None, words
         assert rules_of(message.format(words)) <= usual, words
 
 
