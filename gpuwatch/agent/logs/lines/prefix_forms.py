@@ -166,8 +166,8 @@ SYSLOG_5424 = _forms(
 )
 KERNEL = _forms(r"kernel: ?")
 STREAMS = _forms(r"\[std(?:err|out)\]:? (?=\S)")
-LINE_NUMBERS = _forms(  # of `cat -n` or `nl` (a tab is four blanks), not the first column of numbers
-    r" {0,6}\d{1,7} {4}(?! {0,40}(?:[\d.+-](?!\d{3}[-/]\d\d)|(?i:nan|inf)\b|$))"
+LINE_NUMBERS = _forms(  # of `cat -n` or `nl` (a tab is four blanks) before a tag or time, not before a text
+    r" {0,6}\d{1,7} {4}(?=[\[(<{]|\d{4}[-/]\d\d[-/]\d\d|Traceback \()"
 )
 OTHERS = _forms(
     r"> ",

@@ -47,7 +47,7 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
         ("     7\t2025-06-15 12:00:00 [rank2]: boom", "boom", {"rank": 2}),
         ("  1234\t(Actor pid=4) boom", "boom", {"pid": 4}),
         ("    12\t0.5\t2.5", "    12    0.5    2.5", {}),
-        ("    12\tnan\t2.5", "    12    nan    2.5", {}),
+        ("    12\tNo space left on device", "    12    No space left on device", {}),
         ("[3] NCCL WARN boom", "[3] NCCL WARN boom", {}),
         ("2025-06-15 12:00 [rank2]: boom", "boom", {"rank": 2}),
         ("2025-06-15 12:00:00.123 +02:00 [rank2]: boom", "boom", {"rank": 2}),
