@@ -5,6 +5,8 @@ import re
 import stat
 import time
 
+from ...base.regular_file import FOREIGN_FILE, open_regular, restrict
+from ...base.user_rights import NOBODY, UserRights
 from .globs import Glob, with_hosts
 
 TYPE_CHECKING = False
@@ -44,19 +46,22 @@ def no_log(path: str) -> "str | None":
     return next((words for fits, words in _KINDS if fits(mode)), "no regular file")
 
 
-def may_be_output(path: str, users: "set[str]") -> bool:
-    """Return True if all users may read a file, or the only one of `users` (ids) owns it.
-
-    Also if it is missing or cannot be looked at.
+def rights_of(users: "set[str]") -> UserRights:
+    """Return the rights of the user (id) of a Slurm job; of several, those that all users have.
 
     A job's user chooses the path that Slurm states: the agent may read files that this user may not. A job's
     name may contain a second user, so several users do not count.
     """
+    return UserRights(int(next(iter(users))) if len(users) == 1 else NOBODY)
+
+
+def is_refused(path: str) -> bool:
+    """Return True if there is a file that the user who named the path may not read."""
     try:
-        found = os.stat(path)
-    except OSError:
-        return True  # a file that appears later is opened with a check of its links
-    return bool(found.st_mode & stat.S_IROTH) or users == {str(found.st_uid)}
+        os.close(open_regular(path))
+    except OSError as error:
+        return error.strerror == FOREIGN_FILE
+    return False
 
 
 class Finder(object):
@@ -138,8 +143,11 @@ class Finder(object):
                 reported = child.stdout.read(1 << 16).decode("utf-8", "replace")
                 child.stdout.close()
                 users = set(_USER.findall(reported))
-                for path in sorted(set(_STREAMS.findall(reported))):
-                    if path != "/dev/null" and may_be_output(path, users):
+                for path in sorted(set(_STREAMS.findall(reported)) - {"/dev/null"}):
+                    if path not in self._catalog.entries:
+                        self._enter(path)
+                        restrict(path, rights_of(users))
+                    if not is_refused(path):
                         self._catalog.add(path, "slurm", job=job)
             elif time.monotonic() - began > SLURM_S:
                 child.kill()

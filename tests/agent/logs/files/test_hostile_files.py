@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.agent.base.regular_file import open_regular
 from gpuwatch.agent.logs.discovery.finder import Finder
 from gpuwatch.wire import Logs, Search, Tail
 from tests.agent.logs.conftest import LogAgent, append, texts, wait_for
@@ -210,13 +211,17 @@ def test_what_the_user_may_not_read_any_more_says_so(folder: Path, agent_of: Sta
 
 
 class _Added:
-    """Stands in for the catalog: stores what a finder finds."""
+    """Stands in for catalog and marker: stores what a finder finds."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
+        self.entries: dict[str, object] = {}
 
     def add(self, path: str, _source: str, **_: object) -> None:
         self.paths.append(path)
+
+    def file(self, path: str) -> None:
+        """Mark nothing, as no watchdog looks."""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files of others, and gives its own away")
@@ -225,11 +230,14 @@ def test_slurms_output_files_are_those_that_the_jobs_user_may_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The user chooses the path that Slurm states, and the name, which may have lines."""
+    for each in (tmp_path, *tmp_path.parents):
+        if str(each).startswith("/tmp/"):
+            each.chmod(0o755)
     for file, owner, mode in (("own", 4711, 0o600), ("private", 0, 0o600), ("public", 0, 0o644)):
         (tmp_path / file).write_text("x")
         os.chown(tmp_path / file, owner, owner)
         (tmp_path / file).chmod(mode)
-    paths = "\n".join(f"   StdOut={tmp_path}/{file}" for file in ("own", "private", "public"))
+    paths = "\n".join(f"   StdOut={tmp_path}/{file}" for file in ("own", "private", "public", "later"))
     (tmp_path / "stated").write_text(
         f"JobId=41 JobName={name}\n   UserId=alice(4711) GroupId=a(4711)\n{paths}\n"
     )
@@ -237,11 +245,17 @@ def test_slurms_output_files_are_those_that_the_jobs_user_may_read(
     (tmp_path / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     added = _Added()
-    finder = Finder({}, added, None)  # type: ignore[arg-type]
+    finder = Finder({}, added, added)  # type: ignore[arg-type]
     finder.jobs(["41"])
     deadline = time.monotonic() + 60.0
     while not finder.settled:
         assert time.monotonic() < deadline
         finder.step()
     names = [Path(each).name for each in added.paths]
-    assert names == (["own", "public"] if name == "train" else ["public"])
+    assert names == (["later", "own", "public"] if name == "train" else ["later", "public"])
+    (tmp_path / "later").write_text("secret")
+    (tmp_path / "later").chmod(0o600)
+    with pytest.raises(PermissionError):
+        open_regular(str(tmp_path / "later"))
+    (tmp_path / "later").chmod(0o644)
+    os.close(open_regular(str(tmp_path / "later")))

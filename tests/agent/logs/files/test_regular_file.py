@@ -6,7 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -171,3 +173,57 @@ def test_a_users_link_leads_only_to_what_the_user_may_read(
     assert [each.unreadable for each in gathered.skipped] == [True]
     owned(link, 0)
     os.close(open_regular(str(name)))
+
+
+IN_A_CONTAINER = """
+mount -t tmpfs none /mnt
+mkdir /mnt/m
+echo text | tee /mnt/m/own.log > /mnt/shadow
+ln -s own.log /mnt/m/beside.log
+ln -s /mnt/m/own.log /mnt/m/from_root.log
+ln -s {folder}/secret /mnt/m/link.log
+ln -s ../../../../../../..{folder}/secret /mnt/m/above.log
+touch /mnt/m/mounted.log
+mount --bind {folder}/secret /mnt/m/mounted.log
+echo ready
+exec sleep 3600
+"""
+
+
+@ROOT
+def test_a_user_in_a_container_of_his_own_leads_only_to_what_he_may_read() -> None:
+    """His links lead where they lead him, and what he mounts there keeps its owner."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        (folder / "secret").write_text("password")
+        owned(folder / "secret", 0, 0o600)
+        script = IN_A_CONTAINER.format(folder=folder)
+        argv = [
+            "setpriv",
+            f"--reuid={USER}",
+            f"--regid={USER}",
+            "--clear-groups",
+            "unshare",
+            "-Urm",
+            "sh",
+            "-c",
+        ]
+        with subprocess.Popen([*argv, script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as user:
+            assert user.stdout is not None
+            if user.stdout.readline() != b"ready\n":
+                user.kill()
+                pytest.skip("users get no namespaces of their own here")
+            try:
+                place = f"/proc/{user.pid}/root/mnt/m"
+                for name in ("own", "beside", "from_root"):
+                    os.close(open_regular(f"{place}/{name}.log"))
+                for name in ("link", "above", "mounted"):
+                    with pytest.raises(PermissionError):
+                        open_regular(f"{place}/{name}.log")
+                with pytest.raises(FileNotFoundError):
+                    open_regular(f"{place}/none.log")
+            finally:
+                user.kill()
+    finally:
+        rmtree(folder)
