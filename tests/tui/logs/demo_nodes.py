@@ -30,12 +30,12 @@ async def demo_desk(
 
 
 class DemoLogs(StillSession):
-    """The demo after its incident, which stands still; `asked` has the requests by file."""
+    """The demo after its incident, which stands still; `reads` counts the pages that were read."""
 
     def __init__(self, second: float = 95.0) -> None:
         judged = judged_session(second)
         super().__init__(judged.plan, book=judged.book, fleet=judged.fleet)
-        self.packs, self.second = judged.packs, second
+        self.packs, self.second, self.reads = judged.packs, second, 0
 
     def acknowledge(self, ident: str) -> None:
         """The book does."""
@@ -57,6 +57,7 @@ class DemoLogs(StillSession):
         after: int = 0,
     ) -> LogStream:  # fmt: skip
         """A page."""
+        self.reads += 1
         stream = self.unanswered(node, file, "read")
         page = wire.ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
         return self._ask(stream, page)

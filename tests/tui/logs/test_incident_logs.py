@@ -145,14 +145,19 @@ async def test_m_again_reads_no_file_twice_and_shows_every_line() -> None:
         view = workspace.screen.pane.view
         assert view is not None
         assert view.sheet.narrowed
-        lines, asked = view.feed.end - view.feed.base, session.streams
+        lines, read = view.feed.end - view.feed.base, session.reads
         await workspace.press("4", "m")
         view = workspace.screen.pane.view
         assert view is not None
         assert (view.feed.end - view.feed.base, view.sheet.narrowed) == (lines, False)
-        assert session.streams - asked < 5  # the kernel log, whose size is not reported
+        assert session.reads - read < 5  # the kernel log, whose size is not reported
         folds = [row for row in view.sheet.rows if len(row.ranks) == 127]
         assert len(folds) >= 2
+        await workspace.press("minus", "3")  # before the other files are read
+        view, incident = workspace.screen.pane.view, workspace.app.view_state.snapshot.incidents[0]
+        assert view is not None and incident.cause is not None
+        line = view.line()
+        assert line is not None and line.offset == incident.cause.proof[0].offset
 
 
 async def test_a_page_that_ended_with_its_file_is_read_again_once_the_file_has_grown() -> None:

@@ -45,6 +45,8 @@ MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
 MAX_PANES = 16
 MAX_FILES = 1024
 SLOWEST_RANKS = 4
+NEAR_S = 1.0
+"""Seconds from an incident's cause up to which a merged view begins on the line of the cause."""
 
 
 class LogWorkspace:
@@ -242,7 +244,17 @@ class LogWorkspace:
             job = self._about.job if self._about else self.view_state.scope.job
             ranks = with_content(every_rank(of_job(all_sources(self.view_state.fleet), job)))[:MAX_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
+        lead = lead or self._cause_among(wanted)
         self.opened.merge(wanted, lead if lead is None or lead[0] in wanted else None)
+
+    def _cause_among(self, wanted: Sequence[LogSource]) -> tuple[LogSource, int] | None:
+        """Return the file and offset of the incident's cause, to be read first; None if not at its time."""
+        about, at = self._about, self.opened.time
+        cause = course.cause if about is not None and (course := course_of(about)) else None
+        if cause is None or at is None or abs(at - cause.at) > NEAR_S:
+            return None
+        own = (source for source in wanted if (source.node, source.file) == (cause.node, cause.file))
+        return next(((source, cause.offset) for source in own), None)
 
     def pull(self) -> None:
         """Process what was received, request what is due, and update the marks; called once per frame."""
