@@ -64,7 +64,7 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         assert header is not None
         assert (int(header[1]), int(header[2]), int(header[3])) == expected
         assert counts_in(shown) == [expected]
-        assert "gpu_lost" not in {entry.code for entry in fleet_of(app).situation.entries}
+        assert ("gpu-011", "gpu_lost", 5) not in {entry.key for entry in fleet_of(app).situation.entries}
         index = AlertIndex(reported.alerts.values())
         assert all(index.states(name, condition) for name, condition in app.totals.worst)
         assert ("disk_full", "gpu-004") in {(alert.code, alert.node) for alert in reported.alerts.values()}
