@@ -23,6 +23,8 @@ _CODES = re.compile(
     r"[ :=(]{0,4}(-?\d{1,6})\b"
 )
 """Matches codes that identify an event: lines with different codes are not folded."""
+_CODE_WORDS = ("xid", "exit", "signal", "err", "status", "code", "rc")
+"""A line with a match of `_CODES` has one of these: they are faster to look for."""
 _STEP = re.compile(
     r"(?i)(?:\b|_)(?:step|iter|iteration|epoch|batch|update)s?[ :=#\[(]{1,4}(\d{1,12})\b"
     r"|\| {0,4}(\d{1,12})/\d{1,12} \["
@@ -65,9 +67,11 @@ def normal(line: LogLine, *, loose: bool = False) -> str:
     message = variable.sub("#", line.text)
     if strict:
         return message
+    lower = line.text.lower()
+    codes = _CODES.findall(line.text) if any(word in lower for word in _CODE_WORDS) else ()
+    gpus = _FAULTY_GPU.findall(line.text) if "gpu" in lower else ()
     steps = _STEP.findall(line.text) if line.level in (None, "info") else ()
-    kept = (*_CODES.findall(line.text), *_FAULTY_GPU.findall(line.text), *("".join(step) for step in steps))
-    return "\0".join((message, *kept))
+    return "\0".join((message, *codes, *gpus, *("".join(step) for step in steps)))
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
 MAX_PANES = 16
 MAX_FILES = 1024
 SLOWEST_RANKS = 4
-NEAR_S = 1.0
+CAUSE_NEAR_S = 1.0
 """Seconds from an incident's cause up to which a merged view begins on the line of the cause."""
 
 
@@ -251,7 +251,7 @@ class LogWorkspace:
         """Return the file and offset of the incident's cause, to be read first; None if not at its time."""
         about, at = self._about, self.opened.time
         cause = course.cause if about is not None and (course := course_of(about)) else None
-        if cause is None or at is None or abs(at - cause.at) > NEAR_S:
+        if cause is None or at is None or abs(at - cause.at) > CAUSE_NEAR_S:
             return None
         own = (source for source in wanted if (source.node, source.file) == (cause.node, cause.file))
         return next(((source, cause.offset) for source in own), None)
