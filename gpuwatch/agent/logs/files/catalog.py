@@ -254,9 +254,10 @@ class Catalog(object):
             entry.state, entry.reason = "elsewhere", "another node's agent follows it"
             self._identify(entry)
             return
-        follower = Follower(entry.path, self._clock, lambda here: self._followed(here, entry))
+        follower = Follower(entry.path, self._clock, lambda here: self._followed(here, entry), entry.file_uid)
         try:
             follower.open()
+            entry.file_uid = follower.owner
             _refuse_packed(follower)
             self._list_mounts(entry, follower)
             self._from_where(entry, follower, fresh)

@@ -67,6 +67,8 @@ class FileEntry(object):
 
     lines_at_end = 0
     """The value of `lines` when the last process that had the file open ended."""
+    file_uid: "int | None" = None
+    """The user of the file; None: not opened yet, or other ranks than before write to its path."""
 
     def __init__(self, path: str, source: str, rank: "int | None" = None) -> None:
         self.path = path
@@ -133,6 +135,8 @@ class FileEntry(object):
         self._places = places or self._places
         if not writers:
             return
+        if before and set(before).isdisjoint(self.pids):
+            self.file_uid = None
         jobs = {writer["job"] for writer in writers if writer.get("job")}
         ranks = {writer["rank"] for writer in writers if writer.get("rank") is not None}
         same_job = len(self._ranks) > 1 and jobs == self._jobs

@@ -11,7 +11,7 @@ import stat
 
 from ...base.regular_file import NOT_REGULAR, modified_at, open_regular
 from .fingerprint import Fingerprint, of_shared_file
-from .rotation import copied_to, rotated_meanwhile, signature
+from .rotation import copied_to, rotated_meanwhile, signature, succeeds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ DELETED_S = 10.0
 REFRESH_S = 2.0
 """Seconds between reopenings on a network file system: NFS may report an old size until then."""
 
+OTHER_OWNER = "another user has taken the name of the log"
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
 
@@ -47,9 +48,18 @@ class Follower(object):
         path: str,
         clock: "Callable[[], float]",
         taken: "Callable[[tuple[int, int]], bool] | None" = None,
+        owner: "int | None" = None,
     ) -> None:
-        """Prepare to follow; `taken(device, inode)` returns True if another follower has that file."""
+        """Prepare to follow.
+
+        Args:
+            path: The path of the log.
+            clock: Seconds that only increase.
+            taken: Returns True if another follower has the file (device, inode).
+            owner: The user (uid) of the log; None: whose the file is that is opened first.
+        """
         self.path = path
+        self.owner = owner
         self.merged = False
         """True if the path now names a file that another follower has; the old one was read to its end."""
         self.remote = False
@@ -164,7 +174,7 @@ class Follower(object):
         Return the first piece, or None.
         """
         self._reported(TRUNCATED)
-        copy = copied_to(self.path, self.inode, self.offset, self._mark)
+        copy = copied_to(self.path, os.fstat(self._descriptor), self.offset, self._mark)
         again = self._copied_again()
         if copy is None and again is not None:
             copy = again[0], again[1], 0
@@ -196,6 +206,11 @@ class Follower(object):
             piece = self._more(budget)
             if piece is None:
                 raise OSError(0, NOT_REGULAR, self.path)
+            return piece
+        if self.owner is not None and not succeeds(found, self.owner):
+            piece = self._more(budget)
+            if piece is None:
+                raise OSError(errno.EACCES, OTHER_OWNER, self.path)
             return piece
         if self._taken is not None and self._taken((found.st_dev, found.st_ino)):
             piece = self._more(budget)
@@ -233,6 +248,11 @@ class Follower(object):
     def _enter(self, path: str) -> None:
         descriptor = open_regular(path)
         found = os.fstat(descriptor)
+        if self.owner is None:
+            self.owner = found.st_uid
+        elif not succeeds(found, self.owner):
+            os.close(descriptor)
+            raise OSError(errno.EACCES, OTHER_OWNER, path)
         self.close()
         self._descriptor = descriptor
         self.device, self.inode, self.size = found.st_dev, found.st_ino, found.st_size

@@ -5,21 +5,34 @@ import re
 import stat
 
 from ...base.regular_file import open_regular
+from ...base.user_rights import ROOT
 
 _AGED = re.compile(r"[.-]\d[\dT:_.-]*$")
 """Suffixes added by rotation: `.1`, `-20240131`, `.2024-01-31_12`."""
 MAX_SIBLINGS = 16
 
 
-def copied_to(path: str, inode: int, offset: int, mark: bytes) -> "tuple[str, int, int] | None":
+def succeeds(file: "os.stat_result", owner: int) -> bool:
+    """Return True if a file can be the next part of a log of this user: it is the user's own, or root's.
+
+    In a folder where all may write, another user can take the name of a log that was rotated or deleted.
+    """
+    return file.st_uid in (owner, ROOT)
+
+
+def copied_to(path: str, ours: "os.stat_result", offset: int, mark: bytes) -> "tuple[str, int, int] | None":
     """Return (path, inode, offset) at which to continue in the copy made before a truncation, or None.
 
-    The copy is recognised by the bytes before the position, `mark`.
+    The copy is recognised by the bytes before the position, `mark`. `ours`: the truncated file.
     """
     if not mark:
         return None
-    for found, sibling in reversed(_aged(path)):
-        if found.st_ino != inode and found.st_size >= offset and _holds(sibling, offset - len(mark), mark):
+    for found, sibling in reversed(_aged(path, ours.st_uid)):
+        if (
+            found.st_ino != ours.st_ino
+            and found.st_size >= offset
+            and _holds(sibling, offset - len(mark), mark)
+        ):
             return sibling, found.st_ino, offset
     return None
 
@@ -40,7 +53,7 @@ def rotated_meanwhile(
 
     Only if the current file has become one of their siblings: other names may be another program's logs.
     """
-    siblings = _aged(path)
+    siblings = _aged(path, ours.st_uid)
     if ours.st_ino not in [found.st_ino for found, _ in siblings]:
         return []
     return [
@@ -51,8 +64,8 @@ def rotated_meanwhile(
     ]
 
 
-def _aged(path: str) -> "list[tuple[os.stat_result, str]]":
-    """Return the newest `MAX_SIBLINGS` rotated siblings of a file with their status, oldest change first."""
+def _aged(path: str, owner: int) -> "list[tuple[os.stat_result, str]]":
+    """Return the newest `MAX_SIBLINGS` rotated siblings of a user's file with their status, oldest first."""
     folder, base = os.path.split(path)
     found: list[tuple[os.stat_result, str]] = []
     try:
@@ -67,7 +80,7 @@ def _aged(path: str) -> "list[tuple[os.stat_result, str]]":
             state = os.stat(sibling)
         except OSError:
             continue
-        if stat.S_ISREG(state.st_mode):
+        if stat.S_ISREG(state.st_mode) and succeeds(state, owner):
             found.append((state, sibling))
     return sorted(found, key=lambda one: one[0].st_mtime_ns)[-MAX_SIBLINGS:]
 

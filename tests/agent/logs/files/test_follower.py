@@ -185,6 +185,28 @@ def test_a_deleted_file_is_read_on_and_then_waited_for(log: Path, clock: Clock) 
     assert not follower.gone
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
+def test_a_file_of_another_user_is_no_part_of_a_log(log: Path, clock: Clock) -> None:
+    """In a folder where all may write, others can take the names of rotated and of deleted parts."""
+    mine, others = 12001, 12002
+    os.chown(log, mine, mine)
+    follower = opened(log, clock)
+    everything(follower)
+    log.rename(log.with_suffix(".log.0"))
+    for part, owner in ((log.with_suffix(".log.1"), others), (log, mine)):
+        part.write_bytes(b"of %d\n" % owner)
+        os.chown(part, owner, owner)
+    assert everything(follower) == (b"of 12001\n", [ROTATED])
+    log.unlink()
+    everything(follower)
+    log.write_bytes(b"forged\n")
+    os.chown(log, others, others)
+    with pytest.raises(PermissionError):
+        everything(follower)
+    os.chown(log, 0, 0)
+    assert everything(follower) == (b"forged\n", [ANEW])
+
+
 def test_a_remade_folder(tmp_path: Path, clock: Clock) -> None:
     folder = tmp_path / "attempt_0" / "0"
     folder.mkdir(parents=True)
