@@ -20,7 +20,7 @@ def digits(value: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with as many decimals as make three digits, at most two: `1.23`, `12.3`, `123`."""
+    """Return a number >= 0 with decimals that make three digits, at most two: `1.23`, `12.3`, `123`."""
     for limit, places in ((9.995, 2), (99.95, 1)):
         if value < limit:
             return f"{value:.{places}f}"

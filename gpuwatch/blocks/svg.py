@@ -66,7 +66,7 @@ class _Drawing:
         return HEIGHT - BOTTOM_MARGIN - share * (HEIGHT - TOP_MARGIN - BOTTOM_MARGIN)
 
     def grid(self) -> Iterator[str]:
-        """Yield lines and numbers of both axes."""
+        """Yield the SVG elements of the grid: lines and numbers of both axes, and the unit of x."""
         right, bottom = WIDTH - RIGHT_MARGIN, HEIGHT - BOTTOM_MARGIN
         for value in ticks(self.y_low, self.y_high):
             y = self.y(value)
@@ -80,7 +80,7 @@ class _Drawing:
         yield f'<text x="{right}" y="{HEIGHT - 3}" text-anchor="end">{unit}</text>'
 
     def lines(self) -> Iterator[str]:
-        """Yield one path per series; a single point is a dot."""
+        """Yield one SVG element per series: a polyline, or a circle for a single point."""
         for number, one in enumerate(self.chart.series):
             colour = f"var(--line-{number % COLOURS})"
             dashed = ' stroke-dasharray="6 4"' if number // COLOURS % 2 else ""

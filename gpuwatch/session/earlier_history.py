@@ -85,7 +85,7 @@ class EarlierHistory:
 
 
 def earlier_histories(past: Mapping[str, GpuPast]) -> dict[str, GpuHistory]:
-    """Return the history of each GPU up to now, by UUID."""
+    """Return UUID -> history of the GPU up to now."""
     histories: dict[str, GpuHistory] = {}
     for uuid, each in past.items():
         history = histories[uuid] = GpuHistory()

@@ -89,12 +89,12 @@ class _Question:
 
     @property
     def streams(self) -> list[LogStream]:
-        """The line streams of all its requests."""
+        """The streams of the lines requested around the error and, if requested, at the end of its file."""
         return self.around if self.end is None else [*self.around, self.end]
 
     @property
     def over(self) -> bool:
-        """True if all its requests are answered."""
+        """True if all requests about the error are answered."""
         return all(stream.done for stream in self.streams)
 
 

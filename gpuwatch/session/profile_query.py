@@ -112,7 +112,7 @@ class ProfileQuery:
 
     @property
     def cost(self) -> str:
-        """The estimated cost of the rank with the most Python frames, as text."""
+        """What profiling will cost, as text; estimated for the rank with the most Python frames."""
         known = [each.frames for each in self.ranks if each.frames is not None]
         sampling = cost_text(self.options, max(known, default=None))
         return f"{sampling}; {kernels_cost_text(self.options)}" if self.options.kernels else sampling

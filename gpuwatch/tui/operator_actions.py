@@ -104,7 +104,7 @@ class OperatorActions(ReplayControl):
         self.push_screen(NoteScreen(f"Note on incident {incident.number}", take))
 
     def _target(self) -> ActionTarget | None:
-        """Return the action target under the cursor; None if there is none."""
+        """Return the target under the cursor, else the screen's node; None: neither, or it is a dialog."""
         from gpuwatch.tui.actions.action_targets import about_place  # noqa: PLC0415 - rarely needed
 
         if not isinstance(self.screen, LiveScreen):

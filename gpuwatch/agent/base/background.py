@@ -16,7 +16,7 @@ class Background(object):
     """
 
     def __init__(self, call: "Callable[[], object]", name: str, lasting: bool = False) -> None:
-        """Create it; no thread runs yet.
+        """Prepare the call; no thread runs yet.
 
         `lasting`: keep the thread for the next call, which is cheaper for a call at every tick.
         """

@@ -75,7 +75,8 @@ def names(path: str) -> "list[str]":
 def clean(text: str, limit: int) -> str:
     """Return `text` on one line without control, bidi or invalid characters, cut to `limit` characters.
 
-    The last character of a text that was cut is an ellipsis.
+    Only the first 4 * `limit` characters are read. If these, without blanks at the ends, exceed `limit`, the
+    last character of the result is an ellipsis.
     """
     text = UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return text if len(text) <= limit else text[: limit - 1] + "\u2026"

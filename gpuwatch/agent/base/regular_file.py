@@ -50,7 +50,9 @@ def restrict(path: str, rights: "UserRights") -> None:
 
 
 def open_regular(path: str, no_link: bool = False) -> int:
-    """Return a descriptor to read a regular file; nothing else is ever opened.
+    """Return a descriptor to read a regular file; other files are checked (O_PATH), not opened.
+
+    Without O_PATH or /proc, a file is opened without blocking, checked, and closed if it is refused.
 
     Args:
         path: Its name. Below `/proc/PID/root`, links lead where they lead that process, and only files count

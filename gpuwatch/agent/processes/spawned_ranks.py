@@ -105,7 +105,7 @@ class SpawnGroups(object):
     def _kept(
         self, key: "Hashable", group: "list[Sibling]", given: "dict[int, dict[str, object]]"
     ) -> "dict[int, dict[str, object]]":
-        """Return the assignments of a group, `given` or as before.
+        """Return pid -> the assigned facts of each rank of a group, `given` or as before.
 
         Ranks stay, unless evidence better than the order now gives others.
         """

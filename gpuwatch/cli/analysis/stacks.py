@@ -32,7 +32,7 @@ WAIT_S = 15.0
 
 
 def wait_option(help: str) -> Callable[[Command], Command]:  # noqa: A002 - click's word
-    """Return the option for the seconds to wait for nodes."""
+    """Return a decorator that adds the option `--wait`, the seconds to wait for nodes."""
     return click.option(
         "--wait", "wait_s", type=click.FloatRange(0, 3600), default=WAIT_S, show_default=True, help=help
     )

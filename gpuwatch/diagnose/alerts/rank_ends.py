@@ -60,9 +60,10 @@ def alert_of_end(
 
 
 def alert_of_launcher(node: str, event: Event, where: RankIndex, offset_s: float) -> Alert | None:
-    """Return the alert for a launcher that a signal killed, or that crashed.
+    """Return the alert for a launcher that ended by SIGKILL or by a crash (SIGSEGV, SIGBUS, SIGABRT).
 
-    None: it ended otherwise (an exit code follows the failure of a rank), or no single job of it is known.
+    None: it ended otherwise, also by SIGTERM, SIGINT or SIGHUP (an exit code follows the failure of a rank),
+    or no single job of it is known.
     `offset_s`: the node's clock minus ours.
     """
     at = event.t - offset_s

@@ -122,8 +122,11 @@ def job_went_on(alert: Alert, tracks: Iterable[StepTrack], deaths: Iterable[Aler
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
     """Return the logs of other jobs' ranks that have the number of the alert's rank and stepped on.
 
-    Empty unless the alert's rank did not step on. Only logs in other folders count: the files of one process
-    are in one folder, and a restarted rank logged nothing there before.
+    Empty unless the alert's rank did not step on. A log in another folder with steps before and after the
+    error is taken for another job's: the files of one process are in one folder, and a restarted rank logged
+    nothing there before.
+
+    `tracks`: those with the number of the alert's rank (`TrackIndex.of`).
     """
     tracks = list(tracks)
     file = alert.proof[0].file
@@ -251,7 +254,7 @@ def _may_be_one_job(alert: Alert, end: Alert) -> bool:
 
 
 def may_recover(alert: Alert) -> bool:
-    """Return True if a later step of its rank can lower the severity of this alert."""
+    """Return True if a later step of the alert's rank can lower the severity of the alert."""
     return alert.severity != "info" and not lasts(alert)
 
 
@@ -302,12 +305,13 @@ class TrackIndex:
 
 
 def _of_same_job(alert: Alert, track: StepTrack, namesakes: Sequence[StepTrack]) -> bool:
-    """Return True if the steps of this rank number belong to the alert's job.
+    """Return True if a track with the alert's rank number belongs to the alert's job.
 
-    The steps of another job are no evidence.
+    The steps of another job are no evidence. Equal jobs, or both unknown: True. Only the alert's is known:
+    True if no track of `namesakes` has a job. Only the track's is known: True if all of `namesakes` are on
+    the alert's node and have no second job.
 
-    If one of the jobs is unknown, they are the same only if no other job has such a rank and both are on one
-    node, or no job is known at all.
+    `namesakes`: all tracks with this rank number.
     """
     if alert.job == track.job:
         return True

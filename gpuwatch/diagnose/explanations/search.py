@@ -81,7 +81,7 @@ def _hit_of(word: str, text: str) -> float:
 def forms_of(word: str) -> tuple[str, ...]:
     """Return the word, and its stem without the ending of a plural or a verb: `hangs` and `hang`.
 
-    The word alone if its stem is shorter than MIN_STEM.
+    The word alone if its stem is shorter than MIN_STEM, else twice if it has no such ending.
     """
     stem = next((word.removesuffix(end) for end in ENDINGS if word.endswith(end)), word)
     return (word, stem) if len(stem) >= MIN_STEM else (word,)

@@ -44,7 +44,7 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
 
 
 def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """Yield the agent's notices about the whole node, except informational ones."""
+    """Yield a condition for each of the agent's notices about the whole node, except informational ones."""
     for notice in node.hello.notices if node.hello else ():
         if notice.severity != "info":
             evidence = Evidence(notice.remedy or "agent")

@@ -85,7 +85,10 @@ def _note(note: IncidentNote, now: float) -> Item:
 
 
 def last_checkpoint(incident: Incident) -> list[Item]:
-    """Return the last checkpoint of the job, marked if it is incomplete; empty if none is known."""
+    """Return one item about the job's last checkpoint; empty if none is known.
+
+    Its sign is `warning` if the checkpoint is incomplete, a later one is unfinished, or logs are partly read.
+    """
     last = incident.checkpoint
     if last is None:
         return []

@@ -83,9 +83,9 @@ def _in_words(text: str) -> str:
 
 
 def _command(found: re.Match[str], before: list[str]) -> str:
-    """Return the command with its values, or text on how to find its first missing value.
+    """Return a filled command in backticks; if a value is still missing, text on how to find the first one.
 
-    `before`: the pieces of the command in front of it.
+    A query of one unknown GPU becomes a query of all. `before`: the pieces of the text before the command.
     """
     lead, command = found["lead"] or "", found["command"]
     if not CHANGES.search(command):

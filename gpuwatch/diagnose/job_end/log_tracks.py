@@ -68,7 +68,7 @@ def shared_last_lines(
 
 
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
-    """Return file -> how it ends, without kernel logs."""
+    """Return file -> how it ends; kernel logs are left out."""
     files = list(files)
     verdict = stack_verdict(files)
     apart = () if verdict is None else verdict.culprits

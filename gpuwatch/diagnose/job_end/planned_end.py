@@ -109,7 +109,11 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
-    """Return the alert; a SIGTERM becomes `info` if a service shut down after it and logs no steps."""
+    """Return the alert; it becomes `info` if it is the SIGTERM of a service that shut down.
+
+    Such an alert has no rank, its line announces the shutdown, and the last lines of its file name no step,
+    epoch, iteration or loss.
+    """
     file = alert.proof[0].file if alert.proof else None
     stopped = alert in CAUGHT_SIGTERM and alert.rank is None and file in closings
     if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:

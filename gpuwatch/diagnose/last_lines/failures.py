@@ -102,6 +102,9 @@ def is_quiet(line: str) -> bool:
 
 
 def _joins(line: str, start: int, end: int) -> bool:
-    """Return True if the word is a part of a longer name: `error_rate`, `max-errors`, `errors=0`."""
+    """Return True if the word is part of a name, path or call, or quoted.
+
+    Examples: `error_rate`, `max-errors`, `errors=0`, `log.error(`, `"error"`.
+    """
     before, after = line[start - 1 : start], line[end : end + 1]
     return before in tuple("-_/.='\"`") or after in tuple("-_/='\"`(")

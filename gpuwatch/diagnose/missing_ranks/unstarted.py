@@ -59,12 +59,12 @@ class UnstartedRanks(Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        """Return the class of its alert."""
+        """Return the failure class of the alert about these ranks."""
         return CODE if self.ranks else SLEEPING
 
     @property
     def title(self) -> str:
-        """Return the title of its alert."""
+        """Return the title of the alert about these ranks."""
         return "Ranks not started" if self.ranks else "The job has not begun"
 
     @property

@@ -110,7 +110,7 @@ class RankIndex:
         return _only([place for place in known if lived(place, at)], job)
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
-        """Return the rank that is called `worker 3`; None if such numbers are not known to be ranks."""
+        """Return the place of rank `worker 3`, node "" if unknown; None: such numbers may not be ranks."""
         of_task = word == SLURM_TASK and self.tasks_are_ranks(job)
         if number is None or not (of_task or word in self.places.counted):
             return None

@@ -29,7 +29,7 @@ class NodeReport(Struct, frozen=True):
 
 
 def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
-    """Return the report of every node. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
+    """Return node -> its report. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
     return {
         name: NodeReport(
             None if node.processes_at is None else wall - (now - node.processes_at),

@@ -184,7 +184,10 @@ def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
 
 
 def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]) -> dict[str | None, T]:
-    """Return the first `MAX_JOBS` jobs of each node; a hostile node may name any number of failing jobs."""
+    """Return the entries of `by_job` without those after the first `MAX_JOBS` of a node.
+
+    A hostile node may name any number of failing jobs.
+    """
     counts: Counter[str] = Counter()
     found = {}
     for job, each in by_job.items():

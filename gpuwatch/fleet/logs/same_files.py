@@ -158,7 +158,7 @@ class SameFiles:
                 del self._identities[named]
 
     def named(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
-        """Return the files of a node with their known identities."""
+        """Return the files of a node; those without an identity get the known one of their path."""
         return [
             file
             if file.identity is not None or (found := self._identities.get((node, file.path))) is None

@@ -62,7 +62,7 @@ def ended_ranks(node: Node, gpu: Gpu) -> tuple[int, ...]:
 
 
 def ended_on_node(node: Node) -> dict[int, float]:
-    """Return the ended ranks of a node without GPUs, and when each was last listed (our monotonic clock).
+    """Return ended rank -> when it was last listed (our monotonic clock), of a node without GPUs.
 
     They are ranks of the jobs that ran there last.
     """

@@ -220,7 +220,7 @@ def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
 
 
 def _summary(first: Writer, failed: list[Writer], clock: str) -> Iterator[str]:
-    """Yield the table that torchrun prints at its end."""
+    """Yield the lines of the table that torchrun prints at its end."""
     yield "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
     yield "=" * 60
     yield f"{SCRIPT} FAILED"

@@ -168,7 +168,7 @@ class BoundedStream:
         raise NotImplementedError
 
     def frames_after(self, now: float) -> Iterator[AnyFrame]:  # noqa: ARG002 - a subclass needs the time
-        """Yield the frames that depend on all lines received so far."""
+        """Yield the frames that depend on all lines received so far: none, unless a subclass has some."""
         yield from ()
 
 

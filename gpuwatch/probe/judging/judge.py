@@ -103,10 +103,11 @@ def _with_alerts(one: NamedCulprit, attribution: Attribution, raised: Sequence[N
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:
-    """Return the links to measure again alone, the most distinctive first, without those already retested.
+    """Return (source, destination) of the links to retest alone, the most distinctive first.
 
-    For a culprit with many links they are a sample; there are at most MAX_SUSPECTS in all. Rounds of
-    many pairs can be slow because of congestion alone, so a culprit is confirmed by single links.
+    Links that were retested are left out. For a culprit with many links they are a sample; there are at most
+    MAX_SUSPECTS in all. Rounds of many pairs can be slow because of congestion alone, so a culprit is
+    confirmed by single links.
     """
     case = make_case(results)
     each = [_samples(attribution) for attribution in case.attributions]

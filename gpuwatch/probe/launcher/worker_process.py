@@ -97,7 +97,7 @@ class WorkerProcess(object):
         self._end = _in_background(self._see_it_end, "the worker")
 
     def send(self, order: "dict[str, Any]") -> None:
-        """Queue an order for it; returns at once."""
+        """Queue an order for the worker; returns at once."""
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
 
     def beat(self) -> None:

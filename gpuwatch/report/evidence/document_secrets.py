@@ -85,7 +85,7 @@ def _masked(value: str) -> str:
 
 
 def _secret_places(root: _Node) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the scalars that are secrets."""
+    """Yield (start, end) of each scalar that is a secret, in characters."""
     open_nodes = [(root, "")]
     revealed: set[int] = set()
     while open_nodes:

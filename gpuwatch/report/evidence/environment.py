@@ -108,7 +108,7 @@ def _variables(ranks: Sequence[tuple[str, Facts]]) -> Iterator[tuple[str, str, s
 
 
 def _groups(pairs: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
-    """Return value -> ranks with it, the rarest value first."""
+    """Return value -> ranks with it, the rarest value first. `pairs`: (value, rank)."""
     found: dict[Hashable, list[int]] = {}
     for value, rank in pairs:
         found.setdefault(value, []).append(rank)

@@ -49,7 +49,7 @@ def _page() -> Iterator[Block]:
 
 
 def _topic(topic: Topic) -> Iterator[Block]:
-    """Yield one topic: what `gpuwatch explain` shows."""
+    """Yield the blocks of one topic in the playbook: title, command, explanation, ids of its rules."""
     yield from (Heading(topic.title, 2, topic.id), Line(f"`gpuwatch explain {topic.id}`"))
     yield from of_topic(topic, {}).blocks
     if topic.rules:

@@ -91,7 +91,7 @@ class _Canvas:
         self._lines[cell] = number
 
     def row(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield the characters of a row with their styles."""
+        """Yield (character, colour) for each column of a row."""
         for column in range(self._columns):
             bits = self._bits.get((row, column), 0)
             colour = COLOURS[self._lines.get((row, column), 0)]

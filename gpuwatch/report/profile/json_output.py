@@ -127,7 +127,7 @@ def difference_facts(mine: ProfiledRank, other: ProfiledRank) -> list[Facts]:
 
 
 def code_facts(code: CodeLine) -> Facts:
-    """Return a line of a function as data."""
+    """Return a code line as data: its function, file and line number."""
     return {"function": code.function, "file": code.file, "line": code.line}
 
 

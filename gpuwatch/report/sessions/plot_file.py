@@ -18,7 +18,7 @@ class NoMatplotlibError(Exception):
 
 
 def plot_file(charts: Sequence[Plot], title: str, ending: str) -> bytes:
-    """Return all charts in one picture, two per row; `ending` is png or svg.
+    """Return the bytes of a picture with all charts, two per row; `ending` is png or svg.
 
     Raises:
         NoMatplotlibError: it is not installed.

@@ -33,7 +33,7 @@ class PatternShape(Shape):
     what = "a regular expression"
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
-        """Return the pattern in a value; None if it is refused, which is added to `problems`."""
+        """Return the text of a regular expression; None if it is refused: `problems` then has the reason."""
         text = scalar(node)
         if text is None or not text or len(text) > MAX_PATTERN:
             self.refuse(node, problems)

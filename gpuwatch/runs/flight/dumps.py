@@ -220,7 +220,7 @@ def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, GroupInfo]:
 
 
 def _members(held: object) -> tuple[int, ...]:
-    """Return the ranks in `[0, 1]`; impossible numbers are dropped."""
+    """Return the ranks in a text such as `[0, 1]`; impossible numbers are dropped."""
     numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
     ranks = (int(each) for each in numbers if len(each) <= MAX_RANK_DIGITS)
     return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))

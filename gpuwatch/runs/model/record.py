@@ -40,7 +40,7 @@ class Match:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The match, and the newest one counted with it, if any."""
+        """The row of the match, and that of the newest one counted with it, if any."""
         return (self.row,) if self.last is None else (self.row, self.last)
 
     def count(self, finding: Row) -> None:

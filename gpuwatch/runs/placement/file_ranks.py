@@ -44,7 +44,7 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
 
 
 def _only_speakers(found: Census) -> dict[str, int]:
-    """Return the rank of each file in which only one rank logs regular work, from the first lines on.
+    """Return file -> rank, for files in which only one rank logs regular work, from the first lines on.
 
     A tag before some lines but not before steps belongs to one rank among others. Rank 0 may log alone for
     the whole job, and a launcher's log contains the output of all ranks.
@@ -70,7 +70,7 @@ def _is_run(ranks: Sequence[int]) -> bool:
 
 
 def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
-    """Return the rank of each file with one number after a word that counts ranks, if all are distinct."""
+    """Return file -> rank, for files with one number after a word that counts ranks, if all are distinct."""
     lone = {
         file: next(iter(numbers))
         for (file, word), numbers in found.indexes.items()

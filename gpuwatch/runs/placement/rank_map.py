@@ -227,7 +227,7 @@ def _names_in(file: str) -> Iterator[str]:
 def without_hosts(
     names: Mapping[str, int], ranks: Mapping[int, _Rank], hosts: AbstractSet[str], world: int | None
 ) -> dict[str, int]:
-    """Return the names without those of hosts, unless each rank is known to run on one of its own.
+    """Return name -> rank without names of hosts, unless each rank is known to run on a host of its own.
 
     A pod is a host of one rank, unless the job has more ranks than pods (and a launcher's).
     """

@@ -38,7 +38,7 @@ class LiteralOwners:
                 self._owned.setdefault(dialect.id, {})[key] = phrase
 
     def patterns_of(self, phrase: Phrase) -> Iterator[tuple[str, str, Literals]]:
-        """Yield the patterns that a line may match by this phrase, with their rules and literals.
+        """Yield (id of a rule or dialect, pattern, literals) of what a line may match by this phrase.
 
         A line that matches a pattern contains one of the pattern's literals. So if all these literals lead to
         the rule, the pattern is left out for a phrase that is only a literal of other patterns. A shape must
@@ -77,7 +77,7 @@ def _takes(phrase: Phrase, literal: Literal) -> bool:
 
 
 def patterns_of(phrase: Phrase) -> Iterator[tuple[str, str]]:
-    """Yield patterns with their rules; each line that the phrase leads to matches one of them."""
+    """Yield (id of a rule or dialect, pattern) of all that a phrase leads to, also of recoveries."""
     for rule in phrase.rules:
         for text in unexplained_patterns() if rule.fallback else rule_patterns(rule):
             yield rule.id, text

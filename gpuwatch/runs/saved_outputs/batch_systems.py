@@ -114,7 +114,7 @@ class StatusTable:
         return True
 
     def judge(self, row: re.Match[str], line: ToolLine) -> ToolFinding | None:
-        """Return the finding of a row, or None."""
+        """Return a finding if a row of the batch system's output states a failure, else None."""
         raise NotImplementedError
 
     def findings(self) -> list[ToolFinding]:

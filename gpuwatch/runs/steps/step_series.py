@@ -229,7 +229,10 @@ class StepRecorder:
     def _readings(
         self, line: bytes, shape: bytes, dialects: list[CompiledDialect], local_ranks: bool
     ) -> list[tuple[ProgressReading, Any, str]]:
-        """Return the values in a line; for a known shape only the dialects that matched it are tried."""
+        """Return (values, writer, text) of each message of a line.
+
+        For a known shape only the dialects that matched it are tried.
+        """
         fitting = self._fitting.get(shape)
         if fitting is not None and not fitting:
             return []
@@ -289,9 +292,10 @@ def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
 
 
 def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
-    """Return a function that counts the steps between two offsets of a file.
+    """Return a function (row, low, high) -> number of distinct steps between two offsets of a file.
 
-    It counts those of the row's rank and of series without a rank; of a row without a rank, all.
+    Both offsets are excluded; `high` None: to the end. Steps of the row's rank and of series without a rank
+    count; for a row without a rank, those of all ranks.
     """
 
     def between(row: Row, low: int, high: int | None) -> int:

@@ -187,7 +187,10 @@ class HangQuery:
         return advised(hang_check, fleet)
 
     def _writing(self, hang_check: HangReport) -> dict[int, str]:
-        """Return rank -> the file that it writes and by how much that grew, for the job of the verdict."""
+        """Return rank -> text with the file that it writes and by how much that grew.
+
+        Only the ranks of the verdict's job; all ranks if that is unknown.
+        """
         job = None if hang_check.verdict is None else hang_check.verdict.job
         return {
             each.rank: f"{each.stack.writes} ({size_text(each.stack.written_bytes)} between two readings)"
@@ -271,7 +274,7 @@ class HangQuery:
         return found
 
     def _targets(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
-        """Return the ranks whose dumps are collected, by (node, pid)."""
+        """Return (node, pid) -> rank, for the ranks whose dumps are collected."""
         return {
             (node.name, each.pid): RankTarget(each.rank, each.job or each.master, each.world_size)
             for node in chosen

@@ -34,7 +34,7 @@ class IncidentsByPlace:
                 del self._at[key]
 
     def earlier(self, one: SeenIncident, since: float) -> list[SeenIncident]:
-        """Return the other incidents of its class at its place that began from `since` on, newest first.
+        """Return other incidents of the class and place of `one` that began from `since` on, newest first.
 
         Records of one incident count once. At most `MAX_COMPARED` are compared.
         """

@@ -42,7 +42,7 @@ class FolderProcess:
 
     @property
     def alive(self) -> bool:
-        """True while it runs."""
+        """True while the child process runs."""
         return bool(self._process.is_alive())
 
     def send(self, message: object) -> bool:

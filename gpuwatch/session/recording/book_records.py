@@ -86,7 +86,7 @@ class BookRecorder:
         return msgspec.json.encode(made)
 
     def whole(self) -> bytes:
-        """Return the complete state as of the last `change`, encoded."""
+        """Return the complete state as of the last `change`, as JSON bytes (a `BookChange`)."""
         made = BookChange(
             whole=True,
             alerts=tuple(self._alerts.values()),

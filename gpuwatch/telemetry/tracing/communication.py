@@ -132,7 +132,7 @@ class CommunicationProfiler:
             setattr(dist, name, function)
 
     def unmeasured(self, name: str) -> Callable[..., Any]:
-        """Return the original function of torch.distributed."""
+        """Return the function `name` of torch.distributed without the measurement."""
         function: Callable[..., Any] = self._replaced.get(name) or getattr(loaded_torch().distributed, name)
         return function
 

@@ -33,7 +33,7 @@ class DistributedTracer:
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[None]:
-        """Trace a section of code, also if it raises."""
+        """Return a context manager that records the times of a section of code, also if it raises."""
         if not self.enabled:
             yield
             return

@@ -202,7 +202,10 @@ class StatusLine(RebuiltPage, can_focus=False):
         return spread(_cut(left, width - width_of(right)), right, width)
 
     def _right(self, width: int) -> dict[str, list[Segment]]:
-        """Return the parts at the right end of the first line, from left to right; the clock is the last."""
+        """Return name -> segments of the parts at the right end of the first line, from left to right.
+
+        The clock is the last; a part may be empty.
+        """
         look, pace, cockpit = self.look, self.cockpit.pace, self.cockpit
         rate = f"{pace.hz:g} Hz "
         parts: dict[str, list[Segment]] = {

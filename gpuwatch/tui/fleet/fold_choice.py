@@ -22,7 +22,7 @@ class FoldChoice:
 
     @property
     def ways(self) -> tuple[Folding, ...]:
-        """The ways of this plan."""
+        """The ways to fold the nodes of the plan, the best first."""
         if self._ways is None:
             self._ways = foldings(self._plan)
         return self._ways

@@ -298,6 +298,6 @@ class LinkBoard:
         return np.asarray(self._codes * 10.0 - np.nan_to_num(self._ratios, nan=9.0), np.float64)
 
     def counts(self) -> dict[Grade, int]:
-        """Return the number of links of each grade."""
+        """Return grade -> number of links."""
         numbers: Sequence[int] = np.bincount(self._codes, minlength=len(GRADES)).tolist()
         return dict(zip(GRADES, numbers, strict=True))

@@ -32,7 +32,7 @@ class LinkView:
 
     @property
     def probing(self) -> Probing | None:
-        """The shown probe; None while a new one is being selected."""
+        """The shown probe; None while a new one is being selected, or if it no longer exists."""
         probes = self._view_state.session.probes
         return None if self.at is None or self.at >= len(probes) else probes[self.at]
 

@@ -30,10 +30,12 @@ class StoredCheckpoint(object):
     """The files of a checkpoint at a path: `files` (name -> bytes) and when the newest was written."""
 
     def __init__(self, path: str) -> None:
-        """Read the file or the files of the folder at `path`.
+        """List the file at `path`, or the files below the folder there; no contents are read.
+
+        At most MAX_FILES files, MAX_DEPTH folders down; links are not followed.
 
         Raises:
-            OSError: It has no file of a checkpoint, or may not be read.
+            OSError: `path` is missing or a link, it holds no regular file, or a folder may not be listed.
         """
         self.files: dict[str, int] = {}
         self.written_at = 0.0

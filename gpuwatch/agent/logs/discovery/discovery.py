@@ -194,7 +194,10 @@ class Discovery(object):
                 yield
 
     def _assigned(self, starts: "list[tuple[str, UserRights]]") -> "list[tuple[str, UserRights]]":
-        """Return the folders to search now: of network file systems only assigned ones. Sets `_shared`."""
+        """Return the (folder, rights) to search now: of network file systems only assigned ones.
+
+        Sets `_shared`.
+        """
         folders = []
         for folder, rights in starts:
             try:

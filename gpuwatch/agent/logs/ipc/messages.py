@@ -67,7 +67,7 @@ def unsearched(frame: str) -> str:
 
 
 def no_reader(why: str) -> "dict[str, Any]":
-    """Return the notice that the log reader does not start."""
+    """Return the notice (keys of `wire.Notice`) that the log reader does not start."""
     return {
         "code": "log_reader_failed",
         "severity": "warning",
@@ -100,7 +100,7 @@ def stuck(path: str, why: str) -> "dict[str, Any]":
 
 
 def slow(rule: str, why: str) -> "dict[str, Any]":
-    """Return the notice that a rule is suspended because its search is too slow, with the reason."""
+    """Return the notice (keys of `wire.Notice`) that a rule that is too slow is suspended for a file."""
     return {
         "code": "rule_suspended",
         "severity": "warning",

@@ -84,7 +84,7 @@ def object_at(text: str) -> int:
 
 
 def is_object(text: str) -> bool:
-    """Return True if a line has the form of a JSON object, whose content is values, not lines of ranks."""
+    """Return True if a line has the form `{"...}` of a JSON object, which has values, not lines of ranks."""
     return text[:2] == '{"' and text.rstrip()[-1:] == "}"
 
 

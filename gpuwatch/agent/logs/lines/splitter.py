@@ -124,7 +124,7 @@ class Splitter(object):
         self._secrets = SecretLines()
 
     def feed(self, data: bytes, offset: int) -> "list[tuple[int, int, str]]":
-        """Return the rows completed by `data`, whose first byte is at `offset`."""
+        """Return (start, end, text) of the rows that `data` completes; its first byte is at `offset`."""
         rows: list[tuple[int, int, str]] = []
         if not data:
             return rows
@@ -143,7 +143,10 @@ class Splitter(object):
         return rows
 
     def tail(self) -> "tuple[int, int, str] | None":
-        """Return the row of the unfinished line or of a bar's newest state, which stay; None: neither."""
+        """Return (start, end, text) of the unfinished line or of a bar's newest state, which stay.
+
+        None: there is neither.
+        """
         if self._length:
             return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar

@@ -163,7 +163,10 @@ def _odd(text: str) -> str:
 
 
 def _share(number: float, unit: str, factor: float) -> "float | None":
-    """Return a share, usually 0 to 1, at most 1.5; None: unknown (-1, -100 %). Over 1.5 is percent."""
+    """Return a share as a fraction; None if that is negative (-1 means unknown) or over 1.5.
+
+    A number over 1.5, or stated in percent, is divided by 100.
+    """
     if unit == "%" or factor == QUANTITIES["mfu_pct"][2] or number > 1.5:
         number /= 100.0
     return number if 0 <= number <= 1.5 else None

@@ -35,7 +35,7 @@ QUIET_S = 0.5
 
 
 class ScanOutputs(object):
-    """The collector of a file's findings, and the reader of its training progress.
+    """The outputs of a `Scanner` for one file: a collector of findings and a reader of training progress.
 
     `gather`, `progress`: None uses the default. Without `steps` there is no default reader of progress.
     """

@@ -26,7 +26,7 @@ def read_ras(answer: RasAnswer, node: str) -> Ras:
 
 
 def _text(packed: str) -> bytes:
-    """Decompress the text of a RAS answer (base64 of zlib data).
+    """Return a RAS answer (base64 of zlib data) decompressed, as bytes.
 
     Raises:
         RasError: It is damaged, or longer than MAX_BYTES.

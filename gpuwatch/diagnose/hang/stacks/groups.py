@@ -63,7 +63,7 @@ class JobStacks(Struct, frozen=True):
 
 
 def main_thread(each: RankStack) -> PythonThread | None:
-    """Return the main thread with its Python frames; None without Python stacks."""
+    """Return the main thread; None if it is unknown or has no Python frames."""
     python = each.stack.python if each.stack is not None else []
     return next((thread for thread in python if thread.main and thread.frames), None)
 

@@ -109,6 +109,7 @@ def _is_mild(alert: Alert) -> bool:
 def listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """Return the failure of a rank that `explicit` lists as absent, else `explicit`.
 
+    A rendezvous timeout is first replaced by the failure of a rank that never came (`absent_rank_failure`).
     The failure is older, or a crash that the launcher reports at most PEERS_SOONER_S later. If `explicit`
     lists no rank, any stronger error that is older counts. `ordered`: the candidates by time.
     """

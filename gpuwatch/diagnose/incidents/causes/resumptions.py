@@ -94,7 +94,10 @@ class Resumptions:
 
 
 def went_on_at(alerts: Sequence[Alert]) -> float | None:
-    """Return when all ranks of a group had resumed after its errors (unix seconds); None: a rank did not."""
+    """Return when all ranks of a group had resumed after its errors (unix seconds).
+
+    None: a rank did not, or no alert is an error.
+    """
     grave = [alert for alert in alerts if alert.severity in GRAVE]
     times = [alert.recovered_at for alert in grave if alert.recovered_at is not None]
     return max(times) if times and len(times) == len(grave) else None

@@ -28,7 +28,7 @@ class JobMembers:
     """(node, pid) of the ranks of other jobs, running and ended."""
 
     def has_gpu(self, node: str, uuid: str) -> bool:
-        """Return True if a GPU of one of its nodes belongs to the job."""
+        """Return True if a GPU belongs to the job; `node` is one of the job's nodes."""
         return (node, uuid) not in self.foreign
 
     def has_process(self, node: str, process: Process) -> bool:

@@ -31,7 +31,7 @@ class SharedSource(Protocol):
     """A connection that the shared thread reads."""
 
     def fileno(self) -> int:
-        """Return the descriptor of its socket."""
+        """Return the descriptor of the connection's socket."""
         ...
 
     def take(self, data: bytes) -> bool:

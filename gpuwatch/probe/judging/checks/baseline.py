@@ -54,7 +54,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
-        """The versions of torch and NCCL, which should be equal; a difference is reported."""
+        """(torch, NCCL) versions of the measurement, None if unknown; those of both should be equal."""
         return self.torch, self.nccl
 
 

@@ -78,7 +78,7 @@ class NodePool:
         return None
 
     def wait_for_user(self, until: float) -> UserAnswer | tuple[str, Received] | None:
-        """Return the user's request, or a node's message received before it; None at `until`.
+        """Return the user's request, or (node, message) if a node sends one before it; None at `until`.
 
         Raises:
             CancelledError: the user has cancelled.

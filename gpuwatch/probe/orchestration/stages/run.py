@@ -126,7 +126,10 @@ class ProbeRun:
         return None
 
     def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
-        """Return the next message, about a rank only if it is from the rank's own node; None at `until`."""
+        """Return the next (node, message); None at `until`.
+
+        A message about a rank is ignored unless it is from the rank's own node.
+        """
         while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)

@@ -63,7 +63,7 @@ class StepOutcome:
 
     @property
     def errors(self) -> dict[int, str]:
-        """Rank -> its error."""
+        """Rank -> text of its error, for the ranks that failed."""
         return {rank: done.error for rank, done in self.done.items() if done.error is not None}
 
     @property

@@ -22,7 +22,7 @@ class SlotFields:
 
 @dataclass(frozen=True)
 class PrepareFields:
-    """The fields of `protocol.Prepare`."""
+    """An order to prepare: the fields and defaults of `protocol.Prepare`, readable without msgspec."""
 
     backend: str
     world_size: int

@@ -204,7 +204,7 @@ class _Connection:
         self.ask({"do": "wait", "keys": [""], "seconds": 0.0}, b"", patience_s)
 
     def ask(self, header: Header, value: bytes, patience_s: float) -> Tuple[Header, bytes]:
-        """Return the answer, waiting up to `patience_s` for the whole of it."""
+        """Send a request and return (header, value) of the answer, which is whole within `patience_s`."""
         until = time.monotonic() + patience_s
         try:
             self._socket.settimeout(patience_s)

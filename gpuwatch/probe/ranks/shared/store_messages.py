@@ -45,7 +45,7 @@ class MessageSigner:
         self._count = 0
 
     def packed(self, header: Header, value: bytes = b"") -> bytes:
-        """Return the next message."""
+        """Return the next message, signed, as bytes; `value` follows the header."""
         body = json.dumps(header).encode() + b"\n" + value
         size = len(body).to_bytes(4, "big")
         self._count += 1

@@ -103,7 +103,7 @@ def _rank(raw: Mapping[str, Any], *, indexed: bool) -> int | None:
 
 
 def facts_of(raw: Mapping[str, Any]) -> PodFacts:
-    """Return what a record of a pod or container states about its number."""
+    """Return the labels, limits and variables of a pod or container that may state its rank; may be empty."""
     facts = PodFacts()
     spec = raw.get("spec")
     containers = spec.get("containers", ()) if isinstance(spec, dict) else ()

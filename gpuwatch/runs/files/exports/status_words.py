@@ -13,7 +13,7 @@ from gpuwatch.agent.patterns.module_pattern import pattern_of
 
 
 def _words(text: str) -> KeysView[str]:
-    """Return the keys, best first, as a set that keeps this order."""
+    """Return the words of a text as a set that keeps their order; a text lists keys, best first."""
     return dict.fromkeys(text.split()).keys()
 
 

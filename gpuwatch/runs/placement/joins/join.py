@@ -109,7 +109,7 @@ def children_of(joined: Joins, pids: Mapping[int, Sequence[int]]) -> dict[int, s
 
 
 def pids_named(names: Mapping[str, int]) -> dict[int, int]:
-    """Return pid -> rank for names that are numbers."""
+    """Return pid -> rank, for the names that are numbers from MIN_PID on."""
     return {int(name): rank for name, rank in names.items() if _PID.fullmatch(name) and int(name) >= MIN_PID}
 
 

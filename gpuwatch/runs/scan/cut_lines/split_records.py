@@ -40,7 +40,10 @@ MAX_RECORD = 1024
 
 
 def without_split_words(data: bytes) -> bytes:
-    """Return complete lines of a kernel log with `_` between a user's words; the size is unchanged."""
+    """Return complete lines of a kernel log in which a user's words on several lines are joined.
+
+    `_` replaces the blanks and quotes in the parts that continue them; the size is unchanged.
+    """
     lines = data.split(b"\n")
     record = _Record()
     for index, line in enumerate(lines):

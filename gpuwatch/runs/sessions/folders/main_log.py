@@ -54,7 +54,7 @@ class StepLine:
 
 @dataclass
 class MainLog:
-    """The content of a session's main log."""
+    """What the lines of a session's main log state: summary, curves, begin, end and seconds per step."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
     curves: CurveSet = field(default_factory=CurveSet)

@@ -51,8 +51,9 @@ class SessionCurve:
     """First step of the current sequence of NaN or Inf values, if known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
-        """Append a value; of a non-finite one only the step is stored, None and too large ones are ignored.
+        """Append a value; None, NaN, Inf and too large ones are not appended.
 
+        `non_finite_step` is the step at which the present NaN or Inf values began; a finite value clears it.
         A long curve is thinned to every second, fourth, ... value.
         """
         if value is not None:
@@ -89,7 +90,7 @@ class CurveSet:
         return [curve for curve in self.by_name.get(name, {}).values() if curve.points]
 
     def each(self) -> Iterator[tuple[str, list[SessionCurve]]]:
-        """Yield all metrics that have points, in the order of `CURVE_NAMES`."""
+        """Yield (name, curves) of all metrics that have points, in the order of `CURVE_NAMES`."""
         for name in CURVE_NAMES:
             curves = self.named(name)
             if curves:

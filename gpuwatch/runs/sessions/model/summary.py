@@ -270,7 +270,7 @@ def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, probl
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Return name, JSON key and type of each field."""
+    """Return (name, JSON key, type) of each field."""
     hints = typing.get_type_hints(kind)
     return tuple((each.name, each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
 

@@ -49,7 +49,7 @@ class JournalQuestions(object):
         """True if a limit ended the last answer."""
 
     def steps(self) -> "Iterator[None]":
-        """Ask all questions in steps of some lines."""
+        """Ask all questions; a step of the iterator reads some lines of an answer."""
         for question in _QUESTIONS:
             for _ in self._entries(question, MAX_ENTRIES):
                 yield
