@@ -4,14 +4,14 @@ import os
 import time
 from collections import Counter
 
-from ..base.user_rights import ROOT, uid_of
+from ..base.user_rights import uid_of
 from ..ranks.launcher_names import LAUNCHERS, is_launcher
 from ..ranks.rank_arguments import with_stated
 from ..ranks.rank_environment import identity
 from ..ranks.ray_workers import TITLE, RayWorkers
 from .children_cpu import ChildrenCpu
 from .known_processes import KnownProcesses
-from .launchers import PIPE_READERS, outlets, written
+from .launchers import PIPE_READERS, JobOwners, outlets, written
 from .process_table import ENDED, STOPPED, read_stat
 from .rank_owners import carries_rank, owners
 from .sibling_numbers import Sibling
@@ -62,6 +62,7 @@ class ProcessReader(object):
         self._groups = SpawnGroups()
         self._separate = SpawnGroups()
         self._ray = RayWorkers()
+        self._job_owners = JobOwners()
         self._stopped: set[int] = set()
         """Launchers that a signal has stopped."""
         self._scan_every_s = scan_every_s
@@ -240,16 +241,14 @@ class ProcessReader(object):
         A process that started ranks which write into pipes is one, whatever its name, but not sshd: what it
         reads goes to the other machine, and its log is its own.
 
-        A program that started no ranks states no job of another user's ranks: its user chose its name and
-        its environment.
+        A program states no job of another user's ranks.
 
         `above`: rank -> its starter.
         """
-        starters = set(above.values())
-        users: dict[object, set[int]] = {}
-        for pid in above:
-            job = identity(self._processes.inherited(pid)).get("job") if pid in self._known else None
-            users.setdefault(job, set()).add(uid_of(pid, self._proc))
+        jobs = (
+            (identity(self._processes.inherited(pid)).get("job"), pid) for pid in above if pid in self._known
+        )
+        self._job_owners.take((str(job), uid_of(pid, self._proc)) for job, pid in jobs if job is not None)
         piped = {
             above[pid] for pid in above if any(set(one.pipes) - {0} for one in self._processes.details([pid]))
         }
@@ -261,8 +260,7 @@ class ProcessReader(object):
                 continue
             paths = written(one.details, self._ends)
             facts = identity(one.variables or {})
-            uid, of_job = uid_of(pid, self._proc), users.get(facts.get("job"), set())
-            if pid not in starters and uid != ROOT and of_job - {uid}:
+            if not self._job_owners.may_state(facts.get("job"), uid_of(pid, self._proc)):
                 facts = {}
             if paths:
                 yield pid, dict(facts, paths=paths)

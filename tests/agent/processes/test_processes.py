@@ -266,6 +266,7 @@ def test_a_program_named_as_a_launcher_states_no_job_of_another_user(uid: int) -
         for name in ("torchrun", "train"):
             (folder / name).symlink_to(shutil.which("sleep") or "/bin/sleep")
         job = {"SLURM_JOB_ID": "77"}
+        started = []
         with (folder / "out.log").open("wb") as words, ExitStack() as stack:
             for command, user, stdout, variables in (
                 ([str(folder / "train"), "60"], 4343, None, {"RANK": "0", "WORLD_SIZE": "2"}),
@@ -274,6 +275,8 @@ def test_a_program_named_as_a_launcher_states_no_job_of_another_user(uid: int) -
                 each = subprocess.Popen(command, user=user, stdout=stdout, env={**job, **variables})
                 stack.enter_context(each)
                 stack.callback(each.kill)
+                started.append(each)
+            rank = started[0]
             reader = ProcessReader(scan_every_s=0.0)
 
             def are_read() -> bool:
@@ -281,6 +284,10 @@ def test_a_program_named_as_a_launcher_states_no_job_of_another_user(uid: int) -
                 return each.pid in reader.launchers and any(row.get("rank") == 0 for row in ranks)
 
             assert wait_until(are_read, time.sleep)
+            assert reader.launchers[each.pid].get("job") == ("77" if uid == 4343 else None)
+            rank.kill()
+            rank.wait()
+            assert wait_until(lambda: not any(row.get("rank") == 0 for row in reader.read({})[0]), time.sleep)
             assert reader.launchers[each.pid].get("job") == ("77" if uid == 4343 else None)
 
 

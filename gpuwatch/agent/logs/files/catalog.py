@@ -116,6 +116,8 @@ class Catalog(object):
             for path in row["paths"]:
                 self._launchers.setdefault(path, []).append(row["pid"])
                 self.add(path, "process", job=row.get("job"))
+                if path in self.entries and path not in self._writers:
+                    self.entries[path].found_job = row.get("job")
         for entry in self.entries.values():
             self._introduce(entry)
 
