@@ -84,6 +84,27 @@ def test_the_log_of_a_running_job_takes_the_place_of_an_ended_one(
     assert paths[1] in files.left_out
 
 
+@AS_ROOT
+def test_the_files_of_the_running_processes_of_one_user_keep_out_none_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "MAX_FILES", 5)
+    files = Catalog(Mounts(), lambda _: None, lambda: 0.0, lambda _: None)  # type: ignore[arg-type, return-value]
+    paths = {}
+    for uid, count in ((4242, 6), (4343, 4)):
+        for number in range(count):
+            log = tmp_path / f"{uid}-{number}.log"
+            log.write_text("x\n")
+            os.chown(log, uid, uid)
+            paths[uid, number] = str(log)
+    for _ in range(2):
+        for path in paths.values():
+            files.add(path, "process")
+        users = [name.rpartition("/")[2][:4] for name in files.entries]
+        assert (users.count("4242"), users.count("4343")) == (3, 2)
+        assert files.left_out == set(paths.values()) - set(files.entries)
+
+
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux and Python 3.9")
 def test_the_processes_of_one_user_take_no_exit_status_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = [subprocess.Popen(["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE) for _ in range(4)]

@@ -3,13 +3,14 @@
 import os
 import stat
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 
 from .backlog import Backlog
 from .entry import FileEntry
 from .follower import Follower
 from .packing_magic import packing_by_magic
 from .pages import line_start
+from .room import TRUST, file_to_drop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ SMALL_BACKLOG = 2 << 20
 """Backlog size up to which it is scanned before live lines, so that one scanner sees the whole file."""
 HOLD_S = 4.0
 """Seconds that a shared file is left alone at first, until the cockpit names the node that follows it."""
-_TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 
 
 class Catalog(object):
@@ -76,11 +76,11 @@ class Catalog(object):
         """
         known = self.entries.get(path)
         if known is not None:
-            if _TRUST[source] < _TRUST[known.source]:
+            if TRUST[source] < TRUST[known.source]:
                 known.source = source
             known.found_job = job or known.found_job
             return
-        if len(self.entries) >= MAX_FILES and not self._make_room(source):
+        if len(self.entries) >= MAX_FILES and not self._make_room(path, source):
             self.left_out.add(path)
             return
         self._enter(path)
@@ -221,25 +221,15 @@ class Catalog(object):
             for entry in self.entries.values()
         )
 
-    def _make_room(self, source: str) -> bool:
-        """Drop a file that is not shown for one of a source; return False if there is none to drop.
-
-        That is the missing file that grew longest ago. For a file that a running job names it is also the log
-        of an ended job: of the user who has most of these, the one that grew longest ago.
-        """
-        hidden = [entry for entry in self.entries.values() if entry.follower is not None and not entry.tails]
-        gone = [entry for entry in hidden if entry.follower and entry.follower.gone and entry.follower.closed]
-        if not gone and _TRUST[source] < _TRUST["found"]:
-            found = [entry for entry in hidden if entry.source == "found" and not entry.holders]
-            count = Counter(entry.owner for entry in found)
-            most = max(count.values(), default=0)
-            gone = [entry for entry in found if count[entry.owner] == most]
-        if not gone:
+    def _make_room(self, path: str, source: str) -> bool:
+        """Drop a file for one of a source; return False if there is none to drop."""
+        self._enter(path)
+        dropped = None if path in self.blocked else file_to_drop(self.entries.values(), path, source)
+        if dropped is None:
             return False
-        oldest = min(gone, key=lambda entry: entry.grown_at or 0.0)
-        if oldest.source == "found":
-            self.left_out.add(oldest.path)
-        self.drop(oldest)
+        if dropped.follower is None or not dropped.follower.gone:
+            self.left_out.add(dropped.path)
+        self.drop(dropped)
         return True
 
     def drop(self, entry: "FileEntry") -> None:
