@@ -175,6 +175,19 @@ def test_a_rank_that_was_counted_before_it_came_is_noticed(counter: str, port: i
         roll_call(client(port), "join", 0, 2, 1.0)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [b"null", b"\xff", b"[" * 100_000, b'["1"]', b"[true]", b"[2]", b"[-1]", b"[1, 1]", b"[1, 0]", b"1"],
+)
+def test_an_answer_that_is_no_list_of_ranks_is_noticed(answer: bytes, port: int) -> None:
+    """Only another member of the probe can write it."""
+    hostile = client(port)
+    hostile.add("join/settled", 1)
+    hostile.set("join/answer", answer)
+    with pytest.raises(StoreTamperedError):
+        roll_call(client(port), "join", 0, 2, 1.0)
+
+
 def absent_of(store: StoreClient, rank: int, patience_s: float, answers: dict[int, object]) -> None:
     try:
         answers[rank] = roll_call(store, "join", rank, 3, patience_s)

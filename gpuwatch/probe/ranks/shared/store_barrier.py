@@ -45,10 +45,27 @@ def roll_call(store: StoreClient, name: str, rank: int, world_size: int, timeout
     answer = store.get(f"{name}/answer", timeout_s)
     if answer is None:
         raise StoreTamperedError(f"the answer at {name} was settled and not written")
-    reported: List[int] = json.loads(answer)
+    reported = _ranks_in(answer, name, world_size)
     if rank in reported and time.monotonic() - came > _COUNTED_BEFORE_S:
         raise StoreTamperedError(f"rank {rank} waited at {name}, and is listed as absent")
     return reported
+
+
+def _ranks_in(answer: bytes, name: str, world_size: int) -> List[int]:
+    """Return the ranks in a written answer: a JSON list of ranks in ascending order, as `_absent` lists them.
+
+    Raises:
+        StoreTamperedError: it is anything else.
+    """
+    try:
+        found = json.loads(answer.decode())
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, list) and all(type(each) is int for each in found):
+        ranks = [each for each in found if 0 <= each < world_size]
+        if ranks == found == sorted(set(ranks)):
+            return ranks
+    raise StoreTamperedError(f"the answer at {name} is no list of ranks")
 
 
 def _counted(store: StoreClient, name: str, rank: int, world_size: int) -> int:
