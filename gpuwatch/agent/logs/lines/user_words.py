@@ -25,7 +25,7 @@ _CHOSEN = [
         r"^(.{1,16})/\d{1,10}[: ]",
         r"^(.{1,16}): (?:page allocation|vmalloc|vmap|alloc_pages|[Cc]orrupted page|order:\d)",
         r"^(.{1,16}) (?:uses|used|is using|triggered|forks|tried) ",
-        r"^[\w.-]{1,30}: (.{1,16}) (?:tries|tried|is|uses|used|set|attempted) ",
+        r"^[\w.-]{1,30}: (.{1,16}) (?:tries|tried|uses|attempted) ",
         r"\b[Pp]id:? \d{1,10}\((.{1,64})\)",
         r"\bUID \d{1,10}, \((.{1,64})\) ",
         r"#(?:AC|DB): (.{1,16})/\d{1,10} ",

@@ -3,6 +3,7 @@
 from collections import deque
 
 from ...masking.secret_masking import masked
+from ..lines.programs import KERNEL, is_about
 from ..lines.rows import row
 from ..lines.user_words import without_user_words
 from ..scanning.scanner import Scanner
@@ -35,13 +36,15 @@ class KernelLines(object):
         skipped: "Iterable[list[int]]",
         enter: "Callable[[int], object]",
     ) -> None:
-        """Create the log after `count` records, which earlier readers searched.
+        """Create the log after `count` records, which earlier readers searched, for the rules of the kernel.
 
         `began`: unix seconds; older records were there before the agent. `skipped`: ranges of records on
         which earlier readers hung; `enter` is called with a record's number before it is searched.
         """
         self.source: str | None = None
         self.tails: list[FollowedTail] = []
+        others = (rule.id for rule in ruleset.rules if not is_about(rule.programs, KERNEL))
+        ruleset.off_in(NAME).update(others)
         self._scanner = Scanner(ruleset, NAME, ids)
         self._began = began
         self._count = count

@@ -89,9 +89,16 @@ def test_a_name_of_a_process_is_no_fact(message: str) -> None:
     for words in (
         "hard LOCKUP", "Oops: 0000 [#1]", "out of memory", "CUDA OOM", "EDAC MC0: 1 UE", "GPU reset begin",
         "Disk failure on", "NVRM:Xid (a):79", "NVRM: Xid (a):7", "Killed process", "Out of memory:",
+        "EADDRINUSE", "JSONDecodeError", "ActorDiedError", "ncclSystemError", "PermissionError",
     ):  # fmt: skip
         assert message.startswith("NVRM") or event(message.format(words)) is None, words
         assert rules_of(message.format(words)) <= usual, words
+
+
+def test_what_the_kernel_says_itself_is_kept() -> None:
+    assert rules_of(
+        "CPU3: Core temperature is above threshold, cpu clock is throttled (total events = 17)"
+    ) == {"host.cpu_throttle"}
 
 
 @pytest.mark.parametrize("name", ["NVRM: Xid (PCI:", "NVRM: x", "nvidia-nvswitch"])
