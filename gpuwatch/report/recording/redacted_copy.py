@@ -26,6 +26,7 @@ from gpuwatch.link.recording.tee import (
     RequestItem,
 )
 from gpuwatch.link.recording.writer import describe, write_items
+from gpuwatch.report.recording.packed_text import without_file_piece
 from gpuwatch.report.recording.redaction import Redaction
 
 NAMING = frozenset(("hello", "ranks", "logs", "link"))
@@ -125,7 +126,7 @@ class _Copy:
                 case RequestItem():
                     yield replace(item, body=self._body(item.body))
                 case AnswerItem():
-                    yield replace(item, data=self._packed(self._body(self._unpacked(item.data))))
+                    yield replace(item, data=self._packed(self._body(self._unpacked(item.data), True)))
                 case IncidentMark():
                     text = self._names.text
                     yield replace(item, id=text(item.id), headline=text(item.headline))
@@ -139,8 +140,10 @@ class _Copy:
         self._budget.records += len(lines)
         return self._packed(b"".join([*lines, *odd]) or UNREADABLE)
 
-    def _body(self, body: bytes) -> bytes:
+    def _body(self, body: bytes, is_answer: bool = False) -> bytes:
         value = _decoded(body)
+        if is_answer:
+            value = without_file_piece(value)
         return UNREADABLE.rstrip() if value is None else _json.encode(self._names.value(value))
 
     def _packed(self, data: bytes) -> bytes:

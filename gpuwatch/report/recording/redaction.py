@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
+from gpuwatch import wire
 from gpuwatch.agent.masking.secret_masking import masked
+from gpuwatch.report.recording.packed_text import repacked
 
 KEPT_FOLDERS = frozenset(
     [
@@ -133,6 +138,10 @@ MIN_PART = 5
 """Minimum length of a part of a path that is searched for in text."""
 KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
 _NO_USERS = KEPT_USERS | {"none", "null", "unknown", "true", "false", "n", "user"}
+_NO_LABELS = KEPT_FOLDERS | {"localhost", "node", "rank", "gpu", "host"}
+"""First labels of hosts that are usual words in logs."""
+_HAS_PLACE = re.compile(r"[/@]")
+"""Matches in a text that holds a path, a URL or an address, also in a field that usually holds a term."""
 _NUMBERED = re.compile(r"(.*?[A-Za-z_-])\d+$")
 """Matches the name of a node that ends in a number."""
 
@@ -149,13 +158,12 @@ class Redaction:
             paths: Their parts are also searched for as words: a command names its files without folders.
         """
         self._names: dict[str, dict[str, str]] = {}
-        known: dict[str, str] = {}
-        for host in hosts:
-            short = host.partition(".")[0]
-            known[host.lower()] = self._named("node", short if short.lower() in known else host)
+        self._counts: Counter[str] = Counter()
+        known = self._hosts(list(dict.fromkeys(hosts)))
         for user in users:
             if user not in KEPT_USERS and len(user) >= MIN_NAME:
                 known.setdefault(user.lower(), self._named("user", user))
+        self._people = frozenset(known)
         for part in {part for path in paths for part in path.split("/")}:
             stem = _ENDING.sub("", part)
             if len(stem) >= MIN_PART and not _is_kept(part) and not _is_kept(stem):
@@ -166,6 +174,20 @@ class Redaction:
         self._series = _any_of(series, r"(?=\[[\d,-]{1,200}\])")
         self.text = lru_cache(maxsize=100_000)(self._text)
 
+    def _hosts(self, hosts: list[str]) -> dict[str, str]:
+        """Return host -> replacement: one for a host with a domain and its first label, if only it has it."""
+        labels = {host: host.partition(".")[0] for host in hosts if "." in host}
+        shared = Counter(labels.values())
+        known: dict[str, str] = {}
+        for host in hosts:
+            short = labels.get(host, host)
+            is_alone = shared[short] < 2 and _is_label(short)
+            name = known[host.lower()] = self._named("node", short if is_alone else host)
+            self._names["node"][host] = name
+            if _is_label(short):
+                known.setdefault(short.lower(), self._named("node", short))
+        return known
+
     def node(self, name: str) -> str:
         """Return the replacement of a node name."""
         return self._named("node", name)
@@ -173,20 +195,29 @@ class Redaction:
     def value(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - JSON is what it is
         """Return a decoded JSON value with the names in its texts replaced.
 
-        `field`: the key of the value; user names and structural texts are recognised by it.
+        `field`: the key of the value; user names and structural texts are recognised by it. Named groups
+        of rules (`fields`) hold the words of log lines, whatever their names.
         """
         if isinstance(value, str):
             if field in {"user", "owner"}:
                 return value if value in KEPT_USERS else self._named("user", value)
-            return value if field in STRUCTURAL else self.text(value)
+            if field == "packed":
+                return repacked(value, self.value)
+            return value if field in STRUCTURAL and not _HAS_PLACE.search(value) else self.text(value)
         if isinstance(value, list):
             return [self.value(item, field) for item in value]
         if isinstance(value, dict):
             return {
-                key if _PLAIN_KEY.match(key) else self.text(key): self.value(item, key)
+                key if self._is_plain(key) else self.text(key): self.value(
+                    item, "" if field == "fields" and key in STRUCTURAL else key
+                )
                 for key, item in value.items()
             }
         return value
+
+    def _is_plain(self, key: str) -> bool:
+        is_name = key.lower() in self._people and key not in _field_names()
+        return _PLAIN_KEY.match(key) is not None and not is_name
 
     def _text(self, text: str) -> str:
         text = masked(text)
@@ -248,7 +279,8 @@ class Redaction:
     def _named(self, what: str, name: str) -> str:
         names = self._names.setdefault(what, {})
         if name not in names:
-            count = len(names) + 1
+            self._counts[what] += 1
+            count = self._counts[what]
             names[name] = f"node-{count:03}" if what == "node" else f"{what}-{count}"
         return names[name]
 
@@ -264,6 +296,19 @@ def _any_of(words: Iterable[str], ahead: str = "") -> re.Pattern[str] | None:
         for word in found
     )
     return re.compile(rf"(?<![A-Za-z0-9])(?:{either}){ahead}", re.IGNORECASE) if found else None
+
+
+def _is_label(short: str) -> bool:
+    """Return True if the first label of a host's name is a name of its own, no number or usual word."""
+    is_word = any(map(str.isalpha, short)) and short.lower() not in _NO_LABELS
+    return len(short) >= MIN_NAME and is_word
+
+
+@lru_cache(maxsize=1)
+def _field_names() -> frozenset[str]:
+    """Return the names of the fields of all frames."""
+    parts = [each for each in vars(wire).values() if isinstance(each, type) and issubclass(each, Struct)]
+    return frozenset(name for each in parts for name in each.__struct_encode_fields__)
 
 
 def _is_kept(part: str) -> bool:

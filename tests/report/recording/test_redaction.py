@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan, ServingEndpoint
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.writer import recorded_plan
+from gpuwatch.report.recording.packed_text import LEFT_OUT, without_file_piece
 from gpuwatch.report.recording.redacted_copy import redact, redacted_plan
 from gpuwatch.report.recording.redaction import Redaction
 from gpuwatch.session.replay_session import ReplaySession
+from gpuwatch.wire import unpacked
 from tests.link.recording.recordings import recorded_demo
 
 NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"])
@@ -64,6 +68,65 @@ NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "b
 )
 def test_names_in_text(text: str, other: str) -> None:
     assert Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"]).text(text) == other
+
+
+def test_a_host_with_a_domain_is_also_found_by_its_first_label() -> None:
+    hosts = [
+        "g7.hpc.example.edu",
+        "gpu7.hpc.example.edu",
+        "gpu8.a.lan",
+        "gpu8.b.lan",
+        "10.0.0.7",
+        "data.a.lan",
+    ]
+    names = Redaction([*hosts, "gpu7"], [])
+    assert names.text("gpu7:12:3 [0] NCCL WARN on gpu7.hpc.example.edu") == (
+        "node-002:12:3 [0] NCCL WARN on node-002"
+    )
+    assert names.node("gpu7") == names.node("gpu7.hpc.example.edu") == "node-002"
+    assert len({names.text(host) for host in ("gpu8.a.lan", "gpu8.b.lan", "gpu8")}) == 3
+    assert "gpu8" not in names.text("gpu8 gpu8.a.lan")
+    assert names.text("data 10 step 7") == "data 10 step 7"
+
+
+def test_keys_and_terms_keep_no_name() -> None:
+    value = {
+        "variables": {"ada": "1", "HOME": "/home/ada"},
+        "fields": {"state": "lost on gpu-001", "kind": "ada"},
+        "python": "/home/ada/envs/llama/bin/python",
+        "name": "NVIDIA H100",
+        "rank": 3,
+    }
+    assert Redaction(["gpu-001"], ["ada", "rank"]).value(value) == {
+        "variables": {"user-1": "1", "HOME": "/home/user-1"},
+        "fields": {"state": "lost on node-001", "kind": "user-1"},
+        "python": "/home/user-1/envs/path-1/bin/python",
+        "name": "NVIDIA H100",
+        "rank": 3,
+    }
+
+
+def packed(text: bytes) -> str:
+    return base64.b64encode(zlib.compress(text)).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (b"f (/home/ada/l/a.py:7) 5\non gpu-001 2", b"f (/home/user-1/path-1/path-2.py:7) 5\non node-001 2"),
+        (b'{"hosts": [{"host": "gpu-001", "uuid": "0x1"}]}', b'{"hosts":[{"host":"node-001","uuid":"0x1"}]}'),
+    ],
+)
+def test_packed_texts_are_replaced_inside(text: bytes, other: bytes) -> None:
+    names = Redaction(["gpu-001"], ["ada"])
+    assert unpacked(names.value({"packed": packed(text)})["packed"], 999) == other
+    assert names.value({"packed": "/home/ada"}) == {"packed": ""}
+
+
+def test_a_piece_of_a_file_is_left_out_and_its_answer_says_so() -> None:
+    reply = {"id": 3, "data": {"packed": packed(b"ada"), "bytes": 3, "size_bytes": 3}}
+    assert without_file_piece(reply) == {"id": 3, "error": LEFT_OUT}
+    assert without_file_piece({"id": 3, "data": {"packed": "x"}}) == {"id": 3, "data": {"packed": "x"}}
 
 
 def test_a_plan_keeps_no_user_and_no_path() -> None:
