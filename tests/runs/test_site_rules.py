@@ -34,6 +34,7 @@ END = 1_772_445_000.0
 """2026-03-02 09:50:00 UTC, when every file was last written."""
 RANKS = 4
 RAISED = ("Traceback (most recent call last):", '  File "/w/train.py", line 3', "ValueError: no label")
+DF = "Filesystem      Size  Used Avail Use% Mounted on\n/dev/nvme0n1    800G  800G     0 100% /scratch\n"
 NO_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
@@ -49,7 +50,7 @@ def incident(folder: Path, own: str, texts: Texts) -> Incident:
 
 def incidents(folder: Path, own: str, texts: Texts) -> Sequence[Incident]:
     logs = folder / "logs"
-    logs.mkdir()
+    logs.mkdir(exist_ok=True)
     for rank in range(RANKS):
         rows: dict[int, tuple[str, ...]] = {1: ("step 1 loss 2.1",), **texts.get(rank, {})}
         file = logs / f"rank{rank}.log"
@@ -114,6 +115,19 @@ def test_a_sites_own_rule_explains_a_built_in_one(stated: str, tmp_path: Path) -
     own = rule("memguard: share revoked", name="site.revoked", extra=stated)
     found = incident(tmp_path, own, {2: {10: (NO_MEMORY,), 14: ("memguard: share revoked",)}})
     assert (found.code, found.rank) == ("site.revoked" if stated else "oom.cuda", 2)
+
+
+@pytest.mark.parametrize("stated", ["", "explains: [storage.full]"])
+def test_a_table_beside_the_logs_is_evidence_for_a_sites_own_rule_that_explains_it(
+    stated: str, tmp_path: Path
+) -> None:
+    own = rule("cairn: no block left on (?P<path>/\\S+)", name="site.cairn_full", extra=stated)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "df.txt").write_text(DF)
+    left = {2: {30: ("cairn: no block left on /scratch/run7",)}}
+    found = incidents(tmp_path, own, left)
+    assert (found[0].code, found[0].rank) == ("site.cairn_full", 2)
+    assert (len(found) == 1 and found[0].confidence == "high") is bool(stated), found
 
 
 def test_a_built_in_rule_explains_a_kind_of_a_sites_own_one(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import explains
 
 
 def with_tables_as_evidence(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts; an undated one of a table is a hint where a rank logged an error of its class.
+    """Return the alerts; an undated one of a table is a hint where a rank logged an error that explains it.
+
+    That is an error of the same class, or of one whose `explains` lists the table's.
 
     The hint has the time of the first such error, and its place as far as the error names none.
     """
@@ -26,7 +29,11 @@ def _is_of_table(alert: Alert) -> bool:
 
 
 def _as_hint(table: Alert, ranks: Iterable[Alert]) -> Alert:
-    about = [each for each in ranks if each.code == table.code and _is_about(table, each)]
+    about = [
+        each
+        for each in ranks
+        if (each.code == table.code or explains(each, table)) and _is_about(table, each)
+    ]
     if not about:
         return table
     first = min(about, key=lambda each: each.first)
