@@ -108,8 +108,8 @@ def file_size(size: int) -> str:
 
 
 def limit_text(size: int) -> str:
-    """Return a limit in bytes without decimals where it is exact: `64 MiB`, `512 KiB`, `1.5 GiB`."""
-    for unit, prefix in SIZE_UNITS:
+    """Return a limit in bytes with at most four significant digits: `64 MiB`, `1.5 GiB`, `100 bytes`."""
+    for unit, prefix in ((1 << 40, "T"), *SIZE_UNITS):
         if size >= unit:
             return f"{size / unit:.4g} {prefix}iB"
     return f"{size} bytes"

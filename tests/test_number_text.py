@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import number_text
-from gpuwatch.number_text import counted, duration, folded, listed, plural, ranges, rate_text, size_text
+from gpuwatch.number_text import (
+    counted,
+    duration,
+    folded,
+    limit_text,
+    listed,
+    plural,
+    ranges,
+    rate_text,
+    size_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +27,15 @@ from gpuwatch.number_text import counted, duration, folded, listed, plural, rang
 )  # fmt: skip
 def test_a_message_has_one_size_everywhere(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(100, "100 bytes"), (64 << 20, "64 MiB"), (3 << 29, "1.5 GiB"), (1023 << 30, "1023 GiB"),
+     (1 << 40, "1 TiB"), (10 << 40, "10 TiB")],
+)  # fmt: skip
+def test_a_limit_has_no_exponent(size: int, text: str) -> None:
+    assert limit_text(size) == text
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def commands(steps: Iterable[tuple[str, str]]) -> list[Item]:
 
 
 def titled(title: str, blocks: Sequence[TextBlock], level: int = 3) -> list[TextBlock]:
-    """Return the blocks below a heading; empty if there are none."""
+    """Return a heading with the title, followed by the blocks; empty if there are no blocks."""
     return [Heading(title, level), *blocks] if blocks else []
 
 

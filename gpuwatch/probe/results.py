@@ -114,7 +114,7 @@ class CounterChange(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """The expected time and traffic, shown before the start."""
+    """The expected time and traffic of a probe, shown before it starts."""
 
     nodes: int
     ranks: int

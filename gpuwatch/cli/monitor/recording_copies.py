@@ -75,7 +75,7 @@ def state_of(writer: Holder, now: float, *, full: bool) -> tuple[str, bool]:
 
 
 def is_full(folder: Path) -> bool:
-    """Return True if the file system of a folder lacks the space for a recording; False if unknown."""
+    """Return True if less than `FULL_BYTES` are free in the file system of a folder; False if unknown."""
     try:
         found = os.statvfs(folder)
     except OSError:

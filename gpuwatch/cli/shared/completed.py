@@ -41,7 +41,8 @@ def themes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
 def explained(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the ids of topics, rules, alerts and metrics that begin with `incomplete`.
 
-    If there are none, return those of which a part begins so: `xi` completes to `gpu.xid.fell_off`.
+    If there are none, return those in which a part after a dot begins so: `xi` completes to
+    `gpu.xid.fell_off`.
     """
     from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - only when a shell asks
     from gpuwatch.rules.load import load_packs  # noqa: PLC0415 - loaded when it is needed

@@ -174,7 +174,7 @@ def _breaks_off(alert: Alert, track: StepTrack) -> bool:
 
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
-    """Return True if at least PROOF_STEPS steps advance; for a numeric alert the last must be finite, too."""
+    """Return True if at least PROOF_STEPS steps advance; for a numeric alert the last ones must be finite."""
     if alert in VALUES and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step

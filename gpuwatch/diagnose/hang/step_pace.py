@@ -29,7 +29,7 @@ def usual_gap(gaps: Collection[float]) -> float | None:
 
 @dataclass
 class Gaps:
-    """The gaps between signs of activity that ended, in seconds: the newest of them, and the longest."""
+    """The newest `GAPS_KEPT` gaps between signs of activity, and the longest ever, in seconds."""
 
     newest: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     longest_s: float = 0.0

@@ -116,7 +116,7 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def states_whole(tracks: Sequence[StepTrack], total: int | None, closings: Mapping[str, LogEnd]) -> bool:
-    """Return True if a line below the last step of a log states all steps: `reached 1200/1200`."""
+    """Return True if a line from a log's last step on states all steps: `reached 1200/1200`."""
     if total is None or total < MIN_TOTAL:
         return False
     lines = below_steps(tracks, closings)
@@ -137,7 +137,7 @@ def is_failed_end(line: str) -> bool:
 
 
 def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> str | None:
-    """Return the signal that ended a job (a key of SIGNALS), from lines below its last steps.
+    """Return the signal that ended a job (a key of SIGNALS), from the lines of its last steps on.
 
     None: no signal did. Without tracks, the ends of all logs are searched.
     """

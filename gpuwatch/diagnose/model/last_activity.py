@@ -35,7 +35,9 @@ class Activity(msgspec.Struct, frozen=True):
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """Return the suspects' last activity: their own last line, else a line above the first timeout; or None.
+    """Return the suspects' last activity: their own last line, else a line above the first timeout with one.
+
+    None: there is no such line.
 
     Args:
         suspects: The ranks that did not take part; empty: not known.

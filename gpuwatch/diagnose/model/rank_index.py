@@ -162,7 +162,7 @@ class RankIndex:
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
     def writes_elsewhere(self, place: RankPlace, node: str | None, file: str) -> bool:
-        """Return True if a rank on `node` and its launcher, whose files are known, do not write `file`."""
+        """Return True if neither a running rank on `node` nor its launcher, of known files, writes `file`."""
         if place.until is not None or place.node != node:
             return False
         launcher = self.places.outputs.get((place.node, place.launcher or -1), frozenset())

@@ -130,7 +130,10 @@ def hardware(case: PreflightData) -> Iterator[Check]:
 
 
 def of_kind(kind: Kind, case: PreflightData) -> Check:
-    """Return the `Check` for one kind of problem; PASS only if it is known that nothing is wrong."""
+    """Return the `Check` for one kind of problem; PASS if nothing is wrong wherever it is known.
+
+    The text states for how many GPUs or nodes it is not known; SKIP if it is known for none.
+    """
     reported = [
         (node, c)
         for node, c in [*case.conditions, *unanswered_drivers(case)]

@@ -46,7 +46,10 @@ UNDISPUTED = Doubt("")
 
 
 class Contradictions:
-    """Marks alerts that the nodes contradict, with what the kernels reported when the alerts were judged."""
+    """Marks alerts that a node's own reports contradict, or that another fault in a kernel's log explains.
+
+    The kernels' reports are those of the last call of `applied`.
+    """
 
     def __init__(self) -> None:
         self._facts: tuple[Alert, ...] = ()

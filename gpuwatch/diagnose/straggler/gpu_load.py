@@ -104,7 +104,7 @@ class Loads:
 
     @property
     def groups(self) -> dict[Group, list[GpuLoad]]:
-        """Return the loads read so far, grouped by job and GPU model."""
+        """Return the GPU loads of the ranks read so far, grouped by job and GPU model."""
         return {group: list(ranks.values()) for group, ranks in self._found.items()}
 
     def _read(self, node: Node, now: float) -> None:

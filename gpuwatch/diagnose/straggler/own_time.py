@@ -110,7 +110,11 @@ def lasting_by_logs(
 
 
 def _halves(writer: RankProgress, now: float, lasted_s: float) -> list[dict[str, float]]:
-    """Return timer -> median seconds in the older and in the newer half of the last `lasted_s` seconds."""
+    """Return timer -> median seconds in the older and in the newer half of the last `lasted_s` seconds.
+
+    The halves are longer for rare values: each has room for `MIN_VALUES` of them. Timers are left out that
+    have fewer in a half.
+    """
     known = timed_values(writer)
     known[STEP] = [
         (step.at, step.took_s) for step in writer.past if step.took_s is not None and isfinite(step.at)

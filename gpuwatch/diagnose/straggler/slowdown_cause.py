@@ -28,7 +28,8 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
         load: The load of the slow GPU.
         usual: The medians of its group.
         hotter_c: Degrees over the median of its peers from which the GPU is hot.
-        capped: Whether its clock is below the peers': only then its power limit counts as a reason.
+        capped: Whether its clock is below the peers': only then throttling by the power limit counts as a
+            reason. A limit lower than the peers' always does.
     """
     reason, words = throttled(load.fast, capped=capped)
     usual_c, own_c = usual.temperature_c, load.temperature_c
@@ -44,7 +45,7 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
     """Return the most severe throttle reason that the GPU reports (a key of `REASONS`) and its description.
 
-    ("", "") without one. `capped`: whether its power limit counts as a reason.
+    ("", "") without one. `capped`: whether throttling by the power limit counts as a reason.
     """
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}

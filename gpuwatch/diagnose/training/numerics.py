@@ -121,7 +121,12 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
 
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
-    """Yield a sign if gradient norms explode or vanish, relative to their running median."""
+    """Yield a sign if gradient norms explode or vanish.
+
+    They explode if the last `IN_A_ROW` norms all exceed `EXPLOSION_FACTOR` times the median of those before.
+    They vanish if the last ones fall below `VANISHED_GRADIENT`, an absolute limit, and the median does not,
+    nor `COMES_AND_GOES` earlier norms.
+    """
     if len(norms) < MIN_STEPS + IN_A_ROW:
         return
     usual, last = median(norms[-WINDOW_STEPS - IN_A_ROW : -IN_A_ROW]), norms[-IN_A_ROW:]
@@ -204,7 +209,7 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Yield a sign if the loss is at several times its best, for runs too short for `rising`.
+    """Yield a sign if the loss is at several times its best, also in runs too short for `rising`.
 
     Each of the last `FAR_STEPS` logged losses is above `RISEN_FAR` times the best median of as many, and the
     run has not recovered from such a rise before.

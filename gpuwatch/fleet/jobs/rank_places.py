@@ -211,8 +211,8 @@ def _loose(
 ) -> Loose:
     """Return (node, file) without a known job -> which jobs the file may belong to (`Reach`).
 
-    `none` if all ranks write to other files, or were started after the file was last written, unless a rank
-    on another node writes it (a shared file system).
+    `none` if there are ranks and all write to other files, or started after the file was last written, or if
+    only processes of no job have it open; unless a rank on another node writes it (a shared file system).
     """
     found: Loose = {}
     own = {file.identity for node in nodes for file in node.logs if file.job is not None} - {None}

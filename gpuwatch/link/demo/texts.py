@@ -33,7 +33,7 @@ def log_stamp(at: float) -> str:
 
 
 def glog_stamp(at: float) -> str:
-    """Return unix time in the form of torch's C++ logs: `1121 03:12:17.123456789`."""
+    """Return the stamp of a unix time in torch's C++ logs: `1121 03:12:17.123456789` (local time)."""
     return time.strftime("%m%d %H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1e9):09}"
 
 

@@ -125,7 +125,10 @@ class PrometheusPump:
         return self._frames[node].inventory
 
     def take_back(self, node: str, note: str) -> None:
-        """Deliver a node's frames from Prometheus again, beginning with its inventory; `note`: see `note`."""
+        """Resume delivering a node's frames from Prometheus, its inventory first, and report the node live.
+
+        `note`: the text shown with the node.
+        """
         self._notes[node] = note
         self._renewed.add(node)
         self._left_out.discard(node)

@@ -32,7 +32,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Return True if the connection is still up, as far as the kernel knows."""
+        """Return True until the connection was closed or has failed; a silent peer is not noticed."""
         return self.transport.is_active()
 
     def close(self) -> None:

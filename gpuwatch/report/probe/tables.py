@@ -164,7 +164,7 @@ def _or_one(ratio: float | None) -> float:
 
 
 def values_of(row: GpuResult) -> tuple[float | None, ...]:
-    """Return the matmul rate (FLOP/s) and the rates of copies on the GPU, to it and from it (bytes/s).
+    """Return the rates of a result: matmul (FLOP/s), copies on the GPU, to it and from it (bytes/s).
 
     None: not measured.
     """

@@ -122,7 +122,7 @@ def plain_block(text: str) -> str:
 
 
 def print_score(score: Score, file: IO[str]) -> None:
-    """Write a line per class with its excerpts, then the totals."""
+    """Write how many excerpts of each class there are, were detected and rightly classed, then the totals."""
     facts = score.facts()
     table = Table(box=None, pad_edge=False)
     table.add_column("class", no_wrap=True)

@@ -60,7 +60,10 @@ class LiteralOwners:
                 )
 
     def _lead_to(self, owner: str, literals: Mapping[LiteralKey, Literal]) -> bool:
-        """Return True if each line with one of the literals leads to the rule."""
+        """Return True if each line with one of the literals has a phrase by which `owner` is tried on it.
+
+        `owner`: the id of a rule or dialect. False if there are no literals.
+        """
         phrases = self._owned.get(owner, {})
         return bool(literals) and all(
             key in phrases and _takes(phrases[key], literal) for key, literal in literals.items()

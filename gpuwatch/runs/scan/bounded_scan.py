@@ -123,7 +123,10 @@ class BoundedScan:
             raise TooManySkippedError from None
 
     def _fail(self, begin: int, end: int, why: str) -> None:
-        """Record the range of a line that raised an error; the number of ranges has no limit."""
+        """Record the offsets of a line that raised an error, and the error's text `why`.
+
+        The offsets are recorded without limit, of the texts at most MAX_SKIPPED different ones.
+        """
         self._failed.append((begin, end))
         if len(self._faults) < MAX_SKIPPED:
             self._faults[why] = None

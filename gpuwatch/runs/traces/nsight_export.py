@@ -175,7 +175,7 @@ def _physical_gpus(export: _Export) -> dict[tuple[int, int], int]:
 
 
 def _without_minor_gpus(of_device: dict[tuple[int, int], EventColumns]) -> list[str]:
-    """Remove the GPUs on which a process did next to nothing; return notes about them, at most `MAX_NOTES`.
+    """Remove from each process the GPUs on which it did next to nothing; return at most `MAX_NOTES` notes.
 
     A process that opens a context on GPU 0 beside its own GPU leaves a few copies there, which are no rank.
     """

@@ -25,7 +25,10 @@ Frame = dict[str, Any]
 
 
 def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame], object]) -> None:
-    """Search the files in order, up to the plan's limit; send `wire.Lines` frames, the last one `done`."""
+    """Search the files in turns, each with an equal share of the plan's limit.
+
+    Sends `wire.Lines` frames, the last one `done`; why a file cannot be read is the `error` of the last one.
+    """
     logs = list(logs)
     total = float(sum(log.size for log in logs)) or 1.0
     reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))

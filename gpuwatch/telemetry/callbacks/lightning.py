@@ -18,7 +18,7 @@ except ImportError:  # the older package of the same library
 
 
 class LightningTelemetry(Callback):  # type: ignore[misc]  # the framework is not typed where it is not installed
-    """A callback for `Trainer(callbacks=[LightningTelemetry()])`.
+    """Records telemetry of a training into files: `Trainer(callbacks=[LightningTelemetry()])`.
 
     The loss is the one that `training_step` returns.
     """

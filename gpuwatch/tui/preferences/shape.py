@@ -54,7 +54,7 @@ class Bindings(Record):
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """Return the user's keys by the id of a binding; None if the value is no mapping.
 
-        A key used twice is reported as a problem.
+        A key that another action of the same screen has, by the user's choice or by default, is a problem.
         """
         entry = super().read(node, problems)
         if entry is None:

@@ -50,5 +50,8 @@ def _path(text: str) -> "str | None":
 
 
 def _is_path(text: str) -> bool:
-    """Return True if the text is a path, not a date, a fraction such as 3/16 or a URL."""
+    """Return True if a match of `_PATH` has two adjacent letters, as a path or an `s3://` URL has.
+
+    A date in digits or a fraction such as 3/16 has not.
+    """
     return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None

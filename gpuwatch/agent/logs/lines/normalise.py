@@ -130,9 +130,10 @@ def _take_record(
     nested: int,
     wanted: "WantedLines | None",
 ) -> "bool | None":
-    """Do the same as `_take` for a JSON record, whose message may have prefixes or be a record too.
+    """Add the (message, writer) pairs of a JSON record to `found`; arguments as of `_take`.
 
-    Return None if the line is no record.
+    Return whether `[rankN]:` proved to be local, or None if the line is no record. A message may have
+    prefixes or be a record too.
     """
     begin = object_at(text)
     if begin < 0:

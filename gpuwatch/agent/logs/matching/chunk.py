@@ -283,8 +283,8 @@ class Chunk(object):
     def later_time(self, start: int, end: int) -> "float | None":
         """Return the latest time (unix seconds) in the 40 lines before `start`; None: none.
 
-        `end` is that of the line at `start`. Lines of its date are not read, unless its hour is before
-        `EARLY`.
+        `start`, `end`: the offsets at which a line begins and ends. Lines of the same date as that line are
+        left out, unless the hour of that line is before `EARLY`.
         """
         day, hour = local_day(self.clean[start:end]) or (None, b"")
         lines = self.above(start, 40)

@@ -49,7 +49,10 @@ class AttemptNumbers:
 
 
 def _earlier_attempts(alerts: Sequence[Alert], ends: list[float]) -> dict[str, int]:
-    """Return run (`run_of_path`) -> the number of attempts of its job that ended before the run began.
+    """Return run (`run_of_path`) -> what to add to the numbers of its attempts, if it is not 0.
+
+    A run counts its attempts from 0. The job has ended more attempts before the run's first dated line than
+    that line's number says; the difference is added.
 
     A run is taken as later only if its first dated line is more than `ATTEMPT_S` later: a line may be read
     late.

@@ -43,7 +43,7 @@ MILD_ENDS = of_kinds("mild_end")
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the (last) exception of the rank, task or process whose end or exception `cause` is; or None."""
+    """Return the exception behind `cause`: a rank's last, the first below a process, the one above tasks."""
     if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
     if cause in EXITS and cause.fields.get("proc_index") is not None:

@@ -104,7 +104,8 @@ def _freshness(writer: RankProgress) -> tuple[float, float]:
 def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
     """Return the writer that represents the job: of those that step now, one with a loss and most values.
 
-    Of equals, the lowest rank. If none ever logged a step, the newest; None without writers.
+    Of equals, the one with the most steps, then the lowest rank. If none ever logged a step, the newest; None
+    without writers.
     """
     stepped = [writer for writer in writers if writer.stepped_at is not None]
     if not stepped:

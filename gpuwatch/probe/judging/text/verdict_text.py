@@ -60,9 +60,15 @@ def reported(attribution: Attribution, links: Mapping[tuple[int, int], MeasuredL
 
 
 def _reach(attribution: Attribution, ratio: float, back: str, every: int) -> str:
-    """Return the sentence with the rate of an attribution's bad links relative to their peers.
+    """Return the clause about the rate of bad links: `2 of its 7 links reach 40 % of their peers' rate`.
 
-    If two ranks have only these two links, the rate is relative to the other direction.
+    If there are only two links, one per direction, the bad one is compared with the other direction.
+
+    Args:
+        attribution: The attribution, with its bad links.
+        ratio: Their rate divided by that of their peers.
+        back: A clause about the opposite direction; "" for none.
+        every: The number of all links.
     """
     if len(attribution.bad) == 1 and every == 2:
         return (

@@ -43,7 +43,7 @@ def script(proc: str, pid: int) -> str:
     """Return the name of a training script from the command line of a process.
 
     `train.py` of `python -u train.py`, the module of `python -m`, else the first argument that is no option,
-    else the name of the process. With `-c` it is the name of the process.
+    else the name of the process. With `-c` and no `.py` file it is the name of the process.
     """
     words = (read_bytes(os.path.join(proc, str(pid), "cmdline"), 16384) or b"").split(b"\0")
     names = [word.decode("utf-8", "replace") for word in words]

@@ -131,7 +131,10 @@ def ranks_in_order(
 
 
 def _in_line(text: str) -> Iterator[HostOrder]:
-    """Yield the allocations in a line. A pattern is tried if the line has a text that each match contains."""
+    """Yield the hosts of each job that a line of Slurm, PBS, LSF or mpirun states, in its order.
+
+    A pattern is tried if the line has a text that each match contains.
+    """
     folded = _SLURM.search(text) if "NODELIST" in text or "NodeList" in text else None
     folded = folded or (_SQUEUE.match(text) if "[" in text else None)
     if folded is not None:

@@ -119,7 +119,11 @@ def step_time(before: StepPoint | None, point: StepPoint) -> float | None:
 
 
 def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
-    """Set first and last time, number of steps, last step, planned steps and samples per second."""
+    """Set first and last time, planned steps, the highest step, and samples per second.
+
+    The highest step is also the number of steps; both stay unset if all series count per epoch. Samples per
+    second are set if exactly one series has them.
+    """
     points = [point for one in series for point in one.points]
     times = [point.at for point in points if point.at is not None]
     summary.start, summary.end = min(times, default=None), max(times, default=None)

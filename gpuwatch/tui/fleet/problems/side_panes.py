@@ -25,7 +25,10 @@ SPARE_PROBLEMS = 4
 
 
 class SidePanes(Vertical):
-    """The part of the fleet screen with the problem list, and above it the newest job if there is room."""
+    """The part of the fleet screen with the problem list, and above it one job if the screen is wide.
+
+    The job is that of the scope, else the first of `jobs_of`: running jobs come before ended ones.
+    """
 
     def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")
