@@ -57,7 +57,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "trace": (
         "gpuwatch.cli.analysis.trace",
         "trace",
-        "Show where the time of a profiled training went.",
+        "Show where the time of a profiled training run went.",
     ),
     "memory": (
         "gpuwatch.cli.analysis.memory",

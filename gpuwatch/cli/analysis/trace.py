@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def trace(
     paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int, baselines: tuple[Path, ...]
 ) -> int:
-    """Show where the time of a profiled training went: compute, communication, copies, idle.
+    """Show where the time of a profiled training run went: compute, communication, copies, idle.
 
     PATH is a trace of torch.profiler (Chrome trace, .json or .json.gz), a report of Nsight Systems that was
     exported to SQLite, or a folder of them, one for each rank. The rank is read from the trace or its name.

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: float | None) -> int:
     """Print one report of all nodes, GPUs and processes, and what failed first if a job failed.
 
-    Exit status: 0 everything expected has answered and is healthy, 1 something is not healthy or has not
-    answered (a node, a GPU, the log of a rank), 2 wrong usage.
+    Exit status: 0 everything expected has answered and is healthy, and there is no incident or alert;
+    1 otherwise, also for a stalled job, a `--log` without a file, or damaged parts of a recording; 2 wrong
+    usage.
     """
     named = [form for form, chosen in (("json", as_json), ("csv", as_csv), ("text", as_text)) if chosen]
     if len(named) > 1:

@@ -79,7 +79,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
     """
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
-        last = "never responded" if age is None else "no call returns; last values"
+        last = "never responded" if age is None else "the driver returns no values; last values"
         reason = "the driver cannot reach it" if gpu.reason == ONLY_LOST else gpu.reason
         text = f"lost: {reason or 'not responding'}"
         yield case.states("gpu_lost", "critical", text, Evidence(last, age_s=age))

@@ -91,7 +91,7 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
     ]
     text = ", ".join(reported)
     if lead.cost is not None:
-        text += f": every step waits for it, which costs the job about {100 * lead.cost:.0f} %"
+        text += f": every step waits for it, which costs the job about {100 * lead.cost:.0f} % of its time"
     elif code == CODE and lead.sign != "throttled":
         text += ": every step waits for it"
     at = wall - (0.0 if load is None else load.age_s)

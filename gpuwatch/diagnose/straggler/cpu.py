@@ -60,7 +60,8 @@ class CpuStraggler(Struct, frozen=True):
         full = "; it waits for a core: its node is overloaded" if self.worker.starved else ""
         return (
             f"{who} ({own:.0f} % of a core, they {usual:.0f} %{full}): every step waits for it, "
-            f"which costs the job about {100 * (1 - usual / own):.0f} % if all ranks have the same work"
+            f"which costs the job about {100 * (1 - usual / own):.0f} % of its time "
+            "if all ranks have the same work"
         )
 
 

@@ -121,12 +121,13 @@ class Launcher(object):
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):
-                self._outlet.note("a command was not understood: {}".format(order))
+                self._outlet.note("a command from gpuwatch was not understood on this node: {}".format(order))
                 continue
             try:
                 self._do(order)
             except (KeyError, TypeError, ValueError) as error:
-                self._outlet.note("the order {} was not understood: {!r}".format(order.get("do"), error))
+                text = "the command {} from gpuwatch was not understood on this node: {!r}"
+                self._outlet.note(text.format(order.get("do"), error))
 
     def _do(self, order: "dict[str, Any]") -> None:
         command = order.get("do")
@@ -148,7 +149,7 @@ class Launcher(object):
         elif command == "stop":
             self._stop(order)
         else:
-            self._outlet.note("an unknown order: {}".format(command))
+            self._outlet.note("a command from gpuwatch is unknown on this node: {}".format(command))
 
     def _listen(self, address: str) -> None:
         if self._listener is not None:
@@ -172,7 +173,7 @@ class Launcher(object):
 
     def _prepare(self, order: "dict[str, Any]") -> None:
         if self._worker is not None:
-            self._outlet.note("ignored a second order to prepare the ranks")
+            self._outlet.note("ignored a second command to prepare the ranks")
             return
         store = None
         if self._listener is not None:

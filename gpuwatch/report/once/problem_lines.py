@@ -48,7 +48,7 @@ def notice_text(notice: Notice) -> str:
     """Return the text of a notice and its remedy."""
     if not notice.remedy:
         return notice.text
-    return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
+    return f"{notice.text.rstrip('.')}. What to do: {notice.remedy}"
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:

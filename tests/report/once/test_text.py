@@ -130,7 +130,7 @@ def test_a_notice_of_many_nodes_is_one_line() -> None:
     for name in fleet.nodes:
         feed(fleet, name, hello(2, notices=[notice]))
     lines = [line for line in printed(fleet).splitlines() if "kernel log" in line]
-    expected = "gpu-[001-007]: the kernel log cannot be read. Add the user to adm."
+    expected = "gpu-[001-007]: the kernel log cannot be read. What to do: Add the user to adm."
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
 
 

@@ -25,8 +25,7 @@ def unknown_cause(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
             return f"{text}; {likely_culprit(reported, where)}"
         return f"{text}; their lines name {reported.node}" if reported.votes and reported.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
-    since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"
-    head = f"cause not logged: {_waiting(stuck)}{spot} {since}"
+    head = f"cause not logged: {_waiting(stuck)}{spot}{_entered(stuck, now)}"
     did = "" if reported.did is None else f"; the last activity logged: {reported.did.text!r}"
     suspects = stuck.suspects
     if not suspects:
@@ -54,6 +53,15 @@ def _waiting(stuck: Hang) -> str:
     if stuck.whole or world > waited:
         return f"{waited} of {plural(world, 'rank')} timed out"
     return f"{plural(waited, 'rank')} timed out"
+
+
+def _entered(stuck: Hang, now: float) -> str:
+    """Return when the collective was entered; when the timeout was logged if it states no duration."""
+    if not stuck.dated:
+        return " (undated)"
+    if stuck.began >= stuck.printed:
+        return f" at {clock(stuck.began, now)}"
+    return f", {'entered at' if stuck.where else 'waiting since'} {clock(stuck.began, now)}"
 
 
 def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:

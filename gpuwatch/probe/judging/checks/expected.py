@@ -35,16 +35,25 @@ class Expected(Struct, frozen=True):
 
 NVLINK: tuple[tuple[str, Expected], ...] = (
     (r"V100.*SXM", Expected("NVLink 2", 150, 120, "NCCL's model, 6 links of 20.0")),
-    (r"A100.*SXM", Expected("NVLink 3", 300, 235, "ml-engineering, all_reduce; NCCL's model 240")),
-    (r"H100 80GB HBM3|H100.*SXM|H200(?! NVL)", Expected("NVLink 4", 450, 396, "ml-engineering, pair copy")),
-    (r"G?B200|G?B300", Expected("NVLink 5", 900, 682, "ml-engineering, ring; NCCL's model 722")),
-    (r"MI3(00|25)X", Expected("xGMI", 64, 47.7, "ml-engineering, two GPUs")),
+    (
+        r"A100.*SXM",
+        Expected("NVLink 3", 300, 235, "Bekman's ml-engineering book, all_reduce; NCCL's model 240"),
+    ),
+    (
+        r"H100 80GB HBM3|H100.*SXM|H200(?! NVL)",
+        Expected("NVLink 4", 450, 396, "Bekman's ml-engineering book, pair copy"),
+    ),
+    (
+        r"G?B200|G?B300",
+        Expected("NVLink 5", 900, 682, "Bekman's ml-engineering book, ring; NCCL's model 722"),
+    ),
+    (r"MI3(00|25)X", Expected("xGMI", 64, 47.7, "Bekman's ml-engineering book, two GPUs")),
 )
 """(pattern of a GPU's name, expected rate of its links to the other GPUs of its node)."""
 PCIE: tuple[tuple[str, Expected], ...] = (
     (r"P100|V100|\bT4\b|RTX 20", Expected("PCIe 3 x16", 16, 12, "NCCL's model; Azure accepts 9")),
     (r"A100|A10\b|A40\b|RTX 30|\bL40", Expected("PCIe 4 x16", 31, 24, "NCCL's model; Azure accepts 21")),
-    (r"H100|H200", Expected("PCIe 5 x16", 63, 55, "ml-engineering; Azure accepts 48")),
+    (r"H100|H200", Expected("PCIe 5 x16", 63, 55, "Bekman's ml-engineering book; Azure accepts 48")),
 )
 """(pattern of a GPU's name, expected rate of its link to the host)."""
 PORTS: tuple[tuple[float, Expected], ...] = (

@@ -106,7 +106,7 @@ class LogResults(SelectableLines):
             if search.running
             else "cancelled"
             if search.cancelled
-            else "done"
+            else "search complete"
         )
         failed = search.errors()
         reported = f"; {clean(failed[0][0])}: {clean(failed[0][1])}" if failed else ""
