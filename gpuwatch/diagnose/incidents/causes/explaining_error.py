@@ -43,10 +43,10 @@ MILD_ENDS = of_kinds("mild_end")
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the exception behind `cause`: a rank's last, the first below a process, the one above tasks."""
-    if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:
+    """Return the exception behind the end or exception `cause`, of a rank its last; None if there is none."""
+    if cause.rank is None and cause in EXITS and cause.fields.get("tasks") is not None:  # Slurm's tasks
         return next((each for each in _logged_above(alerts, cause) if each in GENERIC_EXCEPTIONS), None)
-    if cause in EXITS and cause.fields.get("proc_index") is not None:
+    if cause in EXITS and cause.fields.get("proc_index") is not None:  # its parent logs the exception below
         below = [each for each in alerts if each in GENERIC_EXCEPTIONS and _is_below(each, cause)]
         return min(below, key=lambda each: each.proof[0].offset or 0, default=None)
     if cause.rank is None or (cause not in EXITS and cause not in GENERIC_EXCEPTIONS):
