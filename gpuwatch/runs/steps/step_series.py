@@ -15,6 +15,7 @@ from gpuwatch.agent.logs.lines.normalise import last_message
 from gpuwatch.agent.logs.lines.programs import is_system
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
+from gpuwatch.agent.logs.scanning.own_output import foreign_lines, without_screens
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.runs.model.record import Row, StepsBetween
 from gpuwatch.runs.steps.step_lines import MAX_SHAPES, LineChoice, RankKind
@@ -258,11 +259,11 @@ def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSe
 
 
 def last_lines(data: bytes, count: int) -> list[str]:
-    """Return the last `count` non-blank lines, without launcher prefixes.
+    """Return the last `count` non-blank lines, without launcher prefixes and gpuwatch's own output.
 
     A line of a system program begins with the program's name: `sshd: Failed password for root`.
     """
-    lines = [line for line in re.split(rb"[\r\n]+", data) if line.strip()]
+    lines = foreign_lines([line for line in re.split(rb"[\r\n]+", without_screens(data)) if line.strip()])
     last = [last_message(line) for line in lines[-count:]]
     return [
         f"{speaker.program}: {text.strip()}" if is_system(speaker.program or "") else text.strip()

@@ -20,6 +20,9 @@ OTHERS = (
 
 
 def test_logs_are_found_by_an_ending_or_a_word_of_their_names(tmp_path: Path) -> None:
+    unfinished = tmp_path / "gpuwatch-evidence-20261128-130408.zip.part"
+    unfinished.mkdir()
+    (unfinished / "rank_85.log").write_text("step 1 loss 2.0\n")
     for name in (*LOGS, *OTHERS):
         (tmp_path / name).write_text("step 1 loss 2.0\n")
     walk = Walk([(str(tmp_path), UserRights(os.geteuid()))], time.time(), lambda _: None, lambda _: False)

@@ -189,3 +189,49 @@ def test_a_node_whose_log_names_no_rank_and_stops_while_another_finishes_is_foun
     assert report["incidents"][0]["node"] in (None, "node-b")
     status, report = scanned(tmp_path, capsys, {names[1]: steps(0, 600)})
     assert (status, report["outcome"]["state"]) == (0, "finished")
+
+
+ROWS = """\
+✖▌#13   8m ago  rank 2 (vm): CUDA out of memory 12:58:45
+ ✖ rank 2 (vm): CUDA out of memory 12:58:45; 3 ranks then timed out in ALLREDUCE seq 2381
+ 2 Fragmented, set                           ✖ 12:58:45   +0.0s  CUDA out of memory  rank 2 on vm
+   ✖ #5  33s ago  rank 2 (vm GPU 2): CUDA out of memory 12:58:12; 3 ranks~
+ ✖ firing      8m   8m        vm                     rank.killed            a rank was killed (SIGKILL)
+ X resolved    8m  rank 2  CUDA out of memory. Tried to allocate 2.00 GiB
+ ▲ acknowledged 12:59   8m   8m  x2  vm              job.memory_limit       memory limit was hit, OOM-killed
+"""
+SCREEN = f"""\
+ gpuwatch   DEMO  simulated, nothing here is real                        13:09:39 UTC
+ GPUs ● 127 of 128  ✖ 1 lost  alerts ✖ 4 ◆ 2 ▲ 1         rank 85 (gpu-011 GPU 5): fell off the bus
+─ Evidence ──────────────────────── enter opens the line ─
+   NVRM: Xid (PCI:0000:c3:00): 79, pid=52005, name=python3, GPU has fallen off the bus.
+   [rank3]: {OOM}
+enter Open a Ack r Next rank m All ranks ! Firing D Hang / Find p Freeze ? Help : Go to q Back
+"""
+
+
+ONCE = f"""\
+vm  2026-11-28 13:21:08 UTC  --local  gpuwatch 0.2.0
+
+critical  incident: rank 2 (vm): CUDA out of memory 12:58:45
+error     vm: {OOM}
+"""
+
+
+@pytest.mark.parametrize("copy", [ROWS, SCREEN, ONCE, "report"])
+def test_gpuwatch_s_own_output_in_a_log_is_no_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: str
+) -> None:
+    if copy == "report":
+        (tmp_path / "job").mkdir()
+        (tmp_path / "job" / "rank3.log").write_text(f"{steps(0, 300)}{stamp(300)}[rank3]: {OOM}\n")
+        for options in ([], ["-v"]):
+            scan.main([*options, str(tmp_path / "job")], standalone_mode=False)
+        copy = capsys.readouterr().out
+        assert OOM in copy
+    (tmp_path / "console").mkdir()
+    _, report = scanned(tmp_path / "console", capsys, {"rank0.log": copy})
+    assert (report["incidents"], report["alerts"]) == ([], [])
+    for real in (f"[rank2]: {OOM}", f"✖ Training failed: {OOM}"):
+        _, report = scanned(tmp_path / "console", capsys, {"rank0.log": f"{copy}{stamp(310)}{real}\n"})
+        assert [each[0] for each in blamed(report)] == ["oom.cuda"]

@@ -9,6 +9,7 @@ from ...base.regular_file import modified_at, open_regular
 from ...masking.secret_phrases import masked_lines
 from ..lines.splitter import line_text
 from ..lines.timestamps import time_of
+from ..scanning.own_output import SCREEN_HEAD, SCREEN_KEYS
 from ..scanning.scanner import Scanner
 
 TYPE_CHECKING = False
@@ -28,9 +29,6 @@ _TRAINING = re.compile(
 """A word that only training programs print next to an exception."""
 _TORCHS_RANK = re.compile(rb"(?m)^\[rank(\d{1,6})\]: ")
 """The rank prefix that torch puts before the lines of an exception."""
-_SCREEN_HEAD = re.compile(rb"(?m)^[^\w\n]{0,16}gpuwatch {2,}\S")
-_SCREEN_KEYS = re.compile(rb"\? Help\b|\bq Quit\b|\besc [A-Z]")
-"""First and last line of a screen of gpuwatch, which shows lines of logs; a terminal's copy keeps both."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _GRAVE = ("error", "critical")
 
@@ -70,7 +68,7 @@ class LogTail(object):
         With `steps_only`, only steps count. A copy of gpuwatch's own screen contains the lines of other logs,
         and does not count.
         """
-        if _SCREEN_HEAD.search(self.data) and _SCREEN_KEYS.search(self.data):
+        if SCREEN_HEAD.search(self.data) and SCREEN_KEYS.search(self.data):
             return False
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, prefilter)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)

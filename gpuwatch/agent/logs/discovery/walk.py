@@ -35,6 +35,8 @@ _ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host
 _NO_LOG_FOLDERS = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
 SAVED_SCREEN_NAME = re.compile(r"gpuwatch-\d{8}-\d{6}(?:-\d+)?\.(?:txt|svg)$")
 """A screen that gpuwatch saved (Ctrl+O): it shows lines of logs, and is none."""
+_UNFINISHED_BUNDLE = ".zip.part"
+"""End of the name of the folder in which gpuwatch collects logs for an evidence bundle."""
 _MADE_BY_TOOLS = re.compile(
     r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
     r"|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{2}|torchelastic_\w{1,64}|attempt_\d{1,6}|none_\w{1,64}"
@@ -152,7 +154,7 @@ class Walk(object):
         if name.startswith(".") or name in _NO_LOG_FOLDERS:
             return
         is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not may_be_log(name):
+        if name.endswith(_UNFINISHED_BUNDLE) if is_folder else not may_be_log(name):
             return
         status = entry.stat(follow_symlinks=False)
         if is_folder:

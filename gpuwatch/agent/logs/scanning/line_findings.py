@@ -1,5 +1,7 @@
 """Applies the rules to a line: specific match, exception, unknown error, recovery."""
 
+from functools import partial
+
 from ..lines.levels import is_fatal
 from ..lines.programs import is_about
 from ..lines.timestamps import time_of
@@ -11,6 +13,7 @@ from ..matching.prefilter import form_of
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
 from .dedup import report
+from .own_output import is_own_line
 from .repeats import KnownLines, Repeats
 
 TYPE_CHECKING = False
@@ -108,6 +111,8 @@ class LineFindings(object):
         again = self._repeats.match(shape, raw, chunk.offset_of(start), chunk.arrived)
         if again is not None:
             self._count(again, chunk.arrived, out)
+            return 0
+        if is_own_line(raw, partial(chunk.above, start)):
             return 0
         if self.newest is not None and shape is not None and self.newest.hold(raw, (chunk, span, hits)):
             return 0

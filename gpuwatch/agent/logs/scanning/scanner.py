@@ -12,6 +12,7 @@ from .dedup import MAX_OPEN, Gatherer
 from .line_findings import LineFindings
 from .newest_lines import NewestLines
 from .open_blocks import OpenBlocks
+from .own_output import without_screens
 from .progress_reader import ProgressReader
 
 TYPE_CHECKING = False
@@ -223,6 +224,7 @@ class Scanner(object):
 
         Lines from byte `until` on will be given again, with more.
         """
+        raw = without_screens(raw)
         chunk = Chunk(raw, base, self._past, arrived, self._backlog, self._opened)
         if not chunk.clean.isspace():
             self._lines.go_on()
