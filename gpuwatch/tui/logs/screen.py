@@ -15,7 +15,7 @@ from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.layout import LogsLayout
 from gpuwatch.tui.logs.pager import page, pager_command
 from gpuwatch.tui.logs.widgets.pane import LogPane
-from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
+from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, names_rank, try_out
 from gpuwatch.tui.logs.workspace.workspace import MODES
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.lines.selectable_lines import SelectableLines
@@ -62,7 +62,7 @@ class LogsScreen(LogsLayout):
     def _entered(self, event: Input.Submitted) -> None:
         purpose, text = self.prompt.purpose, event.value
         if self._try(lambda: enter(self.workspace, purpose, text)):
-            if purpose == "search" and text:
+            if purpose == "search" and text and not names_rank(text):
                 self.show_list(of_bookmarks=False)
             self._close_prompt()
 

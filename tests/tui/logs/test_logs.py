@@ -195,6 +195,10 @@ async def test_search_lists_hits_of_all_nodes_and_goes_to_one(sentences: Sentenc
         await workspace.press("escape")
         assert not workspace.screen.results.display
         assert isinstance(workspace.app.screen, LogsScreen)
+        await workspace.press("slash", "end", *["backspace"] * 9)
+        await workspace.press(*"rank=5", "enter")
+        assert [source.rank for source in workspace.screen.workspace.sources] == [5]
+        assert not workspace.screen.results.display
 
 
 async def test_a_wrong_pattern_is_reported_and_a_search_can_be_cancelled() -> None:

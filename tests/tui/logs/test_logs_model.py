@@ -358,6 +358,7 @@ def test_ranks_and_nodes_are_chosen_by_text() -> None:
         return [source.rank for source in choose(text, session.fleet, lambda _word: two)]
 
     assert ranks("3") == [3]
+    assert ranks("rank=3") == [3]
     assert ranks("0-2, 7") == [0, 1, 2, 7]
     assert ranks("2 0-3") == [2, 0, 1, 3]
     assert ranks("failed") == [5, 1]

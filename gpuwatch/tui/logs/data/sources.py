@@ -153,7 +153,9 @@ NOTHING_NAMED = {
     "failed": "no rank is known to have failed",
     "slowest": "no rank is known to be the slowest",
 }
-_RANGE = re.compile(r"(?:r|rank)?(\d{1,9})(?:-(\d{1,9}))?$")
+_RANGE = re.compile(r"(?:r|rank=?)?(\d{1,9})(?:-(\d{1,9}))?$")
+RANK = re.compile(r"rank=(\d{1,9})(?:-\d{1,9})?$")
+"""A text that names a rank, or the first of a range, as in the filter of nodes."""
 
 
 Special: TypeAlias = Callable[[str], "Sequence[LogSource]"]

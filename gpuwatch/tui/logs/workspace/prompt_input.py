@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.rules.compiling.check import PatternError
 from gpuwatch.rules.compiling.typed_pattern import TypedPattern
-from gpuwatch.tui.logs.data.sources import ChoiceError, choose
+from gpuwatch.tui.logs.data.sources import RANK, ChoiceError, choose
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit.time_input import TimeError, time_typed
 
@@ -28,6 +28,8 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
         return workspace.opened.filter_note
     if purpose == "search":
         TypedPattern(text)
+        if names_rank(text):
+            return "shows this rank's logs"
     elif text.strip() and purpose == "choose":
         found = choose(text, workspace.view_state.fleet, workspace.special)
         return f"{len(found)} log{'s' * (len(found) != 1)}"
@@ -37,7 +39,7 @@ def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
 
 
 def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
-    """Execute an entered text; an empty search ends the current one.
+    """Execute an entered text; an empty search ends the current one, and `rank=85` selects logs.
 
     Raises:
         WRONG: The text is invalid.
@@ -50,10 +52,17 @@ def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
         case "time":
             at, wall = _time(workspace, text), workspace.view_state.wall()
             workspace.opened.go_to_time(wall if at > wall + AHEAD_S else at)
+        case "search" if names_rank(text):
+            workspace.choose(text)
         case "search" if text:
             workspace.searching.start_search(text)
         case "search":
             workspace.searching.end_search()
+
+
+def names_rank(text: str) -> bool:
+    """Return True for `rank=85`, which selects this rank's logs, as it selects the rank in the fleet view."""
+    return RANK.match(text.strip()) is not None
 
 
 def _time(workspace: LogWorkspace, text: str) -> float:
