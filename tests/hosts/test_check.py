@@ -70,7 +70,7 @@ def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long(sentences: 
         ([hello(gpus_expected=8), sample()], "2 of 8 GPUs present"),
         (
             [hello(notices=[Notice("driver_mismatch", "versions differ", "critical", "reboot")])],
-            "versions differ. Reboot",
+            "versions differ. What to do: reboot",
         ),
         (
             [hello(), sample(state="stuck", stuck_in="nvmlDeviceGetPowerUsage")],
