@@ -91,7 +91,7 @@ _WORD = re.compile(
 class LineRanks(object):
     """The numbers of ranks in a line, one per scope; None for each that the line does not name."""
 
-    __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
+    __slots__ = ("index", "local_rank", "mentioned", "phrase", "rank", "word", "world")
 
     def __init__(self) -> None:
         self.rank: int | None = None
@@ -101,6 +101,8 @@ class LineRanks(object):
         self.word: str | None = None
         self.phrase = False
         """True if a sentence states that `rank` or `index` has failed."""
+        self.mentioned = False
+        """True if `rank` is only mentioned in the message of an error."""
         self.world: int | None = None
 
     def take(self, word: str, number: int, world: "str | None" = None) -> None:
@@ -294,6 +296,7 @@ def _read_mention(text: str, at: int, reading: "LineRanks") -> None:
     }
     if len(ranks) == 1:
         reading.take("rank", ranks.pop())
+        reading.mentioned = True
 
 
 def _failed(found: "re.Match[str]", text: str, anonymous: bool) -> bool:

@@ -102,6 +102,14 @@ def severity_of(rule: "CompiledRule", fields: "dict[str, Any]", level: "str | No
     return "info" if mild and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
+def _is_global(reading: "LineRanks", by: "Speaker") -> bool:
+    """Return True unless the rank in a message is the local rank of its prefix, or only mentioned beside one.
+
+    `[default4]:[Rank 12]` names rank 12.
+    """
+    return by.local_rank is None or (reading.rank != by.local_rank and not reading.mentioned)
+
+
 def whose(
     by: "Speaker", fields: "dict[str, Any]", known: "dict[str, Any]", reading: "LineRanks | None" = None
 ) -> "dict[str, Any]":
@@ -118,7 +126,7 @@ def whose(
         found.update(rank=reading.rank, rank_from="field")
     elif by.rank is not None and not sure:
         found.update(rank=by.rank, rank_from="line")
-    elif reading is not None and is_rank(reading.rank) and by.local_rank is None and not sure:
+    elif reading is not None and is_rank(reading.rank) and not sure and _is_global(reading, by):
         found.update(rank=reading.rank, rank_from="line")
     elif known.get("rank") is not None:
         found.update(rank=known["rank"], rank_from=known.get("rank_from"))

@@ -22,7 +22,11 @@ _SEVERAL = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\w")
 _OUT_OF = re.compile(r"(?<![0-9./])([0-9]{1,5}) ?/ ?([0-9]{1,5})(?![0-9./])")
 _DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?")
 _NO_LETTER = re.compile(r"[^A-Za-z]+")
-_STATED = re.compile(r"(?i)(?<![a-z])(?<!local[_ ])rank_?(?:id)?[\"']?[:=] ?\"?([0-9]{1,6})(?![0-9])")
+_STATED = re.compile(
+    r"(?i)(?:(?<![a-z])(?<!local[_ ])rank_?(?:id)?[\"']?[:=] ?\"?|\[(?:PG [^\]]{0,60} )?rank ?"
+    r"|^\]:[ \[(<{]{0,2}rank[ _]?(?=[0-9]{1,6}[\]:>)}| ]))([0-9]{1,6})(?![0-9])"
+)
+"""A rank that a process states as its own, such as `[Rank 12]` in its tag or behind it."""
 _ON_RANK = re.compile(
     r"(?i)\b(?:on|as|I am|this is|started|running as|is) (?:global )?rank ([0-9]{1,6})(?![0-9])"
 )

@@ -64,6 +64,8 @@ LOCAL_WORD = re.compile(
     r"(?i)(?:^|[^A-Za-z])(?:local(?:[ _-]?(?:rank|id|process(?:[ _-]?index)?))?)[\"']?[\s:=#._-]{0,3}\"?$"
 )
 """Text before the number of a process on its node."""
+TORCHRUN_WORD = re.compile(r"\[default$")
+"""Text before the local rank in the tag of `torchrun --tee`."""
 
 
 def may_be_ranks(slot: Slot, numbers: Collection[str], of: Collection[int | None]) -> bool:
@@ -95,6 +97,8 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
     stated = {text: writer.stated for text, writer in place.writers.items() if writer.stated}
     disproved = sum(ranks != {str(values[text])} for text, ranks in stated.items()) * 2 > len(stated)
     if disproved or (LOCAL_WORD.search(place.words) and count not in worlds):
+        return {}
+    if worlds and count not in worlds and TORCHRUN_WORD.search(place.words):
         return {}
     some = are_some_of_all(place, worlds)
     if share < MIN_SHARE or (max(values.values()) + 1 != count and not named and not some):
