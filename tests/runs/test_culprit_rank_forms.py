@@ -332,7 +332,31 @@ def missing_in_plain_words(n: int) -> Job:
     }
 
 
+def global_rank_behind_the_local_one(n: int) -> Job:
+    """`torchrun --tee` numbers the processes of a node; the rank of the job is the process's own."""
+    steps = "".join(f"[default{r % 4}]:[Rank {r}]: step {r} loss 2.1\n" for r in range(8))
+    return {"slurm.out": f"WORLD_SIZE=8\n{steps}[default{n % 4}]:[Rank {n}]:{OOM}\n"}
+
+
+def global_rank_in_torchs_own_line(n: int) -> Job:
+    steps = "".join(f"[default{r % 4}]: step {r} loss 2.1\n" for r in range(32))
+    end = f"[default{n % 4}]:[Rank {n}]:[E817 17:40:34.227531918 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank {n}] Process group watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered\n"
+    return {"slurm.out": f"WORLD_SIZE=16\n{steps}{end}"}
+
+
+def jax_other_incarnation(n: int) -> Job:
+    why = f"ABORTED: {n} unexpectedly tried to connect with a different incarnation. It has likely restarted.\n"
+    end = "F0726 03:02:1{at}.122505 88 client.h:77] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died. absl::Status: "
+    return {
+        "job.log": f"task=0 | E0726 03:02:19.240152 88 coordination_service.cc:1217] {why}"
+        + "".join(f"task={r} | {end.format(at=r)}{why}" for r in range(8) if r != n)
+    }
+
+
 JOBS: tuple[Callable[[int], Job], ...] = (
+    global_rank_behind_the_local_one,
+    global_rank_in_torchs_own_line,
+    jax_other_incarnation,
     missing_in_plain_words,
     table_of_failures,
     table_in_the_order_of_ranks,
@@ -397,6 +421,17 @@ NOT_TOLD: dict[str, Job] = {
     },
     "a line below a record of another time": {
         "a.log": f"2025-03-04 10:11:02 [ERROR] [rank 3] failed\n2025-03-04 10:11:03 {OOM}\n"
+    },
+    "two ports of one node": {
+        "a.log": "".join(
+            f"k{r // 8}:61{r}:62{r} [{r % 8}] NCCL INFO comm 0x5 rank {r} nranks 16 cudaDev {r % 8} nvmlDev {r % 8} busId {r}000 commId 0x1 - Init COMPLETE\n"
+            for r in range(10, 16)
+        )
+        + "k0:610:620 [0] NCCL INFO comm 0x5 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"
+        + "".join(
+            f"k1:61{r}:62{r} [{r % 8}] NCCL WARN NET/IB : mlx5_{r}:1 Got async event : port error\n"
+            for r in (11, 14)
+        )
     },
     "first ranks of each node": {
         f"k{node}.log": f"# k{node} global_rank {8 * node}\n" + (OOM if node == 1 else "lr 0.1") + "\n"

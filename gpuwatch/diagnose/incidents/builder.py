@@ -30,7 +30,7 @@ from gpuwatch.diagnose.incidents.culprits.culprit import (
 )
 from gpuwatch.diagnose.incidents.culprits.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.headline.facts import HeadlineFacts, followers
-from gpuwatch.diagnose.incidents.headline.headline import sentence
+from gpuwatch.diagnose.incidents.headline.headline import first_of_several, sentence
 from gpuwatch.diagnose.incidents.playbook import STOPPED_DO, STOPPED_EXPLAIN, playbook, settle
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
@@ -88,6 +88,8 @@ def incident_of(
     facts, culprit = _judged(group, where, last_lines or {})
     cause, stuck, alerts, job = facts.cause, facts.hang, facts.alerts, facts.job
     text = sentence(facts, where, now)
+    if cause is not None and first_of_several(facts, cause, where):
+        culprit = replace(culprit, rank=None, gpu=None)
     if _inferred(culprit.rank, cause, where.ranks(job)):
         text = guessed(text)
         culprit = replace(culprit, confidence="low", because=f"{culprit.because}; {INFERRED}")

@@ -115,6 +115,18 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     return f"{_stated(who, text, reported.node)} {at}"
 
 
+def first_of_several(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> bool:
+    """Return True if the culprit's rank is only the first of several that report one fault of their node or peers.
+
+    Its number then names no culprit. With a time of its own, the first of several that lost a peer does.
+    """
+    if cause in PEER_CONNECTION_ERRORS:
+        same = {each.rank for each in reported.alerts if each.code == cause.code and each.rank is not None}
+        alone = reported.votes > 0 or reported.rank != cause.rank or cause in RENDEZVOUS_STORE
+        return len(same) > 1 and not alone and not cause.timed
+    return len(_there(reported, cause, where)) > 1
+
+
 def _stated(who: str, text: str, node: str | None) -> str:
     """Return the text with its subject replaced by `who`, or `who: text` if it begins with none of SUBJECTS.
 
