@@ -345,7 +345,9 @@ def global_rank_in_torchs_own_line(n: int) -> Job:
 
 
 def jax_other_incarnation(n: int) -> Job:
-    why = f"ABORTED: {n} unexpectedly tried to connect with a different incarnation. It has likely restarted.\n"
+    why = (
+        f"ABORTED: {n} unexpectedly tried to connect with a different incarnation. It has likely restarted.\n"
+    )
     end = "F0726 03:02:1{at}.122505 88 client.h:77] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died. absl::Status: "
     return {
         "job.log": f"task=0 | E0726 03:02:19.240152 88 coordination_service.cc:1217] {why}"

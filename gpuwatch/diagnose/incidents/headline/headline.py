@@ -116,7 +116,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
 
 
 def first_of_several(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> bool:
-    """Return True if the culprit's rank is only the first of several that report one fault of their node or peers.
+    """Return True if the culprit's rank is only the first of several that report the same fault.
 
     Its number then names no culprit. With a time of its own, the first of several that lost a peer does.
     """

@@ -96,9 +96,8 @@ def ranks_at(place: NumberedPlace, worlds: set[int], sizes: Mapping[str, int]) -
     count, named = len(values), RANK_WORD.search(place.words) is not None or calls_itself(place)
     stated = {text: writer.stated for text, writer in place.writers.items() if writer.stated}
     disproved = sum(ranks != {str(values[text])} for text, ranks in stated.items()) * 2 > len(stated)
-    if disproved or (LOCAL_WORD.search(place.words) and count not in worlds):
-        return {}
-    if worlds and count not in worlds and TORCHRUN_WORD.search(place.words):
+    is_local = LOCAL_WORD.search(place.words) or (worlds and TORCHRUN_WORD.search(place.words))
+    if disproved or (is_local and count not in worlds):
         return {}
     some = are_some_of_all(place, worlds)
     if share < MIN_SHARE or (max(values.values()) + 1 != count and not named and not some):
