@@ -355,10 +355,23 @@ def jax_other_incarnation(n: int) -> Job:
     }
 
 
+def glog_with_the_year(n: int) -> Job:
+    def line(second: int, r: int, text: str) -> str:
+        return f"I20261118 10:14:{second}.021682 44{r} t.cc:88] worker {r}/8 (tuna-0{r // 4}) {text}\n"
+
+    steps = "".join(line(second, r, f"step={second} auc=0.81") for second in range(40, 44) for r in range(8))
+    return {
+        "trainer.INFO": steps
+        + "E"
+        + line(56, n, "Check failed: err == cudaSuccess (2 vs. 0) out of memory")[1:]
+    }
+
+
 JOBS: tuple[Callable[[int], Job], ...] = (
     global_rank_behind_the_local_one,
     global_rank_in_torchs_own_line,
     jax_other_incarnation,
+    glog_with_the_year,
     missing_in_plain_words,
     table_of_failures,
     table_in_the_order_of_ranks,

@@ -51,7 +51,7 @@ _TOKEN = re.compile(
     r"|\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=\s)"
     r"|(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|CRITICAL|FATAL|TRACE)\b"
     r"|(?:" + "|".join(FOREIGN_LEVELS) + r")(?=[\s:|\]])"
-    r"|[IWEF]\d{4}(?=\s)"
+    r"|[IWEF](?:20\d\d)?\d{4}(?=\s)"
     r"|[A-Z][a-z]{2} [ \d]\d (?=\d\d:)"
     r"|\d{1,18}(?=[\s\]])|(?=[a-f]{0,8}\d)[0-9a-f]{7,64}(?=[\s|:])"
     r"|[\w./-]{1,60}:\d{1,6}(?=[\s\]:|])"
@@ -66,7 +66,7 @@ _GROUP = re.compile(r"[\[(<{](?P<in>[^\[\](){}<>]{0,90})[\])>}]")
 _OPENS = ("[", "(", "<", "{")
 _CLOSED = re.compile(r"\s?[\])>|:,]|\s{1,4}[-|>]|\s{0,2}$")
 _STAMPED = re.compile(
-    r" {1,4}(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[IWEF]\d{4} "
+    r" {1,4}(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[IWEF](?:20\d\d)?\d{4} "
     r"|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b)"
 )
 """A time or level after a numbered word, which makes that a tag: `r40 2026-05-20 07:02:03`."""

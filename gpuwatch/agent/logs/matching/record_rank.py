@@ -28,7 +28,7 @@ _DATED = re.compile(rb".{0,40}?(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d)")
 _BEGIN = re.compile(r"Traceback \(most recent call last\)")
 _LEAD = re.compile(
     r"(?:[\w.-]{1,80}(?: {1,20}\||:) ){1,2}(?=\s)|[a-z][\w.-]{1,80} [a-z][\w-]{1,40} (?=\s{2})"
-    r"|[IWEF]\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] |\[[A-Z]{4,8}\] "
+    r"|[IWEF](?:20\d\d)?\d{4} [\d:.]{8,15} {1,7}\d{1,10} \S{1,120}:\d{1,6}\] |\[[A-Z]{4,8}\] "
     r"|(?:.{0,120}? |)- [A-Z]{4,8} - (?:[\w.]{1,60} - )?"
 )
 """The text that launchers and loggers put before lines of a traceback, which they took for single records."""

@@ -164,7 +164,7 @@ def _minority_ranks(cause: Alert, _best: Alert, alerts: Sequence[Alert]) -> tupl
 def _ranks_behind(cause: Alert, _best: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Return the ranks with the lowest count of operations in the lines of the cause's class.
 
-    () if all have it, also those that a line only counts (`31 ranks have launched up to operation 1923`).
+    () if all have it.
     """
     counts = {
         each.fields.get("peer_rank"): each.fields.get("lag_op_count")
@@ -175,9 +175,7 @@ def _ranks_behind(cause: Alert, _best: Alert, alerts: Sequence[Alert]) -> tuple[
         rank: count for rank, count in counts.items() if isinstance(rank, int) and isinstance(count, int)
     }
     behind = sorted(rank for rank, count in known.items() if count == min(known.values()))
-    led = [each.fields.get("lead_op_count") for each in alerts if each.code == cause.code]
-    ahead = known and any(isinstance(count, int) and count > min(known.values()) for count in led)
-    return tuple(behind) if len(behind) < len(known) or ahead else ()
+    return tuple(behind) if len(behind) < len(known) else ()
 
 
 class NamedRanks(Struct, frozen=True):
