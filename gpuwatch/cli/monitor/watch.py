@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,10 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
     if not can_draw():
         from gpuwatch.cli.monitor.once import report_once
 
-        click.echo(f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch once` instead", err=True)
+        unseen = sys.stdout.isatty() and not sys.stderr.isatty()
+        click.echo(
+            f"gpuwatch: {why_not_drawn()}; printing the report of `gpuwatch once` instead", err=not unseen
+        )
         return report_once(source)
     from gpuwatch.cli.config.settings import loaded_for_screens
     from gpuwatch.session.session_recording import SessionRecording

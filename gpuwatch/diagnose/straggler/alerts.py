@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock, place
 from gpuwatch.diagnose.straggler.cpu import CpuStraggler
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Usual
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.slowdown_cause import causes
-from gpuwatch.diagnose.straggler.throttled import SLOWS
+from gpuwatch.diagnose.straggler.throttled import SLOWED, SLOWS, TOOK
 from gpuwatch.wire import Severity
 
 CODE, TITLE = "slower_than_peers", "Straggler"
@@ -29,6 +31,8 @@ ODD: dict[Sign, tuple[str, str, Severity]] = {
     "pcie_rate": ("link_below_peers", "Link slower than those of its peers", "warning"),
 }
 """Sign of a rank that differs without slowing others -> code, title, severity."""
+PAST = {SLOWS: SLOWED, TOOK: "a step took ", "every step waits": "every step waited", "costs": "cost"}
+"""Words of an alert -> the same once the job has stopped."""
 
 
 class Suspect(Struct, frozen=True):
@@ -115,8 +119,26 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
 
 def sentence(alert: Alert) -> str:
     """Return `rank 42 (gpu-006 GPU 2) slows all 128 ranks by 41 %: thermal throttling, ...`."""
-    joint = " " if alert.text.startswith(SLOWS) else ": "
+    joint = " " if alert.text.startswith((SLOWS, SLOWED)) else ": "
     return place(alert.rank, alert.node, alert.gpu) + joint + alert.text
+
+
+def stopped_at(alert: Alert, incidents: Iterable[Incident]) -> float | None:
+    """Return when an active incident stopped the job that a rank slows (unix seconds); None: it runs."""
+    if alert.title != TITLE or alert.job is None:
+        return None
+    later = (each.first for each in incidents if each.job == alert.job and not each.over)
+    return min((at for at in later if at >= alert.first), default=None)
+
+
+def in_past(alert: Alert, incidents: Sequence[Incident]) -> Alert:
+    """Return the alert, in the past tense if the job that its rank slowed has stopped."""
+    if stopped_at(alert, incidents) is None:
+        return alert
+    text = alert.text
+    for present, past in PAST.items():
+        text = text.replace(present, past, 1)
+    return replace(alert, text=text)
 
 
 def _count(lead: Outlier) -> str:

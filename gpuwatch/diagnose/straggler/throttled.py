@@ -33,6 +33,9 @@ MIN_USUAL_STEPS, USUAL_STEPS = 20, 200
 """Least and most number of earlier steps from which the usual step time is computed."""
 SLOWS = "slows all "
 """Start of the alert's text, whose subject is the rank."""
+SLOWED = "slowed all "
+"""The same once the job has stopped."""
+TOOK = "a step takes "
 TEXTS = {
     "hw_thermal": "thermal throttling by the hardware",
     "sw_thermal": "thermal throttling",
@@ -114,7 +117,7 @@ def throttled_ranks(
         yield Outlier(
             "throttled", each.rank, len(clocks) - 1, "SM clock", f"{clock:,.0f} MHz", f"{usual:,.0f} MHz",
             f"{SLOWS}{ranks} ranks by {slowed.by_pct:.0f} %: {TEXTS[reason]}", load=each, alike=len(low),
-            cause=f"a step takes {_digits(slowed.step_s)} s, usual {_digits(slowed.usual_s)} s",
+            cause=f"{TOOK}{_digits(slowed.step_s)} s, usual {_digits(slowed.usual_s)} s",
         )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ class HangReportPage(ItemPage):
             return
         if self.may_write():
             yield self._choice(dumps, width)
-        elif not dumps.may_write:
+        elif not dumps.may_write and self.question.asking.asked:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
 
     def may_write(self) -> bool:

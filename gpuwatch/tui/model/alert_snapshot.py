@@ -17,6 +17,7 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
+from gpuwatch.diagnose.straggler.alerts import in_past
 from gpuwatch.number_text import plural
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
@@ -204,7 +205,8 @@ def take_snapshot(
 
     `unnamed_node`: the node under which alerts without a node are listed.
     """
-    alerts = {**book.alerts, **conditions}
+    known = {**book.alerts, **conditions}
+    alerts = {ident: in_past(each, book.incidents) for ident, each in known.items()}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
     counts = firing, *kinds(alerts.values())

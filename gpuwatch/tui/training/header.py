@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.text import allocation_words
 from gpuwatch.diagnose.serving.server_facts import server_facts
 from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
-from gpuwatch.diagnose.straggler.alerts import sentence
+from gpuwatch.diagnose.straggler.alerts import sentence, stopped_at
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.number_text import UNKNOWN, age_text, plural, scaled_text, span_text, step_time_text
 from gpuwatch.rules.model.dialect import Scope
@@ -288,7 +288,9 @@ class TrainingHead(RebuiltPage, can_focus=False):
         lists = self.cockpit.key_of("app.incidents")
         for alert in self.view.alerts[:ALERT_LINES]:
             more = len(self.view.alerts) - ALERT_LINES
-            tail = f" for {age_text(max(0.0, wall - alert.first))}" + (
+            until = stopped_at(alert, self.view_state.snapshot.incidents)
+            lasted = (wall if until is None else until) - alert.first
+            tail = f" for {age_text(max(0.0, lasted))}" + (
                 f", {more} more: {lists}" if more > 0 and len(rows) == ALERT_LINES - 1 else ""
             )
             rank = "" if alert.rank is None else f"rank {alert.rank}: "

@@ -74,6 +74,17 @@ async def test_the_rank_waited_for_is_shown_with_the_commands_and_kept(size: tup
         assert "scancel 418207" in [step["command"] for step in facts["do"]]
 
 
+@pytest.mark.parametrize("ranks", [0, 128])
+async def test_only_a_job_that_runs_is_said_to_lack_dump_pipes(ranks: int) -> None:
+    app, asked = asking_app()
+    asked.dumps, asked.asked = FlightEvidence(), ranks
+    asked.answer()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("D")
+        await frames(pilot, app)
+        assert ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in flat(app)) is bool(ranks)
+
+
 async def test_a_command_can_be_copied_from_the_incident_too() -> None:
     app, asked = asking_app()
     asked.answer()

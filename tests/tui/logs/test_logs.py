@@ -48,6 +48,16 @@ async def test_without_failures_the_first_and_the_last_of_many_ranks_are_shown()
         assert "merged ranks 0-7" in workspace.text()
 
 
+async def test_a_merged_view_says_why_it_does_not_read_a_file() -> None:
+    read, other = FakeFile("/rank_0.log", [0]), FakeFile("/rank_1.log", [1], state="unreadable")
+    read.write(f"{clock(1)} step 1")
+    other.write(f"{clock(1)} step 1")
+    other.reason = "permission denied"
+    async with log_desk(LogSession({"gpu-001": [read, other]})) as workspace:
+        await workspace.press("m")
+        assert other.reason in line_of(workspace.text(), "r1 not")
+
+
 async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
     async with log_desk(story(), (80, 24)) as workspace:
         await workspace.type("c", "0-7")

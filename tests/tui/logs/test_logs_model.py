@@ -517,6 +517,7 @@ def test_a_page_on_its_way_does_not_undo_a_later_jump() -> None:
             "E1127 23:03:37.889000 2 torch/distributed/api.py:1002] failed (exitcode: 1)",
             "failed (exitcode: 1)",
         ),
+        ("2026-11-28 03:13:04,200 [rank11]: ERROR training failed", "training failed"),
     ],
 )
 def test_the_prefix_of_a_line_is_no_mere_indentation(line: str, message: str) -> None:

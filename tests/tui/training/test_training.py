@@ -9,17 +9,19 @@ from msgspec.structs import replace
 
 from gpuwatch import wire
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.straggler.alerts import sentence, stopped_at
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.model.alert_snapshot import take_snapshot
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.training.rank_columns import COLUMNS
 from gpuwatch.tui.training.screen import TrainingScreen
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import text_on
-from tests.tui.scripted_alerts import StillBook
+from tests.tui.scripted_alerts import StillBook, demo_incident
 from tests.tui.still import NOW, StillSession, demo_session, still_app
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -93,6 +95,20 @@ async def test_the_cause_of_a_straggler_is_read_whole_on_a_narrow_screen() -> No
         await pilot.press("6")
         await pilot.pause()
         assert f"rank 42 (gpu-006 GPU 2) {text}" in " ".join(flat(app).split())
+
+
+def test_a_rank_slowed_its_job_once_an_incident_has_stopped_the_job() -> None:
+    text = "slows all 128 ranks by 41 %: thermal throttling, a step takes 4.5 s, usual 3.2 s"
+    stop = replace(demo_incident(), job="418207")
+    slow = Alert(
+        "s", "slower_than_peers", "warning", "Straggler", text, (), first=stop.first - 26.0, job="418207"
+    )
+    for job, over, at in (("418207", False, stop.first), ("418207", True, None), ("other", False, None)):
+        incident = replace(stop, job=job, over=over)
+        shown = take_snapshot(StillBook((incident,), [slow])).stragglers[0]
+        assert stopped_at(slow, [incident]) == at
+        past = text.replace("slows", "slowed").replace("takes", "took")
+        assert sentence(shown).endswith(past if at else text)
 
 
 async def test_the_job_states_its_alerts_as_the_status_line_does_before_its_figures_are_due() -> None:

@@ -16,7 +16,7 @@ _TIME = re.compile(_CLOCK)
 MAX_PARTS = 10
 PREFIX_CHARS = 240
 """Number of characters of a line in which its prefix is searched."""
-MIN_MESSAGE_WIDTH = 16
+MIN_MESSAGE_WIDTH = 8
 """If the text after the prefix is shorter than this, the whole line is the message."""
 
 

@@ -18,6 +18,8 @@ from gpuwatch.wire import KERNEL_LOG, LogFile
 
 CUT_PARTS = 4
 """Segments of a header that may be cut: source, node, age, path. The others are whole, or left out."""
+MAX_UNREAD = 48
+"""Cells for which files of a merged view are not read, and why."""
 
 
 def header(
@@ -60,14 +62,24 @@ def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]
     """Return the segments that state why lines are not shown; empty if nothing is wrong."""
     buffer = view.buffers[0]
     if view.merged:
-        failed = sum(bool(_error(each, view_state)) for each in view.buffers)
-        return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
+        return _unread(view, view_state, look)
     file = file_of(view_state.fleet, buffer.source)
     if file is not None and file.state in ("unreadable", "gone"):
         words = file.reason or ("deleted; waiting for a new file" if file.state == "gone" else "unreadable")
         return [Segment(f" {clean(words)} ", look.badge["warning"])]
     error = _error(buffer, view_state)
     return [Segment(f" {clean(error)} ", look.badge["warning"])] if error else []
+
+
+def _unread(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]:
+    """Return the segment with the number of merged files that are not read, and why the first is not."""
+    failed = [each for each in view.buffers if _error(each, view_state)]
+    if not failed:
+        return []
+    first = failed[0]
+    more = "" if len(failed) == 1 else f"{len(failed)} not read; "
+    words = fit(f"{more}{first.source.name} not read: {clean(_error(first, view_state))}", MAX_UNREAD)
+    return [Segment(f" {words.rstrip()} ", look.badge["warning"])]
 
 
 def _error(buffer: Buffer, view_state: ViewState) -> str:
