@@ -80,6 +80,15 @@ class TerminalDriver(LinuxDriver):
         if self._file is not None:
             self._file = IgnoreWriteErrors(self._file)  # type: ignore[assignment]  # all that the writer thread asks of a file
 
+    def start_application_mode(self) -> None:
+        """Take over the terminal, but not again in an app that ends.
+
+        A stopped app (ctrl+z) whose terminal is closed gets HUP, and CONT more than once: threads that start
+        after the last ones have ended keep the process alive, reading a terminal that is gone.
+        """
+        if self._key_thread is None or self._app.return_code is None:
+            super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's own
+
     def process_message(self, message: Message) -> None:
         for each in two_keys(message):
             super().process_message(each)

@@ -27,6 +27,7 @@ CLOCK_USERS = {
     "rules/compiling/test_hostile_lines.py": "compares the CPU time of a line with that of a quarter of it",
 }
 SLEEPERS = {
+    "end_to_end/tty/test_reopened_terminal.py": "closes a terminal at different moments of the program's end",
     "link/ssh/test_endings.py": "counts how often the process wakes up while nothing happens",
     "agent/logs/files/test_follower.py": "file systems stamp changes in steps of milliseconds",
     "end_to_end/jobs/ended/test_ended_jobs.py": "the kernel stamps starts from a boot time in whole seconds",

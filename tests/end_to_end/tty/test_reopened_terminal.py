@@ -112,3 +112,24 @@ def test_a_terminal_that_goes_away_ends_it_and_loses_nothing(marks: MarksFile) -
 @pytest.mark.parametrize("source", ["--demo", "--local"])
 def test_terminals_closed_and_reopened_for_minutes(marks: MarksFile, source: str) -> None:
     close_and_reopen(marks, time.time_ns() % 1_000_000, source, 1_000, LONG_S)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("marks")
+@pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2])
+def test_a_stopped_one_ends_with_its_terminal(delay_s: float) -> None:
+    """After ctrl+z: the kernel wakes it with HUP and CONT, and a second time when the terminal goes."""
+    opened = Pty([sys.executable, "-m", "gpuwatch", "--demo"])
+    opened.read_until(lambda seen: b"live" in seen)
+    os.write(opened.fd, b"\x1a")
+    opened.read_until(lambda _: state_of(opened.pid) == "T")
+    for number in (signal.SIGHUP, signal.SIGCONT):
+        os.kill(opened.pid, number)
+    time.sleep(delay_s)
+    os.close(opened.fd)
+    os.waitpid(opened.pid, 0)
+    assert left_of(opened.pid) == []
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
