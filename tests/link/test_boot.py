@@ -132,7 +132,7 @@ def test_the_installed_bundle_holds_the_agent_and_pynvml_and_is_small() -> None:
     length, _, rest = shipped.partition(b"\n")
     assert rest[: int(length)] == again.partition(b"\n")[2][: int(length)]
     assert json.loads(rest[int(length) :]) == {"nonce": "x"}
-    assert len(shipped) < 224 * 1024
+    assert len(shipped) < 228 * 1024
 
 
 def test_the_shipped_binding_has_every_function_that_the_agent_names() -> None:
