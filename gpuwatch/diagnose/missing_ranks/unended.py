@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.missing_ranks.done_ranks import FinishedTraining
 from gpuwatch.diagnose.missing_ranks.missing import members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.unstarted import are_idle, silent_s
-from gpuwatch.diagnose.model.text import ranks_text
+from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import duration
@@ -41,9 +41,17 @@ class UnendedRanks(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return `rank 1 still runs, idle and silent for 3m 20s, although the training finished`."""
+        return self._text(f"for {duration(self.silent_s)}")
+
+    def text_at(self, wall: float) -> str:
+        """Return `text` with the moment since which the ranks are silent; `wall`: unix seconds now."""
+        return self._text(f"since {clock(wall - self.silent_s, wall)}")
+
+    def _text(self, silent: str) -> str:
         verb = "runs" if len(self.ranks) == 1 else "run"
-        quiet = f"idle and silent for {duration(self.silent_s)}"
-        return f"{ranks_text(self.ranks)} still {verb}, {quiet}, although the training finished"
+        return (
+            f"{ranks_text(self.ranks)} still {verb}, idle and silent {silent}, although the training finished"
+        )
 
 
 def unended_ranks(fleet: Fleet, now: float) -> list[UnendedRanks]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpuwatch.diagnose.missing_ranks.listed_ranks import Member
 from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.vanished import names_ranks
-from gpuwatch.diagnose.model.text import place, ranks_text
+from gpuwatch.diagnose.model.text import clock, place, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import duration, listed, plural
@@ -70,20 +70,29 @@ class UnstartedRanks(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return `rank 4 of 5 runs on no monitored node; the 4 others idle and log nothing for 3m 20s`."""
+        silent = duration(self.silent_s)
+        return self._text(f"for {silent}", f"{silent} ago")
+
+    def text_at(self, wall: float) -> str:
+        """Return `text` with the moment since which the ranks are silent; `wall`: unix seconds now."""
+        began = clock(wall - self.silent_s, wall)
+        return self._text(f"since {began}", f"at {began}")
+
+    def _text(self, silent: str, started: str) -> str:
         if not self.ranks and self.spinning:
             verb = "sleeps" if len(self.idle) == 1 else "sleep"
             others = f"{plural(self.spinning, 'other')} wait on busy GPUs at low power"
             return (
-                f"no rank has written a line since their start {duration(self.silent_s)} ago: "
+                f"no rank has written a line since their start {started}: "
                 f"{listed(self.idle)} {verb}, and {others}"
             )
         if not self.ranks:
             return (
                 f"all {plural(self.present, 'rank')} sleep and have written no line since their start "
-                f"{duration(self.silent_s)} ago: they may wait for each other"
+                f"{started}: they may wait for each other"
             )
         verb = "runs" if len(self.ranks) == 1 else "run"
-        others = f"the {plural(self.present, 'other')} idle and log nothing for {duration(self.silent_s)}"
+        others = f"the {plural(self.present, 'other')} idle and log nothing {silent}"
         return f"{ranks_text(self.ranks)} of {self.world_size} {verb} on no monitored node; {others}"
 
 

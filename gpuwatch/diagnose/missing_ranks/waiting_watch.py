@@ -45,7 +45,7 @@ def _alert(name: str, one: UnstartedRanks | UnendedRanks | StoppedRanks, wall: f
         code=one.code,
         severity="warning",
         title=one.title,
-        text=one.text,
+        text=one.text if isinstance(one, StoppedRanks) else one.text_at(wall),
         proof=(proof,),
         job=one.job,
         rank=one.rank if isinstance(one, StoppedRanks) else None,

@@ -12,6 +12,7 @@ from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.waiting_watch import WaitingWatch
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.report.once.problems.health import placed_conditions
@@ -223,6 +224,7 @@ def test_a_job_whose_ranks_all_sleep_from_the_start_is_reported(
     watch = WaitingWatch()
     watch.go(reported.fleet, 200.0, WALL + 200)
     assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
+    assert all(f" {clock(each.first)}" in each.text for each in watch.alerts.values())
     found = [each.condition.code for each in placed_conditions(reported.fleet, 200.0)]
     assert found.count("job_no_start") == reports
 
@@ -247,6 +249,7 @@ def test_a_job_that_waits_on_busy_gpus_for_a_sleeping_rank_is_reported(
     watch = WaitingWatch()
     watch.go(reported.fleet, 200.0, WALL + 200)
     assert [each.code for each in watch.alerts.values()] == ["job.no_start"] * reports
+    assert all(f" {clock(each.first)}" in each.text for each in watch.alerts.values())
 
 
 @pytest.mark.parametrize(
@@ -344,5 +347,6 @@ def test_a_rank_that_stays_after_the_training_finished_is_reported(
     watch = WaitingWatch()
     watch.go(reported.fleet, 300.0, WALL + 300)
     assert [each.code for each in watch.alerts.values()] == code
+    assert all(f" {clock(each.first)}" in each.text for each in watch.alerts.values())
     found = [each.condition.code for each in placed_conditions(reported.fleet, 300.0)]
     assert found.count("rank_unended") == len(code)

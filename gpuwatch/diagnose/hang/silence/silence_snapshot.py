@@ -14,7 +14,7 @@ from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.hang.step_pace import usual_gap
 from gpuwatch.diagnose.missing_ranks.unstarted import sleeps
 from gpuwatch.diagnose.model.incident import HangCheck
-from gpuwatch.diagnose.model.text import job_text, place
+from gpuwatch.diagnose.model.text import clock, job_text, place
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.number_text import duration, plural
@@ -88,6 +88,17 @@ class SilentJob(Struct, frozen=True):
         The usual gap between steps, and stopped and blocked ranks, are added.
         """
         silent = duration(self.seconds)
+        return self._text(f"for {silent}", f"{silent} ago")
+
+    def text_at(self, wall: float) -> str:
+        """Return `text` with the moment at which the silence began instead of how long it lasts now.
+
+        It stays true while an alert fires. `wall`: unix seconds now.
+        """
+        began = clock(wall - self.seconds, wall)
+        return self._text(f"since {began}", f"at {began}")
+
+    def _text(self, silent: str, started: str) -> str:
         before = f"; before, a step every {self.usual_s:.2g} s" if self.usual_s and self._is_unusual else ""
         stopped = f"; stopped (a debugger or SIGSTOP): {', '.join(self.stopped)}" if self.stopped else ""
         if self.all_stopped:
@@ -96,9 +107,9 @@ class SilentJob(Struct, frozen=True):
             stopped += f"; in state D (waits for a disk, NFS or the driver): {', '.join(self.blocked)}"
         ranks = f"{job_text(self.job)}: {plural(self.ranks, 'rank')}"
         if self.is_starting and not self.stopped:
-            return f"{ranks} sleep and have written no line since their start {silent} ago: a hang?"
+            return f"{ranks} sleep and have written no line since their start {started}: a hang?"
         who = f"{ranks}, of which the stopped" if self.others_write else ranks
-        return f"{who} have written no log line for {silent}{before}{stopped}"
+        return f"{who} have written no log line {silent}{before}{stopped}"
 
 
 def silent_jobs(

@@ -63,7 +63,7 @@ def _alert(name: str, job: SilentJob, wall: float) -> Alert:
         code=CODE,
         severity="warning",
         title="The job is silent",
-        text=job.text,
+        text=job.text_at(wall),
         proof=(Proof("value", f"the newest line of its {job.ranks} ranks", began),),
         job=job.job,
         first=began,

@@ -9,6 +9,7 @@ from gpuwatch import wire
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.hang.silence.silence_snapshot import silent_jobs
 from gpuwatch.diagnose.hang.silence.silent_watch import SilentWatch
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.hosts.plan import Thresholds
 from tests.fleet.jobs.two_jobs import WALL, Several, rank
 from tests.fleet.logs.reporting import report
@@ -115,3 +116,4 @@ def test_a_silence_that_no_sign_explains_is_reported_on_the_screens_too() -> Non
         firing = [each for each in watch.alerts.values() if each.state == "firing"]
         assert [each.code for each in firing] == ["job.silent"] * warns
         assert all("rank 1 (n1)" in each.text for each in firing)
+        assert all(f"since {clock(grown)};" in each.text for each in firing)  # a duration would grow old
