@@ -98,8 +98,11 @@ def whose(facts: JobFacts) -> str:
     return f"steps from the log of {who}{others}"
 
 
-def size_text(facts: JobFacts) -> str:
-    """Return the size of the job as text, as far as it is known: ranks, nodes and GPUs."""
+def size_text(facts: JobFacts, unnamed_node: str | None = None) -> str:
+    """Return the size of the job as text, as far as it is known: ranks, nodes and GPUs.
+
+    `unnamed_node`: the node under which ranks of unknown nodes are listed.
+    """
     alive, seen = facts.ranks_alive, facts.ranks_seen
     if alive < seen:
         ranks = f"{alive or 'none'} of {max(facts.world or 0, seen)} ranks running"
@@ -107,7 +110,8 @@ def size_text(facts: JobFacts) -> str:
         ranks = f"{seen} of {facts.world} ranks" if facts.world else plural(seen, "rank")
     name = clean(facts.gpu_name or "GPU").removeprefix("NVIDIA ")
     gpus = f", {facts.gpus}x {name}" if facts.gpus else ""
-    return f"{ranks} on {plural(facts.nodes, 'node')}{gpus}"
+    known = facts.nodes - any(row.node == unnamed_node for row in facts.rows)
+    return f"{ranks} on {plural(known, 'node') if known else 'unknown nodes'}{gpus}"
 
 
 class TrainingHead(RebuiltPage, can_focus=False):
@@ -162,12 +166,13 @@ class TrainingHead(RebuiltPage, can_focus=False):
             yield from hanging(head, clean(text), width, style) if text else (head,)
 
     def _who(self, facts: JobFacts, width: int) -> Row:
-        look, view = self.look, self.view
+        look, view, folder = self.look, self.view, self.view_state.folder
+        unnamed = None if folder is None else folder.unnamed_node
         name = " training without a job id " if facts.job is None else f" job {clean(facts.job)} "
         partial = facts.ranks_alive < max(facts.world or 0, facts.ranks_seen)
         left = [
             Segment(name, look.brand),
-            Segment(f" {size_text(facts)}", look.severity["warning"] if partial else look.text),
+            Segment(f" {size_text(facts, unnamed)}", look.severity["warning"] if partial else look.text),
         ]
         words = f"  {clean(whose(facts))}"
         right = (

@@ -117,6 +117,7 @@ async def test_a_finding_without_a_node_marks_the_unknown_node_and_its_rank(tmp_
             assert isinstance(app.screen, TrainingScreen)
             ranks = app.screen.ranks
             assert text_of(ranks.row(ranks.pinned, 140)).split()[:2] == [sign, "12"]
+            assert "on unknown" in shown(app)
 
 
 async def test_a_rank_without_a_log_is_not_called_free_of_errors() -> None:
