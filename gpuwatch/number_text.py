@@ -11,6 +11,8 @@ MIN_GB_PER_S = 0.1
 """Rates below this are given in MB/s where the unit is written."""
 MIN_SHOWN_GB_PER_S = 0.0005
 """Smaller rates would round to 0.000."""
+AHEAD_S = 60.0
+"""A time this far after now is no delay between two clocks: what dated it has a wrong clock."""
 SIZE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
@@ -221,6 +223,18 @@ def span_text(seconds: float) -> str:
 def age_text(seconds: float) -> str:
     """Return an age as `seconds_text`, but in whole seconds, so that it does not flicker: `7s`, `12m`."""
     return f"{seconds:.0f}s" if seconds < 99.5 else seconds_text(seconds)
+
+
+def is_ahead(age_s: float) -> bool:
+    """Return True if a time of this age in seconds is in the future: the clock that dated it is wrong."""
+    return age_s < -AHEAD_S
+
+
+def ago_text(age_s: float, end: str = " ago") -> str:
+    """Return an age in seconds as `7s ago`, or `dated 9d ahead` if `is_ahead`; `end`: instead of ` ago`."""
+    if is_ahead(age_s):
+        return f"dated {age_text(-age_s)} ahead"
+    return f"{age_text(max(0.0, age_s))}{end}"
 
 
 def moment(at: float) -> str:

@@ -53,6 +53,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.fleet.stepwise import Steps, complete
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.number_text import is_ahead
 from gpuwatch.runs.files.excerpts.around import Around
 from gpuwatch.wire import Severity
 
@@ -77,7 +78,7 @@ class AlertBook:
         self.alerts: dict[str, Alert] = {}
         """Alert id -> newest state of the alert."""
         self.incidents: list[Incident] = []
-        """All incidents, newest first."""
+        """All incidents, newest first; those dated in the future come last."""
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""
@@ -337,6 +338,8 @@ class AlertBook:
         self.alerts = {alert.id: alert for alert in alerts}
         named = self._annotations.applied(self._lasting_ids.name_incidents(in_order(found)))
         closed = self._outcomes.closed(named, wall)
-        self.incidents = sorted(closed, key=lambda incident: (-incident.first, -incident.number))
+        self.incidents = sorted(
+            closed, key=lambda each: (is_ahead(wall - each.first), -each.first, -each.number)
+        )
         ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
         self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)

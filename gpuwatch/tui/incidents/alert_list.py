@@ -16,7 +16,7 @@ from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.names import fold
-from gpuwatch.number_text import age_text, plural
+from gpuwatch.number_text import age_text, is_ahead, plural
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.node_summary import general_reason
 from gpuwatch.tui.model.severity import Severity
@@ -67,7 +67,7 @@ def place_of(alert: Alert) -> str:
 
 
 class Cells(Struct, frozen=True):
-    """The values of the cells of one line; `since_s` and `last_s` are seconds ago."""
+    """The values of the cells of one line; `since_s` and `last_s` are seconds ago, negative in the future."""
 
     severity: Severity
     standing: str
@@ -133,12 +133,17 @@ def bundle_cells(bundle: Bundle, wall: float, reasons: Mapping[str, Sequence[str
     )  # fmt: skip
 
 
+def _age_text(age_s: float) -> str:
+    """Return an age that fits `AGE_COLUMNS`; `ahead` for a time in the future."""
+    return "ahead" if is_ahead(age_s) else age_text(max(0.0, age_s))
+
+
 def cells_row(cells: Cells, widths: Widths | None, width: int, look: StyleSet) -> Row:
     """Return the line of an alert or of several of one kind. `widths`: of a wide list, else None."""
     fires, times = cells.standing == "firing", cells.times
     text = look.text if fires else look.dim
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
-    first, last = (age_text(max(0.0, age)).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
+    first, last = (_age_text(age).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
     head = [
         Segment(" "),
         sign,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -18,7 +19,7 @@ from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.diagnose.straggler.alerts import TITLE as STRAGGLER
 from gpuwatch.diagnose.straggler.alerts import in_past
-from gpuwatch.number_text import plural
+from gpuwatch.number_text import is_ahead, plural
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
 
@@ -85,6 +86,8 @@ class AlertSnapshot(Struct, frozen=True):
     """Job -> its last checkpoint."""
     unnamed_node: str | None = None
     """The node under which alerts of unknown nodes are listed; None: nowhere."""
+    wall: float = inf
+    """When it was taken (unix seconds)."""
 
     @property
     def active(self) -> list[Incident]:
@@ -106,13 +109,13 @@ class AlertSnapshot(Struct, frozen=True):
 
         An acknowledged one only if all are.
         """
-        return _loudest(self.alerts.values())
+        return _loudest(self.alerts.values(), self.wall)
 
     @property
     def loudest_outside(self) -> Alert | None:
         """The `loudest` of the alerts that belong to no active incident; None if none."""
         own = {part for incident in self.active for part in _ids(incident)}
-        return _loudest(alert for alert in self.alerts.values() if alert.id not in own)
+        return _loudest((alert for alert in self.alerts.values() if alert.id not in own), self.wall)
 
     @property
     def stragglers(self) -> list[Alert]:
@@ -180,10 +183,18 @@ class AlertSnapshot(Struct, frozen=True):
         return found
 
 
-def _loudest(alerts: Iterable[Alert]) -> Alert | None:
+def _loudest(alerts: Iterable[Alert], wall: float) -> Alert | None:
+    """Return the most severe active alert; on a tie the newest that is not dated after `wall`."""
     active = [a for a in alerts if standing(a) in ACTIVE and a.severity != "info"]
     return min(
-        active, key=lambda each: (each.acknowledged, ORDER.index(each.severity), -each.last), default=None
+        active,
+        key=lambda each: (
+            each.acknowledged,
+            ORDER.index(each.severity),
+            is_ahead(wall - each.last),
+            -each.last,
+        ),
+        default=None,
     )
 
 
@@ -199,18 +210,23 @@ def _gravity(alert: Alert) -> tuple[int, int, float]:
 
 
 def take_snapshot(
-    book: Book, conditions: Mapping[str, Alert] = MappingProxyType({}), unnamed_node: str | None = None
+    book: Book,
+    conditions: Mapping[str, Alert] = MappingProxyType({}),
+    unnamed_node: str | None = None,
+    wall: float = inf,
 ) -> AlertSnapshot:
     """Return a snapshot of the book, with `conditions` (alerts by id) in addition to its alerts.
 
-    `unnamed_node`: the node under which alerts without a node are listed.
+    `unnamed_node`: the node under which alerts without a node are listed. `wall`: unix seconds now.
     """
     known = {**book.alerts, **conditions}
     alerts = {ident: in_past(each, book.incidents) for ident, each in known.items()}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
     counts = firing, *kinds(alerts.values())
-    return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints), unnamed_node)
+    return AlertSnapshot(
+        alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints), unnamed_node, wall
+    )
 
 
 def kinds(alerts: Iterable[Alert]) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.number_text import age_text
+from gpuwatch.number_text import ago_text
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.job_scope import JobScope
@@ -101,6 +101,7 @@ class ViewState:
                     self.session.book,
                     self.unalerted.alerts,
                     None if self.folder is None else self.folder.unnamed_node,
+                    self._wall(),
                 ),
                 version,
             )
@@ -168,10 +169,10 @@ class ViewState:
 
     def ago(self, at: float) -> str:
         """Return how long ago a time was (unix seconds), `84s ago`; over logs, relative to their end."""
-        age = age_text(max(0.0, self.wall() - at))
         if self.folder is None:
-            return f"{age} ago"
-        return f"{age} before the end" if age != "0s" else "at the end"
+            return ago_text(self.wall() - at)
+        age = ago_text(self.wall() - at, " before the end")
+        return age if not age.startswith("0s ") else "at the end"
 
     def frozen_for(self) -> float:
         """Return the seconds since the view was frozen; 0 if it is not."""

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import ranks_text
-from gpuwatch.number_text import age_text, ranges
+from gpuwatch.number_text import ago_text, ranges
 from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, Bundle, bundles, standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
@@ -27,7 +27,7 @@ def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Ro
     times = f"x{alert.count}" if alert.count > 1 else ""
     state = "" if fires else standing(alert)
     gpu = "" if alert.gpu is None else f"GPU {alert.gpu}"
-    facts = (state, gpu, alert.code, times, f"{age_text(max(0.0, wall - alert.last))} ago")
+    facts = (state, gpu, alert.code, times, ago_text(wall - alert.last))
     under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
     return [*hanging(head, rank + (alert.text or alert.title), width, style), *under]
 

@@ -179,7 +179,7 @@ def test_an_incident_keeps_its_number_and_id_while_it_grows() -> None:
         cluster.find("rank.abort", rank)
     cluster.find("storage.full", 15, "gpu-002", at=cluster.t + 300)
     cluster.step()
-    storage, unknown = cluster.book.incidents
+    unknown, storage = cluster.book.incidents  # the storage is dated in the future
     cluster.find("oom.cuda", 9, "gpu-002", at=cluster.t - 3)
     cluster.step(5)
     after = {incident.number: incident for incident in cluster.book.incidents}

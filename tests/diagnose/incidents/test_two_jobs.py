@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuwatch import wire
 from tests.diagnose.watched_jobs import Watched, both, stated
 from tests.fleet.jobs.two_jobs import WALL, rank
@@ -154,3 +156,23 @@ def test_a_node_trouble_of_two_jobs_goes_to_the_one_that_failed() -> None:
     reported.find("n1", "/runs/8/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
     (incident,) = reported.incidents().values()
     assert (incident.job, incident.code, incident.rank) == ("n1:29501", "oom.host.kernel", 1)
+
+
+def test_an_incident_dated_in_the_future_does_not_precede_the_current_one() -> None:
+    reported = Watched()
+    both(reported)
+    reported.look(2.0)
+    reported.find("n1", "/runs/9/rank_0.log", "oom.cuda", 100.0, rank=0, rank_from="process")
+    facts: dict[str, Any] = {
+        "role": "root",
+        "rank": 1,
+        "rank_from": "process",
+        "lines": ["RuntimeError: oom"],
+        "timed": True,
+    }
+    ahead = wire.Finding(
+        t=WALL, seq=3, id=77, rule="oom.cuda", severity="error", file="/runs/8/rank_1.log", offset=1,
+        at=WALL + 9 * 86_400, **facts,
+    )  # fmt: skip
+    reported.report("n1", ahead, at=101.0)
+    assert [each.job for each in reported.incidents(110.0).values()] == ["n1:29500", "n1:29501"]

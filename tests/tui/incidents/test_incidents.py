@@ -21,14 +21,17 @@ from gpuwatch.rules.model.rule_ids import RANK_ERROR_UNEXPLAINED
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.status_bar import StatusLine, quiet
 from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.incidents.alert_list import alert_cells, cells_row
 from gpuwatch.tui.incidents.evidence_location import location_after, location_of, ranks_of, spots_by_rank
 from gpuwatch.tui.incidents.incident_timeline import parts_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, take_snapshot
 from gpuwatch.tui.model.preferences import Preferences
+from gpuwatch.tui.node.alerts_pane import alert_rows
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.toolkit.cockpit import OpenRequest
+from gpuwatch.tui.toolkit.lines.rows import text_of
 from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import (
@@ -523,3 +526,19 @@ async def test_enter_on_the_end_of_a_rank_without_a_line_opens_the_log_of_the_ra
         await pilot.pause()
         assert app.where == "logs"
         assert [source.rank for source in app.workspace.sources] == [85]
+
+
+def test_what_a_wrong_clock_dates_in_the_future_is_no_news() -> None:
+    ahead = EPOCH + 9 * 86_400
+    late = structs.replace(xid_alert(), id="late", first=ahead, last=ahead)
+    reported = take_snapshot(StillBook(alerts=[late, xid_alert()]), wall=EPOCH + 95)
+    assert reported.loudest == xid_alert()
+    look = build_styles(ascii_only=True)
+    listed = text_of(cells_row(alert_cells(late, EPOCH), None, 80, look))
+    assert "ahead" in listed
+    assert " 0s " not in listed
+    assert " 9d " in " ".join(map(text_of, alert_rows(late, EPOCH, 80, look)))
+    assert incident_app().view_state.ago(incident_app().view_state.wall() + 9 * 86_400).split()[1:] == [
+        "9d",
+        "ahead",
+    ]
