@@ -181,3 +181,23 @@ async def test_a_job_that_shares_a_node_is_shown_without_the_other_jobs_gpus_ran
 
 def nodes_of(app: GpuwatchApp) -> dict[str, Node]:
     return app.view_state.fleet.nodes
+
+
+async def test_the_chosen_jobs_own_warning_precedes_what_names_no_job() -> None:
+    session = shared_node()
+    silent = structs.replace(
+        disk_alert(), id="silent", code="job.silent", node=None, gpu=None, job=JOB, title="silent-4711"
+    )
+    (incident,) = session.book.incidents
+    session.book = StillBook([incident], [*session.book.alerts.values(), silent])
+    app = still_app(session, 40.0)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await pilot.pause()
+        assert "silent-4711" not in text_on(app).splitlines()[1]
+        app.view_state.show_job(JOB)
+        app.pump()
+        await pilot.pause()
+        lines = text_on(app).splitlines()
+        assert "silent-4711" in lines[1]
+        listed = [line for line in lines[2:] if "silent-4711" in line or incident.headline[:20] in line]
+        assert "silent-4711" in listed[0] and len(listed) > 1

@@ -98,6 +98,10 @@ def quiet(reported: AlertSnapshot, look: StyleSet, width: int, wall: float) -> l
     if alert is None:
         text = f"{look.glyph('ok')} no problems detected "
         return [Segment(text, look.severity["ok"])]
+    return _alert_segments(alert, look, width, wall)
+
+
+def _alert_segments(alert: Alert, look: StyleSet, width: int, wall: float) -> list[Segment]:
     text = clean(f"{look.glyph(alert.severity)} {alert_text(alert, wall)} ")
     style = look.severity[severity_shown(alert)]
     return [Segment(fit(text, min(len(text), width)), style)] if width >= 12 else []
@@ -287,6 +291,10 @@ class StatusLine(RebuiltPage, can_focus=False):
         if folder is not None:
             counts = StatusCounts(folder_counts(self.view_state.fleet, look), alerts=counts.alerts)
         incident, stragglers = reported.leading, reported.stragglers
+        if (own := self.view_state.scope.own_warning(reported)) is not None:
+            left = counts.fitting(width - len(alert_text(own, 0.0)) - 3, least=LEAST_COUNTS)
+            room, wall = width - width_of(left) - 1, self.view_state.wall()
+            return spread(left, _alert_segments(own, look, room, wall), width)
         if incident is not None:
             wall = self.view_state.wall()
             needed = len(_taken(incident, wall)) + len(main_clause(incident)) + 1

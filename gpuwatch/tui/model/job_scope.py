@@ -109,6 +109,7 @@ class JobScope:
     def reported(self, all_of: AlertSnapshot) -> AlertSnapshot:
         """Return the alerts and incidents of the job, and those of its nodes and GPUs that name no job.
 
+        Its own incidents precede those that name no job.
         Without a selected job, all alerts and incidents.
         """
         members = self._members
@@ -116,10 +117,11 @@ class JobScope:
             return all_of
         if self._reported is None or self._reported[0] is not all_of or self._reported[1] is not members:
             alerts = {name: each for name, each in all_of.alerts.items() if _alert_is_of(each, members)}
+            incidents = [each for each in all_of.incidents if _incident_is_of(each, members)]
             own = replace(
                 all_of,
                 alerts=alerts,
-                incidents=[each for each in all_of.incidents if _incident_is_of(each, members)],
+                incidents=sorted(incidents, key=lambda each: each.job != members.job),
                 firing=sum(standing(alert) in ACTIVE for alert in alerts.values()),
                 ended=[each for each in all_of.ended if each.name == self.job],
             )
@@ -127,6 +129,16 @@ class JobScope:
             counted = replace(own, criticals=criticals, errors=errors, warnings=warnings)
             self._reported = all_of, members, counted
         return self._reported[2]
+
+    def own_warning(self, reported: AlertSnapshot) -> Alert | None:
+        """Return the worst active alert about the whole job, such as its silence, if it has no incident.
+
+        `reported`: what the method of this name returned. None without a selected job.
+        """
+        if self.job is None or any(each.job == self.job for each in reported.active):
+            return None
+        own = {key: each for key, each in reported.alerts.items() if each.job == self.job and not each.node}
+        return replace(reported, alerts=own).loudest_outside
 
 
 def _in_order(fleet: Fleet, members: JobMembers) -> list[str]:

@@ -22,6 +22,7 @@ from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.hosts.names import fold
 from gpuwatch.number_text import plural
 from gpuwatch.tui.fleet.problems.alert_items import (
+    alert_row,
     marked,
     probed_item,
     straggler_item,
@@ -30,7 +31,6 @@ from gpuwatch.tui.fleet.problems.problem_item import ProblemItem, gpu_of
 from gpuwatch.tui.fleet.problems.problem_rows import line_rows, sentence_rows
 from gpuwatch.tui.model.alert_snapshot import (
     acknowledged_text,
-    alert_text,
     problem_text,
     severity_shown,
     sign_shown,
@@ -203,7 +203,8 @@ class ActiveProblems(MultiLinePage):
         first, ended = active[:MAX_INCIDENTS], list(self.ended_jobs())
         self._take_entries([*first, *wrong, *ended, *happened])
         place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
-        parts: list[Part] = []
+        own = self.view_state.scope.own_warning(self.view_state.snapshot) if first or wrong else None
+        parts: list[Part] = [] if own is None else [alert_row(own, self.view_state.wall(), self.look)]
         if first:
             parts.append(self._incident_heading(first, width))
         parts += [partial(sentence_rows, width, self.look, dated=len(first) > 1)] * len(first)
@@ -310,8 +311,7 @@ class ActiveProblems(MultiLinePage):
             return note(f"{plural(states['connecting'], 'node')} connecting", self.look)
         reported = self.view_state.snapshot
         if (alert := reported.loudest_outside) is not None:
-            text, style = alert_text(alert, self.view_state.wall()), self.look.severity[severity_shown(alert)]
-            return (Segment(self.look.glyph(alert.severity), style), Segment(clean(f" {text}"), style))
+            return alert_row(alert, self.view_state.wall(), self.look)
         if reported.active:
             return note("none besides the incidents", self.look)
         if reported.error_lines:

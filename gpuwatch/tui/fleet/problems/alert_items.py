@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from msgspec import structs
+from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.straggler.alerts import sentence
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.fleet.problems.problem_item import ProblemItem
-from gpuwatch.tui.model.alert_snapshot import acknowledged_text, standing
+from gpuwatch.tui.model.alert_snapshot import acknowledged_text, alert_text, severity_shown, standing
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 def straggler_item(alert: Alert, gpu: Gpu | None, wall: float) -> ProblemItem:
@@ -43,3 +45,9 @@ def marked(item: ProblemItem, alert: Alert | None, wall: float) -> ProblemItem:
     words = acknowledged_text(alert.acknowledged_at, wall) if state == "acknowledged" else state
     detail = "; ".join(filter(None, (words, item.detail)))
     return structs.replace(item, severity="unknown", sign=item.severity, detail=detail)
+
+
+def alert_row(alert: Alert, wall: float, look: StyleSet) -> tuple[Segment, ...]:
+    """Return one line with an alert that is no entry of the list; `wall`: now, in unix seconds."""
+    style = look.severity[severity_shown(alert)]
+    return Segment(look.glyph(alert.severity), style), Segment(clean(f" {alert_text(alert, wall)}"), style)
