@@ -20,7 +20,7 @@ from gpuwatch.number_text import duration
 
 SILENT_START_S = 300.0
 """An attempt of a job that never logged a step closes earlier incidents after this time (seconds)."""
-STEPS_AGAIN = " and making steps again"
+STEPS_AGAIN = " and made steps again"
 ATTEMPT_LISTED_S = 15.0
 """Processes are listed every 5 s: steps sooner than this (s) may be of an attempt not listed yet."""
 LAST_RANK_S = 5.0
@@ -81,7 +81,7 @@ class Attempt(Struct, frozen=True):
         return not own or any(step.follows(alert) for step in own)
 
     def progress(self, wall: float) -> str | None:
-        """Return why the attempt closes earlier incidents, such as ` and making steps again`.
+        """Return why the attempt closes earlier incidents, such as ` and made steps again`.
 
         None: it does not yet. PROOF_STEPS logged steps are required. For a job that never logged a step,
         SILENT_START_S seconds of running ranks are enough, and the text states that no steps are logged.
@@ -92,7 +92,7 @@ class Attempt(Struct, frozen=True):
         ran_s = wall - self.began
         if self.has_steps or ran_s <= SILENT_START_S:
             return None
-        return f" and running for {duration(ran_s)} since; the job logs no steps"
+        return f" and ran for at least {duration(ran_s)}; the job logs no steps"
 
 
 class Resolution(Struct, frozen=True):
@@ -203,9 +203,9 @@ def _closed(
         if progress is not None:
             return Resolution(wall, f"restarted at {clock(attempt.began, wall)}{progress}")
     if attempt is not None and cause is not None and _is_back(cause, attempt):
-        return Resolution(wall, f"{cause.node} responds again, and the job is making steps")
+        return Resolution(wall, f"{cause.node} responded again, and the job made steps")
     if attempt is not None and cause is not None and _is_left_behind(incident, cause, attempt):
-        return Resolution(wall, "its ranks continue to train")
+        return Resolution(wall, "its ranks continued to train")
     recovered_at = None if cause is None or cause not in EXITS else cause.recovered_at
     outlived = (
         recovered_at is not None and wall - recovered_at > ATTEMPT_LISTED_S and not _fails_beside(incident)
